@@ -6,15 +6,17 @@
 //! DSE lists them. An addition to one of these tables is covered automatically: the test fails until [`values`] has
 //! values for it.
 //!
-//! Parts that may differ are replaced before answers are compared, see [`answers`]. There are two exceptions, which
+//! Parts that may differ are replaced before answers are compared, see [`answers`]. There are three exceptions, which
 //! `docs/explanation/security.md` explains:
 //!
 //! - A requester who may add or rename entries at a place learns that a name is taken. If only one directory has a
 //!   hidden entry of that name, the request may end there with entryAlreadyExists, and the message contains the name as
 //!   the request spells it.
+//! - A rule for values may refuse a value because a hidden entry has it, see [`data_rules`].
 //! - The order of values that are names may differ, if some of them are names of entries of only one directory.
 
 mod answers;
+mod data_rules;
 mod requests;
 mod values;
 mod world;
@@ -46,17 +48,6 @@ const PAIR: usize = 2_500;
 const READS: usize = 48;
 const WRITES: usize = 24;
 
-/// Settings with a fast password scheme, and with mechanisms that a client can use.
-const SETTINGS: &str = "suffixes = ['dc=example,dc=com']
-password_scheme = 'ssha'
-sasl_mechanisms = ['EXTERNAL', 'PLAIN', 'ANONYMOUS', 'SCRAM-SHA-256', 'CRAM-MD5', 'DIGEST-MD5']
-sasl_realm = 'example'
-[schema]
-own = '''
-attributetype ( 1.3.6.1.4.1.32473.7 NAME 'friend' EQUALITY distinguishedNameMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.12 )
-'''
-";
-
 /// Definition that turns the values of `friend` into links.
 const FRIENDS_ARE_LINKS: &str = "( 1.3.6.1.4.1.32473.7 NAME 'friend' EQUALITY distinguishedNameMatch SYNTAX \
                                  1.3.6.1.4.1.1466.115.121.1.12 X-LINK 'TRUE' )";
@@ -72,10 +63,14 @@ pub struct Done {
     pub controls: BTreeMap<&'static str, usize>,
     /// Number of requests with each extended operation.
     pub extensions: BTreeMap<&'static str, usize>,
+    /// Number of successes of each extended operation.
+    pub succeeded: BTreeMap<&'static str, usize>,
     /// Numbers of answers with a permitted difference.
     pub taken: usize,
     /// Number of answers that differ only in the order of names.
     pub reordered: usize,
+    /// Number of values that a rule refused on one server only.
+    pub revealed: usize,
     /// The first difference between the two servers that is not permitted.
     pub difference: Option<String>,
 }
@@ -89,6 +84,8 @@ impl Done {
         let codes: Vec<String> = by_code.iter().map(|(code, count)| format!("{code}: {count}")).collect();
         let _ = write!(text, ", answers by code {{{}}}", codes.join(", "));
         let _ = write!(text, ", {} names taken in one alone, {} orders of names", self.taken, self.reordered);
+        let _ = write!(text, ", {} values refused in one alone", self.revealed);
+        let _ = write!(text, ", successes of extended operations {:?}", self.succeeded);
         text
     }
 }
@@ -99,12 +96,16 @@ pub fn run(seed: u64, requests: usize, time: Duration) -> Done {
     let mut rng = Rng::with_seed(seed);
     let mut done = Done::default();
     let started = Instant::now();
-    while done.difference.is_none() && (done.requests < requests || started.elapsed() < time) {
+    for pair in 0.. {
+        if done.difference.is_some() || (done.requests >= requests && started.elapsed() >= time) {
+            break;
+        }
         let until = match started.elapsed() < time {
             true => done.requests + PAIR,
             false => requests.min(done.requests + PAIR),
         };
-        run_pair(&mut Rng::with_seed(rng.u64(..)), until, &mut done);
+        let rng = &mut Rng::with_seed(rng.u64(..));
+        run_pair(World::random(rng, pair % 2 == 0), rng, until, &mut done);
     }
     done
 }
@@ -141,13 +142,12 @@ struct Pair {
     rules: Vec<String>,
 }
 
-fn run_pair(rng: &mut Rng, until: usize, done: &mut Done) {
-    let world = World::random(rng);
+fn run_pair(world: World, rng: &mut Rng, until: usize, done: &mut Done) {
     let scratch = [Scratch::new("hidden-one"), Scratch::new("hidden-other")];
     let servers = std::thread::scope(|scope| {
         let starting = [0, 1].map(|side| {
-            let (scratch, ldif) = (&scratch[side], &world.ldif[side]);
-            scope.spawn(move || serve(scratch, ldif))
+            let (scratch, world) = (&scratch[side], &world);
+            scope.spawn(move || serve(scratch, world, side))
         });
         starting.map(|server| server.join().unwrap())
     });
@@ -165,10 +165,10 @@ fn run_pair(rng: &mut Rng, until: usize, done: &mut Done) {
     }
 }
 
-fn serve(scratch: &Scratch, ldif: &str) -> Pando {
+fn serve(scratch: &Scratch, world: &World, side: usize) -> Pando {
     let data = Pando::data(scratch);
-    let file = scratch.write("all.ldif", ldif);
-    let settings = scratch.write("settings.toml", SETTINGS);
+    let file = scratch.write("all.ldif", &world.ldif[side]);
+    let settings = scratch.write("settings.toml", &world.settings);
     let arguments = [
         "import",
         "--settings",
@@ -178,7 +178,9 @@ fn serve(scratch: &Scratch, ldif: &str) -> Pando {
     ];
     command(&arguments, Some(&data)).expect_code(0);
     let pando = Start::bare(scratch, "data").arguments(&["--admin-dn", crate::ADMIN_DN]).ready();
-    convert(&mut pando.administrator());
+    let mut admin = pando.administrator();
+    convert(&mut admin);
+    data_rules::prepare(&mut admin, side, &world.dynamic, &world.deleted);
     pando
 }
 
@@ -248,7 +250,13 @@ impl Pair {
             let mut both = self.open();
             let proof = format!("a{number}-secret").into_bytes();
             let operation = Operation::Bind { name: requester_dn(number), mechanism: None, proof };
-            let made = TestRequest { operation, controls: Vec::new(), follows: false, taken_in: None };
+            let made = TestRequest {
+                operation,
+                controls: Vec::new(),
+                follows: false,
+                taken_in: None,
+                reveals: false,
+            };
             for (side, link) in both.iter_mut().enumerate() {
                 let mut octets = Vec::new();
                 made.encode(1, side, &mut octets);
@@ -349,7 +357,13 @@ impl Pair {
                     Operation::Bind { name: String::new(), mechanism: Some(mechanism.to_owned()), proof };
             }
             let who = Operation::Extended { name: oids::WHO_AM_I.to_owned(), value: Sent(None) };
-            let who = TestRequest { operation: who, controls: Vec::new(), follows: false, taken_in: None };
+            let who = TestRequest {
+                operation: who,
+                controls: Vec::new(),
+                follows: false,
+                taken_in: None,
+                reveals: false,
+            };
             self.ask(self.links.len() - 1, &[made, who], dice, done);
         }
         self.links.pop();
@@ -409,8 +423,13 @@ impl Pair {
                     let cancel = ldap::encode_cancel(ldap::MessageId(id));
                     let value = Sent(Some([cancel.clone(), cancel]));
                     let operation = Operation::Extended { name: oids::CANCEL.to_owned(), value };
-                    let cancel =
-                        TestRequest { operation, controls: Vec::new(), follows: false, taken_in: None };
+                    let cancel = TestRequest {
+                        operation,
+                        controls: Vec::new(),
+                        follows: false,
+                        taken_in: None,
+                        reveals: false,
+                    };
                     cancel.encode(id + 1, side, &mut octets);
                     wanted.push(id + 1);
                 }
@@ -490,6 +509,13 @@ impl Pair {
                 return;
             }
         }
+        let may_reveal = |frames: &Vec<Vec<u8>>| {
+            frames.len() == 1 && decoded(&frames[0]).response.result().is_some_and(data_rules::may_reveal)
+        };
+        if made.reveals && all.iter().all(|frames| may_reveal(frames)) {
+            done.revealed += 1;
+            return;
+        }
         let asks =
             if place < REQUESTERS { requester_dn(place) } else { "anonymous, or just bound".to_owned() };
         let only: Vec<String> = dice.world.one.iter().map(|(dn, side)| format!("{dn} in {side}")).collect();
@@ -531,6 +557,9 @@ impl Done {
             && let Some((oid, _)) = SUPPORTED_EXTENSIONS.iter().find(|(oid, _)| oid == name)
         {
             *self.extensions.entry(oid).or_default() += 1;
+            if code == ResultCode::SUCCESS.0 {
+                *self.succeeded.entry(oid).or_default() += 1;
+            }
         }
     }
 }

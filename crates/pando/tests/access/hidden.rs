@@ -11,8 +11,8 @@ use test_support::hidden_data::{Done, run};
 use test_support::{rounds, seed};
 
 use directory::controls::SUPPORTED_CONTROLS;
-use directory::virtual_entries::SUPPORTED_EXTENSIONS;
-use ldap::oids::START_TLS;
+use directory::virtual_entries::{SUPPORTED_EXTENSIONS, UNDELETE};
+use ldap::oids::{REFRESH, START_TLS};
 
 #[test]
 fn hidden_data_is_absent_from_every_answer() {
@@ -27,6 +27,11 @@ fn hidden_data_is_absent_from_every_answer() {
     }
     for (oid, name) in SUPPORTED_EXTENSIONS.iter().filter(|(oid, _)| *oid != START_TLS) {
         assert!(done.extensions.contains_key(oid), "{name} was never requested");
+    }
+    // Rules for values refused some because hidden entries have them, and entries with hidden values came back.
+    assert!(done.revealed > 0, "no rule for values has differed");
+    for oid in [UNDELETE, REFRESH] {
+        assert!(done.succeeded.contains_key(oid), "{oid} has never succeeded: {:?}", done.succeeded);
     }
     // The answers of successful requests are compared too, not only refusals.
     let succeeded = |operations: &[&str]| {

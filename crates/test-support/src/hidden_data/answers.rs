@@ -1,8 +1,8 @@
 //! Answers of two servers, without the parts that may differ: times, UUIDs, and opaque values that clients send back.
 //!
-//! The octets of answers are compared. Before, these parts are replaced by others of the same length: times and CSNs by
-//! zeros; each entryUUID by a number, in the order in which a server shows them; and cookies, position tokens,
-//! generated passwords and nonces by asterisks.
+//! The octets of answers are compared. Before, these parts are replaced by others of the same length: times, CSNs and
+//! the remaining seconds of dynamic entries by zeros; each entryUUID by a number, in the order in which a server shows
+//! them; and cookies, position tokens, generated passwords and nonces by asterisks.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,15 +12,16 @@ use std::ops::Range;
 use std::time::Duration;
 
 use ldap::{
-    Controls, DecodeLimits, PagedResults, Response, ResponseMessage, ResultCode, SyncDone, SyncInfo,
-    SyncStateValue, decode_generated_password, oids,
+    Controls, DecodeLimits, DeletedAnswer, PagedResults, Response, ResponseMessage, ResultCode, SyncDone,
+    SyncInfo, SyncStateValue, decode_generated_password, oids,
 };
 
 /// Maximum wait for an answer.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Attributes whose values are links if an entry has that name.
-const LINKS: [&str; 5] = ["member", "manager", "seealso", "friend", "aliasedobjectname"];
+const LINKS: [&str; 7] =
+    ["member", "manager", "seealso", "friend", "aliasedobjectname", "valueend", "membershipend"];
 
 /// Messages, by the id of their request.
 pub(crate) type Answers = BTreeMap<i32, Vec<Vec<u8>>>;
@@ -147,7 +148,14 @@ impl Own {
                 None => {}
             },
             Response::Extended { value: Some(value), .. } => {
-                hidden.push(hide(decode_generated_password(value)))
+                hidden.push(hide(decode_generated_password(value)));
+                for entry in DeletedAnswer::decode(value).unwrap_or_default().entries {
+                    uuids.push(entry.uuid);
+                    // The time has seven octets.
+                    let time = &entry.micros.to_be_bytes()[1..];
+                    let at = value.windows(time.len()).position(|part| part == time);
+                    hidden.push(hide(at.map(|at| &value[at..at + time.len()])));
+                }
             }
             Response::Bind { server_sasl_credentials: Some(said), .. } => {
                 hidden.extend(nonces(said, within(said).start))
@@ -183,6 +191,9 @@ impl Own {
             } else if let Some(len) = time_at(&octets[at..]) {
                 octets[at..at + len].fill(b'0');
                 at += len;
+            } else if let Some(digits) = seconds_at(&octets[at..]) {
+                octets[at..][digits.clone()].fill(b'0');
+                at += digits.end;
             } else {
                 at += 1;
             }
@@ -215,6 +226,17 @@ fn time_at(octets: &[u8]) -> Option<usize> {
     // The rest of a CSN has the form `#oooooo#sss#mmmmmm`.
     let csn = if rest.get(1) == Some(&b'#') { 18 } else { 0 };
     Some(14 + fraction + 1 + csn)
+}
+
+/// Returns the place of the digits of entryTtl, if the text begins with this attribute and its value.
+fn seconds_at(octets: &[u8]) -> Option<Range<usize>> {
+    let mut at = octets.get(..8).filter(|name| name.eq_ignore_ascii_case(b"entryTtl")).map(<[u8]>::len)?;
+    for tag in [0x31, 0x04] {
+        let length = *octets.get(at..)?.strip_prefix(&[tag])?.first()?;
+        at += 2 + if length < 0x80 { 0 } else { usize::from(length & 0x7f) };
+    }
+    let count = octets.get(at..)?.iter().take_while(|octet| octet.is_ascii_digit()).take(7).count();
+    Some(at..at + count)
 }
 
 /// Returns the parts of a SASL message that are random or derived from stored values.

@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug, Formatter};
 
 use directory::controls::{ControlContext, SUPPORTED_CONTROLS, fits};
-use directory::virtual_entries::SUPPORTED_EXTENSIONS;
+use directory::virtual_entries::{SUPPORTED_EXTENSIONS, UNDELETE};
 use fastrand::Rng;
 use ldap::{
     AddRequest, AttributesBuf, Authentication, BindRequest, ChangeOperation, ChangesBuf, CompareRequest,
@@ -11,8 +11,11 @@ use ldap::{
     ModifyDnRequest, ModifyRequest, Request, Scope, SearchRequest, SelectionBuf, oids,
 };
 
+use super::data_rules::{ENDS, JOINS, REVEALED, ROOMS};
 use super::values::{Kind, Values, control, extended};
-use super::world::{HIDDEN_COLLECTIVE, HIDDEN_TYPES, REQUESTERS, World, one_of, pick, requester_dn};
+use super::world::{
+    HIDDEN_COLLECTIVE, HIDDEN_TYPES, REQUESTERS, World, one_of, pick, requester_dn, uuid_of, uuid_text,
+};
 use crate::SUFFIX;
 
 /// Source of random choices.
@@ -98,6 +101,8 @@ pub(crate) struct TestRequest {
     pub(crate) follows: bool,
     /// The only directory with a hidden entry of the name that the request gives to another entry, if there is one.
     pub(crate) taken_in: Option<usize>,
+    /// Whether the answer may reveal by a rule for values that an entry has a value.
+    pub(crate) reveals: bool,
 }
 
 impl TestRequest {
@@ -186,14 +191,15 @@ impl Dice<'_> {
         };
         let mut controls = self.controls(context);
         let taken_in = self.taken_in(&operation);
-        if taken_in.is_some() {
-            // Make no change, because it would succeed on one server only: replace No-Op controls by a critical one.
+        let reveals = reveals(&operation);
+        if taken_in.is_some() || reveals {
+            // Make no change, because it might succeed on one server only: replace No-Op controls by a critical one.
             controls.retain(|asked| {
                 ![oids::NO_OPERATION, oids::NO_OPERATION_UNBOUNDID].contains(&asked.oid.as_str())
             });
             controls.push(AccessRequest { oid: oids::NO_OPERATION.to_owned(), critical: true, value: None });
         }
-        TestRequest { operation, controls, follows: self.follows, taken_in }
+        TestRequest { operation, controls, follows: self.follows, taken_in, reveals }
     }
 
     /// Returns the only directory that has an entry of the name that an operation creates, if there is one.
@@ -272,6 +278,10 @@ impl Dice<'_> {
             5 => name.replace(',', ", "),
             6 => pick(self.rng, &["", "cn=config", "cn=monitor", "cn=subschema", "dc=elsewhere", "no name"])
                 .to_owned(),
+            7 => {
+                let dn = one_of(self.rng, &self.world.deleted);
+                format!("entryUUID={},{dn}", uuid_text(uuid_of(dn)))
+            }
             _ => name,
         }
     }
@@ -282,6 +292,7 @@ impl Dice<'_> {
         match self.rng.u32(..8) {
             0 | 1 => self.name(),
             2 => format!("uid=v0,ou=people,{SUFFIX}"),
+            3 => one_of(self.rng, &self.world.deleted).clone(),
             _ => {
                 let shown = self.world.shown.iter();
                 let inner: Vec<&String> =
@@ -351,6 +362,14 @@ impl Dice<'_> {
             "o;range=0-*",
             "collectiveAttributeSubentries",
             "collectiveExclusions",
+            "valueEnd",
+            "membershipEnd",
+            "entryTtl",
+            "entryExpireTimestamp",
+            "uidNumber",
+            "roomNumber",
+            "isDeleted",
+            "lastKnownParent",
         ];
         match self.rng.u32(..4) {
             0 => Vec::new(),
@@ -390,7 +409,7 @@ impl Dice<'_> {
 
     /// Returns an attribute and a value that it may have.
     fn assertion(&mut self) -> (String, String) {
-        let description = match self.rng.u32(..16) {
+        let description = match self.rng.u32(..18) {
             0 => pick(self.rng, &HIDDEN_TYPES).to_owned(),
             1 => "description".to_owned(),
             2 => "memberOf".to_owned(),
@@ -408,6 +427,10 @@ impl Dice<'_> {
                 pick(self.rng, &[HIDDEN_COLLECTIVE, "postalCode", "c-o", "o", "c-l", "l", "c-o;x-any"])
                     .to_owned()
             }
+            14 => {
+                pick(self.rng, &["valueEnd", "membershipEnd", "entryExpireTimestamp", "entryTtl"]).to_owned()
+            }
+            15 => pick(self.rng, &["uidNumber", "roomNumber", "departmentNumber"]).to_owned(),
             _ => pick(self.rng, &["cn", "uid", "mail", "sn", "name", "ou"]).to_owned(),
         };
         let classes =
@@ -419,6 +442,10 @@ impl Dice<'_> {
             "objectClass" | "structuralObjectClass" => pick(self.rng, &classes).to_owned(),
             "numSubordinates" => self.rng.u32(..4).to_string(),
             "hasSubordinates" => "TRUE".to_owned(),
+            "valueEnd" | "membershipEnd" | "entryExpireTimestamp" | "entryTtl" => {
+                pick(self.rng, &["20990101000000Z", "20980101000000Z", "20000101000000Z"]).to_owned()
+            }
+            "uidNumber" | "roomNumber" | "departmentNumber" => self.value_of(&description),
             "userPassword" => "hidden-secret".to_owned(),
             "employeeType" => pick(self.rng, &["secret", "asker"]).to_owned(),
             "c-l" | "l" => pick(self.rng, &["Oslo", "Rome"]).to_owned(),
@@ -435,6 +462,35 @@ impl Dice<'_> {
             .to_owned(),
         };
         (description, value)
+    }
+
+    /// Returns a value of an attribute for which there are rules.
+    fn value_of(&mut self, name: &str) -> String {
+        let values: &[&str] = match name {
+            "uidNumber" => &["1", "1000", "1500", "{next}", "{next}"],
+            "roomNumber" if self.rng.u32(..4) > 0 => return format!("r{}", self.rng.u32(..ROOMS)),
+            "roomNumber" => &["r-v1", "r-o0"],
+            "departmentNumber" => &["h0", "h1", "h2", "v0", "nobody"],
+            "telephoneNumber" => &["+1 555", "+1 556", "+1 557", "none"],
+            _ => &[JOINS, JOINS, "a text with more than 24 octets"],
+        };
+        pick(self.rng, values).to_owned()
+    }
+
+    /// Returns an attribute for which there are rules, and a value.
+    fn ruled(&mut self) -> (String, String) {
+        let name = match self.rng.u32(..10) {
+            0..=3 => {
+                let links = pick(self.rng, &["member", "member", "seeAlso", "friend"]);
+                let description = format!("{links};{}", pick(self.rng, &ENDS));
+                return (description, self.plain_name());
+            }
+            4 | 5 => "description",
+            6 => "telephoneNumber",
+            7 => "uidNumber",
+            _ => pick(self.rng, &REVEALED),
+        };
+        (name.to_owned(), self.value_of(name))
     }
 
     /// Returns a well-formed name.
@@ -471,6 +527,9 @@ impl Dice<'_> {
         );
         let mut attributes =
             vec![("objectClass".to_owned(), vec![class.to_owned(), "extensibleObject".to_owned()])];
+        if self.rng.u32(..6) == 0 {
+            attributes[0].1.push("dynamicObject".to_owned());
+        }
         let mut put = |name: &str, value: String| attributes.push((name.to_owned(), vec![value]));
         match class {
             "inetOrgPerson" => {
@@ -490,6 +549,10 @@ impl Dice<'_> {
             1 => put("description", pick(self.rng, &["plain", "secret 0"]).to_owned()),
             2 => put("employeeType", pick(self.rng, &["secret", "other"]).to_owned()),
             3 => put("homePhone", "+49 1".to_owned()),
+            4 => {
+                let (name, value) = self.ruled();
+                put(&name, value);
+            }
             _ => {}
         }
         Operation::Add { entry, attributes }
@@ -497,6 +560,11 @@ impl Dice<'_> {
 
     fn modify(&mut self) -> Operation {
         let object = self.changed();
+        if self.rng.u32(..3) == 0 {
+            let value = self.value_of(REVEALED[0]);
+            let change = (ChangeOperation::Replace, REVEALED[0].to_owned(), vec![value]);
+            return Operation::Modify { object, changes: vec![change] };
+        }
         let mut changes = Vec::new();
         for _ in 0..self.rng.usize(1..3) {
             let operations = [
@@ -506,7 +574,7 @@ impl Dice<'_> {
                 ChangeOperation::Replace,
                 ChangeOperation::Increment,
             ];
-            let (description, value) = match self.rng.u32(..9) {
+            let (description, value) = match self.rng.u32(..13) {
                 0 => (pick(self.rng, &["seeAlso", "friend"]).to_owned(), self.plain_name()),
                 1 => ("member".to_owned(), self.plain_name()),
                 2 => ("member".to_owned(), requester_dn(self.rng.usize(..REQUESTERS))),
@@ -516,6 +584,7 @@ impl Dice<'_> {
                 4 => ("uidNumber".to_owned(), "1".to_owned()),
                 5 => ("mail".to_owned(), "other@example.com".to_owned()),
                 6 => ("userPassword".to_owned(), "another-secret".to_owned()),
+                9..=11 => self.ruled(),
                 _ => self.assertion(),
             };
             let values = if self.rng.u32(..5) == 0 { Vec::new() } else { vec![value] };
@@ -573,13 +642,30 @@ impl Dice<'_> {
                 extended(oid).unwrap_or_else(|| panic!("no value is made for extended operation {oid}"));
             (of == kind).then_some((*oid, make))
         };
-        let all: Vec<_> = SUPPORTED_EXTENSIONS.iter().filter_map(of_kind).collect();
+        let mut all: Vec<_> = SUPPORTED_EXTENSIONS.iter().filter_map(of_kind).collect();
+        if kind == Kind::Writes && self.rng.bool() {
+            // Most requests of these are refused.
+            all.retain(|(oid, _)| [UNDELETE, oids::REFRESH].contains(oid));
+        }
         if kind == Kind::Reads && self.rng.u32(..12) == 0 {
             return Operation::Extended { name: oids::TURN.to_owned(), value: Sent(None) };
         }
         let (name, make) = *one_of(self.rng, &all);
         let value = Sent(make(self));
         Operation::Extended { name: name.to_owned(), value }
+    }
+}
+
+/// Returns true if an operation gives an entry a value of [`REVEALED`], or may do so.
+fn reveals(operation: &Operation) -> bool {
+    match operation {
+        Operation::Add { attributes, .. } => {
+            attributes.iter().any(|(name, _)| REVEALED.contains(&name.as_str()))
+        }
+        Operation::Modify { changes, .. } => {
+            changes.iter().any(|(_, name, _)| REVEALED.contains(&name.as_str()))
+        }
+        _ => false,
     }
 }
 

@@ -21,7 +21,7 @@ use replication::forward::{self, ForwardedRequester, encode_requests};
 use replication::{NodeId, OperationId, Slice};
 
 use super::requests::{Dice, filter};
-use super::world::pick;
+use super::world::{one_of, pick, uuid_of};
 
 /// A value for each of the two servers. The two differ if the servers returned them before.
 pub(crate) type Values = Option<[Vec<u8>; 2]>;
@@ -133,6 +133,9 @@ fn sort_keys(dice: &mut Dice<'_>) -> Values {
         "nonsense",
         "member",
         "o",
+        "uidNumber",
+        "roomNumber",
+        "membershipEnd",
     ];
     let collective = ["c-PostalCode", "postalCode", "c-o", "l"];
     let key = |rng: &mut Rng| {
@@ -188,7 +191,7 @@ fn dereference(dice: &mut Dice<'_>) -> Values {
         pick(dice.rng, &["member", "manager", "seeAlso", "friend", "member", "cn", "aliasedObjectName"]);
     let wanted = vec![
         pick(dice.rng, &["cn", "mail", "homePhone"]),
-        pick(dice.rng, &["memberOf", "entryDN", "objectClass"]),
+        pick(dice.rng, &["memberOf", "entryDN", "objectClass", "membershipEnd", "valueEnd"]),
     ];
     same(DereferenceSpec::encode_list(&[DereferenceSpec { attribute, wanted }]))
 }
@@ -227,7 +230,11 @@ pub(crate) fn extended(oid: &str) -> Option<(Kind, Maker)> {
         }),
         oids::WHO_AM_I => (Kind::Reads, |_| None),
         oids::REFRESH => (Kind::Writes, |dice| {
-            let (entry, ttl_seconds) = (dice.name(), dice.rng.u32(..100_000));
+            let entry = match dice.rng.bool() {
+                true => one_of(dice.rng, &dice.world.dynamic).dn.clone(),
+                false => dice.name(),
+            };
+            let ttl_seconds = dice.rng.u32(..100_000);
             same(RefreshRequest { entry: &entry, ttl_seconds }.encode())
         }),
         // The value has no password, which would count as a guess.
@@ -301,8 +308,15 @@ fn own_operation(oid: &str) -> Option<(Kind, Maker)> {
         }),
         PROMOTE => (Kind::Writes, |_| same(Vec::new())),
         UNDELETE => (Kind::Writes, |dice| {
-            let (uuid, superior) = (dice.rng.u128(..).to_be_bytes(), dice.rng.bool().then(|| dice.name()));
-            same(UndeleteRequest { uuid, superior: superior.as_deref() }.encode())
+            // Entries below the first user are hidden by their place, which must not change.
+            let shown = dice.world.shown.iter().filter(|dn| !dn.starts_with("uid=v0,")).collect::<Vec<_>>();
+            let uuid = match dice.rng.u32(..6) {
+                0 => dice.rng.u128(..),
+                1 => uuid_of(one_of::<&String>(dice.rng, &shown)),
+                _ => uuid_of(one_of::<String>(dice.rng, &dice.world.deleted)),
+            };
+            let superior = (dice.rng.u32(..4) == 0).then(|| dice.name());
+            same(UndeleteRequest { uuid: uuid.to_be_bytes(), superior: superior.as_deref() }.encode())
         }),
         OWN_CREDENTIALS => (Kind::Writes, own_credentials),
         _ => return None,

@@ -13,6 +13,7 @@ use std::fmt::Write as _;
 
 use fastrand::Rng;
 
+use super::data_rules::{Dynamic, HIDDEN_GROUP, HIGHEST_NUMBER, ROOMS, settings};
 use crate::SUFFIX;
 
 /// Number of users that send requests. The password of each is its uid and `-secret`.
@@ -27,6 +28,9 @@ pub(crate) const HIDDEN_COLLECTIVE: &str = "c-PostalCode";
 /// The group by which rules refer to the requesters. It is hidden, and the same in both directories.
 const ASKERS_GROUP: &str = "cn=askers,ou=vault";
 
+/// Description of members whose membership ends.
+const ENDING_MEMBER: &str = "member;x-until-20990101000000Z";
+
 type Attributes = BTreeMap<String, Vec<String>>;
 
 /// An entry of one or both directories.
@@ -40,6 +44,12 @@ struct Planned {
 pub(crate) struct World {
     /// LDIF of each directory.
     pub(crate) ldif: [String; 2],
+    pub settings: String,
+    pub(crate) dynamic: Vec<Dynamic>,
+    /// Names of entries of one or both directories that are deleted before the requests.
+    pub(crate) deleted: Vec<String>,
+    /// Whether rules let requesters list and undelete deleted entries, which are then the same in both directories.
+    lists_deleted: bool,
     /// Names of visible entries.
     pub(crate) shown: Vec<String>,
     /// Names of entries that are hidden in both directories, and may differ.
@@ -78,14 +88,22 @@ fn attributes(pairs: &[(&str, &str)]) -> Attributes {
 }
 
 impl World {
-    /// Generates two directories.
-    pub(crate) fn random(rng: &mut Rng) -> World {
-        let mut planner = Planner { rng, planned: Vec::new(), hidden_places: Vec::new(), names: names() };
+    /// Generates two directories. With `lists_deleted`, rules let requesters list and undelete deleted entries.
+    pub(crate) fn random(rng: &mut Rng, lists_deleted: bool) -> World {
+        let settings = settings(rng);
+        let (planned, hidden_places, deleted) = Default::default();
+        let mut planner = Planner { rng, planned, hidden_places, deleted, names: names() };
         planner.plan();
-        let Planner { planned, hidden_places, .. } = planner;
+        planner.deleted_entries(!lists_deleted);
+        let dynamic = planner.dynamic_entries();
+        let Planner { planned, hidden_places, deleted, .. } = planner;
         let is_secret = |of: &Attributes| of.get("employeeType").is_some_and(|of| of == &["secret"]);
         let mut world = World {
             ldif: [0, 1].map(|side| ldif_of(&planned, side)),
+            settings,
+            dynamic,
+            deleted,
+            lists_deleted,
             shown: Vec::new(),
             both: Vec::new(),
             one: Vec::new(),
@@ -93,15 +111,28 @@ impl World {
             hidden_places,
         };
         for Planned { dn, sides } in planned {
-            match sides {
-                [Some(one), Some(_)] if is_secret(&one) => world.both.push(dn),
-                [Some(_), Some(_)] => world.shown.push(dn),
-                [Some(_), None] => world.one.push((dn, 0)),
-                [None, Some(_)] => world.one.push((dn, 1)),
-                [None, None] => world.absent.push(dn),
+            let is_hidden = sides.iter().flatten().any(is_secret);
+            match world.deleted.contains(&dn) {
+                true => world.absent.push(dn),
+                false => world.note(dn, sides.map(|side| side.is_some()), is_hidden),
             }
         }
+        for Dynamic { dn, sides, is_hidden } in std::mem::take(&mut world.dynamic) {
+            world.note(dn.clone(), sides, is_hidden);
+            world.dynamic.push(Dynamic { dn, sides, is_hidden });
+        }
         world
+    }
+
+    /// Notes the name of an entry that these directories have.
+    fn note(&mut self, dn: String, sides: [bool; 2], is_hidden: bool) {
+        match sides {
+            [true, true] if is_hidden => self.both.push(dn),
+            [true, true] => self.shown.push(dn),
+            [true, false] => self.one.push((dn, 0)),
+            [false, true] => self.one.push((dn, 1)),
+            [false, false] => self.absent.push(dn),
+        }
     }
 
     /// Returns the only directory that has a hidden entry of this name, if there is one. Names here contain no extra
@@ -148,6 +179,11 @@ impl World {
             let who = pick(rng, &["anyone", "authenticated"]);
             rules.push(format!("allow read{unmarked} to {who}"));
         }
+        if self.lists_deleted {
+            let who = pick(rng, &["authenticated", "users in 'ou=askers,dc=example,dc=com'"]);
+            rules.push(format!("allow use of undelete to {who}"));
+            rules.push(format!("allow add, delete children of 'ou=open,{SUFFIX}'{unmarked} to {who}"));
+        }
         if rng.u32(..3) > 0 {
             let units = ["open", "people", "mixed", "groups"];
             let (one, other) = (pick(rng, &units), pick(rng, &units));
@@ -155,6 +191,9 @@ impl World {
             rules.push(format!("allow {all} children of 'ou={one},{SUFFIX}'{unmarked} to anyone"));
             rules.push(format!("allow write children of 'ou={other},{SUFFIX}'{unmarked} to authenticated"));
         }
+        let (types, who) =
+            ("roomNumber, departmentNumber, uidNumber, entryTtl", pick(rng, &["anyone", "authenticated"]));
+        rules.push(format!("allow write of {types}{unmarked} to {who}"));
         for _ in 0..rng.usize(2..9) {
             rules.push(random_allow(rng, unmarked));
         }
@@ -297,6 +336,7 @@ struct Planner<'r> {
     rng: &'r mut Rng,
     planned: Vec<Planned>,
     hidden_places: Vec<(&'static str, String)>,
+    deleted: Vec<String>,
     names: Names,
 }
 
@@ -308,7 +348,8 @@ impl Planner<'_> {
         }
         self.hidden_in_both("ou=vault", &[("objectClass", "organizationalUnit")]);
         self.hidden_places.push(("in", format!("ou=vault,{SUFFIX}")));
-        self.hidden_in_both("ou=shell", &[("objectClass", "organizationalUnit")]);
+        let highest = HIGHEST_NUMBER.to_string();
+        self.hidden_in_both("ou=shell", &[("objectClass", "organizationalUnit"), ("uidNumber", &highest)]);
         self.hidden_places.push(("at", format!("ou=shell,{SUFFIX}")));
         let mut askers = vec![("objectClass", "groupOfNames")];
         let members: Vec<String> = (0..REQUESTERS).map(requester_dn).collect();
@@ -318,6 +359,7 @@ impl Planner<'_> {
         }
         self.person("uid=keeper,ou=keepers", None, true);
         self.hidden_in_both(ASKERS_GROUP, &askers);
+        self.hidden_in_both(HIDDEN_GROUP, &[("objectClass", "groupOfNames"), ("member", SUFFIX)]);
         for number in 0..6 {
             self.person(&format!("uid=v{number},ou=people"), None, number < 4);
         }
@@ -329,7 +371,10 @@ impl Planner<'_> {
         for number in 0..4 {
             let members = unique((0..self.rng.usize(1..5)).map(|_| self.any_name()).collect());
             let mut group = vec![("objectClass", "groupOfNames")];
-            group.extend(members.iter().map(|member| ("member", member.as_str())));
+            for member in &members {
+                let description = if chance(self.rng, 3) { ENDING_MEMBER } else { "member" };
+                group.push((description, member.as_str()));
+            }
             self.visible(&format!("cn=g{number},ou=groups"), &group);
         }
         // Hidden values decide whether these filters match an entry.
@@ -425,6 +470,7 @@ impl Planner<'_> {
             ("description", pick(self.rng, &["plain", "fancy", "same for all"])),
         ]);
         entry.insert("uid".to_owned(), vec![name.clone()]);
+        entry.insert("roomNumber".to_owned(), vec![format!("r-{name}")]);
         if let Some(kind) = kind {
             entry.insert("employeeType".to_owned(), vec![kind.to_owned()]);
         }
@@ -493,6 +539,36 @@ impl Planner<'_> {
         }
     }
 
+    /// Adds entries that are deleted before the requests. Hidden ones may exist in only one directory.
+    fn deleted_entries(&mut self, hides_some: bool) {
+        for number in 0..8 {
+            self.person(&format!("cn=gone{number},ou=open"), None, false);
+            self.deleted.push(format!("cn=gone{number},ou=open,{SUFFIX}"));
+        }
+        for unit in ["open", "mixed", "people"].iter().filter(|_| hides_some) {
+            let dn = format!("cn=lost,ou={unit},{SUFFIX}");
+            self.hidden_places.push(("in", dn.clone()));
+            // The administrator deletes without a control, so a referral would stay.
+            let is_referral = |entry: &Attributes| entry["objectClass"][0] == "referral";
+            let sides = [0, 1].map(|_| Some(self.hidden_entry(&dn)).filter(|entry| !is_referral(entry)));
+            self.push(dn.clone(), sides);
+            self.deleted.push(dn);
+        }
+    }
+
+    /// Returns dynamic entries. Hidden ones may exist in only one directory.
+    fn dynamic_entries(&mut self) -> Vec<Dynamic> {
+        let mut entry = |number: u32| {
+            let (dn, is_hidden) = (format!("cn=dy{number},ou=open,{SUFFIX}"), number > 1);
+            if is_hidden {
+                self.hidden_places.push(("in", dn.clone()));
+            }
+            let sides = [0, 1].map(|_| !is_hidden || self.rng.bool());
+            Dynamic { dn, sides, is_hidden }
+        };
+        (0..5).map(&mut entry).collect()
+    }
+
     /// Returns a random hidden entry.
     fn hidden_entry(&mut self, dn: &str) -> Attributes {
         let to = self.any_name();
@@ -503,7 +579,10 @@ impl Planner<'_> {
             2 => attributes(&[("objectClass", "subentry"), ("subtreeSpecification", "{}"), ("cn", "sub")]),
             3..=5 => {
                 let mut group = attributes(&[("objectClass", "groupOfNames"), ("cn", "group")]);
-                group.insert("member".to_owned(), unique(members));
+                let mut members = unique(members);
+                let ending = members.split_off(self.rng.usize(..=members.len()));
+                group.insert("member".to_owned(), members);
+                group.insert(ENDING_MEMBER.to_owned(), ending);
                 group
             }
             6 => attributes(&[("objectClass", "organizationalUnit"), ("ou", "unit")]),
@@ -521,6 +600,12 @@ impl Planner<'_> {
         entry.insert("employeeType".to_owned(), vec!["secret".to_owned()]);
         if self.rng.bool() {
             entry.insert("description;x-hidden".to_owned(), vec!["hidden".to_owned()]);
+        }
+        if self.rng.bool() {
+            entry.insert("roomNumber".to_owned(), vec![format!("r{}", self.rng.u32(..ROOMS))]);
+        }
+        if self.rng.bool() {
+            entry.insert("uidNumber".to_owned(), vec![self.rng.u32(1_000..HIGHEST_NUMBER).to_string()]);
         }
         named(dn, entry)
     }
@@ -571,13 +656,23 @@ fn ldif_of(planned: &[Planned], side: usize) -> String {
                 let _ = writeln!(text, "{name}: {value}");
             }
         }
-        // FNV-1a.
-        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        let hash = dn.bytes().fold(0xcbf2_9ce4_8422_2325, step);
-        let _ =
-            writeln!(text, "entryUUID: {:08x}-0000-4000-8000-{:012x}", hash >> 32, hash & 0xffff_ffff_ffff);
+        let _ = writeln!(text, "entryUUID: {}", uuid_text(uuid_of(dn)));
         let _ = writeln!(text, "entryCSN: 20260101000000.000000Z#000000#000#000000");
         let _ = writeln!(text, "createTimestamp: 20260101000000Z\nmodifyTimestamp: 20260101000000Z\n");
     }
     text
+}
+
+/// Returns the entryUUID with which an entry is imported.
+pub(crate) fn uuid_of(dn: &str) -> u128 {
+    // FNV-1a.
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    let hash = dn.bytes().fold(0xcbf2_9ce4_8422_2325, step);
+    u128::from(hash >> 32) << 96 | 0x4000_8000 << 48 | u128::from(hash & 0xffff_ffff_ffff)
+}
+
+/// Returns the text of a UUID.
+pub(crate) fn uuid_text(uuid: u128) -> String {
+    let hex = format!("{uuid:032x}");
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
