@@ -7,6 +7,7 @@ use std::sync::Arc;
 use directory::check::check;
 use directory::digest::{RowSlice, each_row};
 use directory::index::maintenance::SliceBudget;
+use directory::violations::violations;
 use directory::virtual_entries::{MonitorSource, VirtualEntry};
 use directory::{Directory, OpenOptions, Requester, Stamp, Writer, joins, linking};
 use ldap::{DecodeLimits, Message, ResultCode};
@@ -71,12 +72,17 @@ pub(super) fn fill(writer: &mut Writer) {
     while writer.run_maintenance_slice(&SliceBudget::default(), &mut || {}).unwrap() {}
 }
 
-/// Checks that the rows of a directory agree with each other, and that everything that was due has happened.
+/// Checks that the rows of a directory agree with each other, that everything that was due has happened, and that no
+/// entry violates a rule of the settings.
 pub(super) fn check_directory(directory: &Arc<Directory>) -> Result<(), String> {
     let snapshot = directory.snapshot().unwrap();
     let pending = joins::pending(snapshot.state()).unwrap();
     if !pending.is_empty() || linking::is_pending(snapshot.state()) {
         return Err(format!("memberships or links are not complete: {pending:?}"));
+    }
+    let violations = violations(snapshot.state(), &directory.directory_settings()).unwrap();
+    if let Some(violation) = violations.first() {
+        return Err(violation.clone());
     }
     match check(&snapshot).unwrap().first() {
         Some(finding) => Err(format!("rows that do not agree: {finding}")),

@@ -2,8 +2,8 @@
 //!
 //! Most changes add a value that no other change adds, a *token*, so that a lost or repeated change is visible. The
 //! other changes use the rules about data: memberships by rules, ends of values, links, transactions, deleted entries,
-//! next numbers and dynamic entries. Their results depend on the order of changes. They make additional records, so a
-//! group may have room for only some of the records of a change.
+//! next numbers, unique values and dynamic entries. Their results depend on the order of changes. They make additional
+//! records, so a group may have room for only some of the records of a change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -43,6 +43,9 @@ const BOSSES: usize = 6;
 
 /// Seconds between the times at which memberships end.
 const ENDS_SECONDS: u64 = 5;
+
+/// Seconds for which all clients use the same unique value.
+const UNIQUE_SECONDS: u64 = 2;
 
 /// Number of changes of a transaction that is too large for every kind of log: see [`LogLimits::random`].
 const TOO_MANY: usize = 1_000;
@@ -95,6 +98,7 @@ pub(super) enum Kind {
     Undelete,
     Modify,
     Rename,
+    Unique,
     Links,
     Rules,
     Due,
@@ -167,7 +171,7 @@ impl Workload {
         directory: &Arc<Directory>,
     ) -> Vec<Ask> {
         let seconds = now_micros / 1_000_000;
-        let ask = match rng.u32(..30) {
+        let ask = match rng.u32(..33) {
             0 | 1 => {
                 let messages = BOTH.map(|end| add_value(&format!("{token}{end}")));
                 Ask::transaction(Kind::Both, messages, Expected::Token(token.to_owned()))
@@ -199,6 +203,7 @@ impl Workload {
             19 => Ask::of(Kind::Rename, rename(rng)),
             20 => return self.make_links(rng, token),
             21 => Ask::of(Kind::Rules, self.change_rules()),
+            22..25 => Ask::of(Kind::Unique, add_unique_value(rng, seconds)),
             _ => {
                 Ask { expected: Expected::Token(token.to_owned()), ..Ask::of(Kind::Value, add_value(token)) }
             }
@@ -252,6 +257,7 @@ pub(super) fn settings() -> DirectorySettings {
         DirectorySettings { suffixes: vec![SUFFIX.to_owned()], ..DirectorySettings::default() };
     let kinds = IndexKinds::EQUALITY.with(IndexKinds::ORDERING);
     settings.indexes.insert("entryExpireTimestamp".to_owned(), kinds);
+    settings.indexes.insert("serialNumber".to_owned(), IndexKinds::EQUALITY);
     let bosses = (0..BOSSES).map(|boss| format!("attributetype {}\n", boss_definition(boss, "")));
     let names: Vec<String> = (0..BOSSES).map(|boss| format!("boss{boss}")).collect();
     let class =
@@ -259,6 +265,7 @@ pub(super) fn settings() -> DirectorySettings {
     settings.schema.insert("own".to_owned(), bosses.chain([class]).collect());
     let general = &mut settings.general;
     general.auto_members = rules(0);
+    general.unique = vec!["serials: serialNumber".to_owned()];
     general.next_numbers = vec!["users: uidNumber from 1000 to 9999".to_owned()];
     general.dynamic_subtrees = vec![MEETINGS.to_owned()];
     general.dynamic_ttl_max_seconds = 8;
@@ -351,6 +358,12 @@ fn modify_device(rng: &mut fastrand::Rng, token: &str) -> Vec<u8> {
     let changes: [(_, &str, &[&str]); 2] =
         [(ChangeOperation::Replace, "description", &[&text]), (ChangeOperation::Replace, &boss, &[&other])];
     modify(&device(rng.usize(..DEVICES)), &changes)
+}
+
+/// Returns the message that gives an entry a unique value, at the same time the same value for all clients.
+fn add_unique_value(rng: &mut fastrand::Rng, seconds: u64) -> Vec<u8> {
+    let value = (seconds / UNIQUE_SECONDS % DEVICES as u64).to_string();
+    modify(&device(rng.usize(..DEVICES)), &[(ChangeOperation::Replace, "serialNumber", &[&value])])
 }
 
 fn rename(rng: &mut fastrand::Rng) -> Vec<u8> {

@@ -45,6 +45,8 @@ const DUE: Duration = Duration::from_millis(300);
 pub(super) struct Figures {
     /// Number of changes by [`Kind`] that had an effect or were refused as expected.
     pub(super) kinds: [u64; KINDS],
+    /// Values that another entry had.
+    duplicates: u64,
     unknown: u64,
     forwarded: u64,
     dropped: u64,
@@ -56,13 +58,24 @@ pub(super) struct Figures {
 
 impl Figures {
     pub(super) fn all(&self) -> Vec<u64> {
-        let Figures { kinds, unknown, forwarded, dropped, restarts, epochs, digests, lost_answers } = *self;
-        let others = [unknown, forwarded, dropped, restarts, epochs, digests, lost_answers];
+        let Figures {
+            kinds,
+            duplicates,
+            unknown,
+            forwarded,
+            dropped,
+            restarts,
+            epochs,
+            digests,
+            lost_answers,
+        } = *self;
+        let others = [duplicates, unknown, forwarded, dropped, restarts, epochs, digests, lost_answers];
         [&kinds[..], &others].concat()
     }
 
     pub(super) fn add(&mut self, other: &Figures) {
         self.kinds.iter_mut().zip(other.kinds).for_each(|(sum, count)| *sum += count);
+        self.duplicates += other.duplicates;
         self.unknown += other.unknown;
         self.forwarded += other.forwarded;
         self.dropped += other.dropped;
@@ -660,6 +673,7 @@ impl World {
                 (ResultCode::SUCCESS, _) | (_, Expected::Refusal(_)) => {
                     self.figures.kinds[kind as usize] += 1;
                 }
+                (ResultCode::CONSTRAINT_VIOLATION, _) if kind == Kind::Unique => self.figures.duplicates += 1,
                 _ => {}
             }
         }
