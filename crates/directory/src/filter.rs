@@ -24,6 +24,7 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 use crate::password::verify_auth_password;
 use crate::tree::TreeState;
+use crate::tree::operational::is_member_type;
 pub(crate) use by_value::{ByValue, ValueRule, VisibleTest};
 pub(crate) use chain::{Hops, for_each_holder, holders_of_text};
 pub(crate) use covering::Covering;
@@ -87,6 +88,8 @@ pub(crate) struct Item {
     pub(crate) target: Option<Box<Target>>,
     /// Numbers of the attributes that the subject includes. More are added when the catalog allocates them.
     pub(crate) attributes: AttributeNumbers,
+    /// Whether a dynamic group that describes the target passes too. False while the directory has no dynamic group.
+    pub(crate) counts_described: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -475,7 +478,8 @@ impl Compiler<'_> {
             return Item::new(Subject::Virtual(attribute), test);
         }
         let attributes = self.catalog.matching_attributes(&description);
-        Item { attributes, ..Item::new(Subject::Attribute(description), test) }
+        let counts_described = counts_described(self.catalog, &description, &test);
+        Item { attributes, counts_described, ..Item::new(Subject::Attribute(description), test) }
     }
 
     /// Returns the attribute of a description, if the schema defines it and the requester may read it.
@@ -493,6 +497,15 @@ impl Compiler<'_> {
         let all = self.catalog.attributes().iter();
         all.filter(|def| fits(def.description.type_id)).map(|def| def.id).collect()
     }
+}
+
+/// Returns true if a test asks which groups contain an entry, so that dynamic groups that describe the entry pass.
+#[inline]
+fn counts_described(catalog: &Catalog, description: &AttributeDescription, test: &Test) -> bool {
+    !catalog.dynamic_groups.is_empty()
+        && matches!(test, Test::Equal(..) | Test::InChain(_))
+        && description.options.is_empty()
+        && is_member_type(catalog.schema.type_by_id(description.type_id))
 }
 
 /// Returns true if the value has, for each of `codes`, a word that sounds like it.
@@ -537,7 +550,8 @@ const KEY_OVERHEAD: usize = 8;
 
 impl Item {
     fn new(subject: Subject, test: Test) -> Item {
-        Item { subject, test, dn_attributes: false, target: None, attributes: AttributeNumbers::default() }
+        let attributes = AttributeNumbers::default();
+        Item { subject, test, dn_attributes: false, target: None, attributes, counts_described: false }
     }
 }
 
@@ -626,6 +640,15 @@ impl Term {
         })
     }
 
+    /// Excludes dynamic groups from tests of member.
+    pub(crate) fn count_stored_only(&mut self) {
+        let exclude = &mut |item: &mut Item| {
+            item.counts_described = false;
+            Ok(())
+        };
+        let _: Result<(), OperationError> = self.for_each_item(exclude);
+    }
+
     /// Returns the names of entries in the filter.
     pub(crate) fn names(&self) -> Vec<&NormalName> {
         let mut names = Vec::new();
@@ -639,6 +662,7 @@ impl Term {
         let mut asks = false;
         self.visit(&mut |item| {
             asks |= matches!(item.subject, Subject::Virtual(made) if made.is_membership() || made.is_end())
+                || item.counts_described
                 || item.attributes.iter().any(|id| catalog.attribute(*id).is_link);
         });
         asks
@@ -758,6 +782,7 @@ impl Item {
         match (&self.subject, &self.test) {
             (Subject::Attribute(description), test) => {
                 self.attributes = catalog.matching_attributes(description);
+                self.counts_described = counts_described(catalog, description, test);
                 if matches!(test, Test::InChain(_)) {
                     self.attributes = self.attributes.only(|id| catalog.follows_chains(id));
                 }

@@ -68,7 +68,9 @@ impl ValuesAllowed<'_> {
             Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => true,
             Term::And(terms) | Term::Or(terms) => terms.iter().all(|term| self.may_ask(term, catalog)),
             Term::Not(term) => self.may_ask(term, catalog),
-            Term::Item(item) => self.may_ask_item(item, catalog) && !is_membership(item),
+            Term::Item(item) => {
+                self.may_ask_item(item, catalog) && !is_membership(item) && !item.counts_described
+            }
         }
     }
 
@@ -89,7 +91,8 @@ impl ValuesAllowed<'_> {
                 let is_virtual = matches!(item.subject, Subject::Virtual(_));
                 let mut left = Vec::new();
                 if !attributes.is_empty() || (is_own && !is_virtual) {
-                    left.push(Term::Item(Item { attributes, ..item.clone() }));
+                    let counts_described = item.counts_described && is_own;
+                    left.push(Term::Item(Item { attributes, counts_described, ..item.clone() }));
                 }
                 let by_value = |id| self.rights.over_values(self.right, type_of_number(id)).is_some();
                 let attributes = item.attributes.only(by_value);
@@ -98,8 +101,9 @@ impl ValuesAllowed<'_> {
                         VisibleTest { test: item.test.clone(), view: Arc::clone(view), right: self.right };
                     let test = Test::Visible(Box::new(shown));
                     // The item above tests the values in the entry's DN, if the right covers them.
-                    let dn_attributes = false;
-                    left.push(Term::Item(Item { attributes, test, dn_attributes, ..item.clone() }));
+                    let (dn_attributes, counts_described) = (false, false);
+                    let rest = item.clone();
+                    left.push(Term::Item(Item { attributes, test, dn_attributes, counts_described, ..rest }));
                 }
                 // A forbidden test is Undefined, not False. Below a `not`, False would make the filter match.
                 left.push(Term::Constant(Truth::Undefined));

@@ -128,19 +128,25 @@ pub(crate) struct Chains {
 }
 
 impl Chains {
-    /// Returns true if a chain of the item leads from an entry to the asserted entry.
+    /// Returns true if a chain of the item leads from an entry to the asserted entry. `describing` returns the dynamic
+    /// groups that describe the asserted entry, if they count. It is called once.
     pub(super) fn lead(
         &mut self,
         item: &Item,
         state: TreeState<'_>,
         asker: Option<&GroupsOf>,
         id: EntryId,
+        describing: &dyn Fn() -> Result<Vec<u64>>,
     ) -> Result<bool> {
         let (start, before) = (self.links_read, self.read_for(id));
         let place = match self.all.iter().position(|chain| chain.is_of(item)) {
             Some(place) => place,
             None => {
-                let chain = Chain::of(item, Links { state, asker, read: &mut self.links_read })?;
+                let mut links = Links { state, asker, read: &mut self.links_read };
+                let mut chain = Chain::of(item, &mut links)?;
+                if item.counts_described {
+                    chain.reach_describing(&describing()?, &mut links)?;
+                }
                 if self.all.len() >= CHAINS_MAX {
                     self.all.clear();
                 }
@@ -174,7 +180,7 @@ impl Chains {
 
     /// Adds the cost of testing which of `group_count` dynamic groups describe an entry.
     pub(super) fn add_cost(&mut self, group_count: usize) {
-        self.links_read += group_count as u64 * LINKS_PER_DECISION;
+        self.links_read += cost_of_groups(group_count);
     }
 
     /// Returns the number of links read since the last call.
@@ -266,7 +272,7 @@ impl Links<'_, '_> {
 }
 
 impl Chain {
-    fn of(item: &Item, mut links: Links<'_, '_>) -> Result<Chain> {
+    fn of(item: &Item, links: &mut Links<'_, '_>) -> Result<Chain> {
         let state = links.state;
         let mut chain = Chain {
             hops: Hops::of(item, state.catalog),
@@ -283,11 +289,27 @@ impl Chain {
         } else if !chain.hops.to_holders {
             for holder in holders_of_text(item, &chain.hops, &chain.name, state)? {
                 if links.may_follow(holder.0, holder.1)? {
-                    chain.reach(holder.0, &mut links)?;
+                    chain.reach(holder.0, links)?;
                 }
             }
         }
         Ok(chain)
+    }
+
+    /// Records that dynamic groups lead to the target, because they describe it and the requester may use members.
+    #[cold]
+    fn reach_describing(&mut self, groups: &[u64], links: &mut Links<'_, '_>) -> Result<()> {
+        *links.read += cost_of_groups(links.state.catalog.dynamic_groups.len());
+        for group in groups {
+            let mut is_usable = self.hops.attributes.is_empty();
+            for attribute in self.hops.attributes.iter() {
+                is_usable |= links.may_follow(*group, *attribute)?;
+            }
+            if is_usable {
+                self.reach(*group, links)?;
+            }
+        }
+        Ok(())
     }
 
     fn is_of(&self, item: &Item) -> bool {
@@ -512,6 +534,10 @@ pub(crate) fn holders_of_text(
         }
     }
     Ok(all)
+}
+
+fn cost_of_groups(group_count: usize) -> u64 {
+    group_count as u64 * LINKS_PER_DECISION
 }
 
 fn too_long(rule: &str) -> OperationError {

@@ -20,8 +20,8 @@ use crate::model::rows::{EntryId, LINKS, NodeRow, VALUES, link_key, value_key};
 use crate::tree::collective::merged_row;
 use crate::tree::operational::member_attributes;
 use crate::tree::stored_values::{for_each_value, large_value};
-use crate::tree::{TreeState, damaged_row, dn_of, entry_row};
-use described::{Described, for_each_stored, for_each_visible, is_in_a_group};
+use crate::tree::{TreeState, damaged_row, dn_of, entry_row, node};
+use described::{Described, describing_groups, for_each_stored, for_each_visible, is_in_a_group};
 
 /// An entry that may match.
 pub(crate) struct Candidate<'s> {
@@ -188,16 +188,30 @@ impl Matcher {
         state: TreeState<'s>,
         candidate: &Candidate<'s>,
     ) -> Result<bool, OperationError> {
-        if item.attributes.is_empty() {
-            return Ok(false);
-        }
-        let mut attributes = candidate.entry(state)?.attributes();
-        while let Some(row) = attributes.next_of(&item.attributes) {
-            if self.row_passes(item, state, candidate.id, &row)? {
-                return Ok(true);
+        if !item.attributes.is_empty() {
+            let mut attributes = candidate.entry(state)?.attributes();
+            while let Some(row) = attributes.next_of(&item.attributes) {
+                if self.row_passes(item, state, candidate.id, &row)? {
+                    return Ok(true);
+                }
             }
         }
-        Ok(false)
+        Ok(item.counts_described && self.describes(item, state, candidate.id)?)
+    }
+
+    /// Returns true if an entry is a dynamic group that describes the asserted entry, or if, for a test of chains, a
+    /// chain leads to such a group.
+    #[cold]
+    #[inline(never)]
+    fn describes(&mut self, item: &Item, state: TreeState<'_>, id: EntryId) -> Result<bool, OperationError> {
+        let Some(member) = item.target.as_ref().and_then(|target| target.entry) else { return Ok(false) };
+        if matches!(item.test, Test::InChain(_)) {
+            return self.in_chain(item, state, id);
+        }
+        let Some(group) = state.catalog.dynamic_groups.of(id) else { return Ok(false) };
+        self.chains.get_or_insert_default().add_cost(1);
+        let Some(row) = node(state.read, member)? else { return Ok(false) };
+        Described::new(state, (member, &row), self.asker.as_ref()).by(group)
     }
 
     fn row_passes(
@@ -273,7 +287,16 @@ impl Matcher {
 
     #[cold]
     fn in_chain(&mut self, item: &Item, state: TreeState<'_>, id: EntryId) -> Result<bool, OperationError> {
-        self.chains.get_or_insert_default().lead(item, state, self.asker.as_ref(), id)
+        let asker = self.asker.as_ref();
+        let describing = || {
+            let target = item.target.as_ref().and_then(|target| target.entry);
+            let Some(target) = target else { return Ok(Vec::new()) };
+            match node(state.read, target)? {
+                Some(row) => describing_groups(state, (target, &row), asker),
+                None => Ok(Vec::new()),
+            }
+        };
+        self.chains.get_or_insert_default().lead(item, state, asker, id, &describing)
     }
 
     /// Like `row_passes`, but considers only values that the requester may use.

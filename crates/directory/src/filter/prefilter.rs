@@ -197,7 +197,7 @@ impl Term {
 
 impl Item {
     fn is_about_rows(&self) -> bool {
-        !self.dn_attributes && !matches!(self.subject, Subject::Virtual(_))
+        !self.dn_attributes && !self.counts_described && !matches!(self.subject, Subject::Virtual(_))
     }
 
     fn row_truth(&self, schema: &Schema, row: &EntryRow<'_>, key: &mut Vec<u8>) -> Option<bool> {

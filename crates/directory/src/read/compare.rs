@@ -12,10 +12,8 @@ use schema::{AttributeDescription, MatchingRule, Schema};
 use crate::access::{EffectiveRights, Offered, RequestContext, RightExtent, ValuesAllowed, denied, hint};
 use crate::accounts;
 use crate::catalog::{Catalog, Shown, is_user_password};
-use crate::filter::described::Described;
 use crate::filter::{Candidate, InMemory, Matcher, MemberUse, Term, Truth, has_visible_end, is_in_a_group};
 use crate::model::access_rule::COMPARE;
-use crate::model::dynamic_groups::DynamicGroup;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::rows::{ENTRIES, EntryId, NodeFlags, NodeRow};
@@ -145,11 +143,7 @@ fn try_compare(
         }
     };
     // A rule about single values cannot cover links, so such a rule allows no comparison with members.
-    let described = match allowed {
-        None => describing(state, rights, target, &description)?,
-        Some(_) => None,
-    };
-    if !is_there && described.is_none() {
+    if !is_there && (allowed.is_some() || !has_described(state, rights, target, &description)?) {
         return Err(no_such_attribute(request.description));
     }
     if is_user_password(&state.catalog.schema, type_id) {
@@ -160,11 +154,6 @@ fn try_compare(
     }
     let mut term = assertion(state.catalog, rights, description, request.value)?;
     term.find_targets(snapshot)?;
-    if let Some(group) = described
-        && is_described(state, rights, group, &term)?
-    {
-        return Ok(CompareOutcome::Done(compare_result(true)));
-    }
     if let Some(allowed) = allowed {
         term = allowed.left_of(&term, state.catalog);
     }
@@ -172,41 +161,27 @@ fn try_compare(
     Ok(CompareOutcome::Done(compare_result(truth == Truth::True)))
 }
 
-/// Returns the dynamic group `target` if the attribute contains the group's members and the requester may use at least
-/// one of the group's URLs.
+/// Returns true if the entry is a dynamic group, the attribute contains its members, and the requester may use a URL of
+/// the group.
 #[inline]
-fn describing<'s>(
-    state: TreeState<'s>,
+fn has_described(
+    state: TreeState<'_>,
     rights: &EffectiveRights,
     target: EntryId,
     description: &AttributeDescription,
-) -> Result<Option<&'s DynamicGroup>, OperationError> {
+) -> Result<bool, OperationError> {
     if state.catalog.dynamic_groups.is_empty() {
-        return Ok(None);
+        return Ok(false);
     }
     let is_member = is_member_type(state.catalog.schema.type_by_id(description.type_id));
     let group = state.catalog.dynamic_groups.of(target);
-    let Some(group) = group.filter(|_| is_member && description.options.is_empty()) else { return Ok(None) };
+    let Some(group) = group.filter(|_| is_member && description.options.is_empty()) else { return Ok(false) };
     for url in &group.urls {
         if rights.shows_member(state, (target, url.attribute), MemberUse::Compare)? {
-            return Ok(Some(group));
+            return Ok(true);
         }
     }
-    Ok(None)
-}
-
-/// Returns true if the asserted value names an entry that the dynamic group describes.
-#[cold]
-fn is_described(
-    state: TreeState<'_>,
-    rights: &EffectiveRights,
-    group: &DynamicGroup,
-    term: &Term,
-) -> Result<bool, OperationError> {
-    let Term::Item(item) = term else { return Ok(false) };
-    let Some(member) = item.target.as_ref().and_then(|target| target.entry) else { return Ok(false) };
-    let Some(row) = node(state.read, member)? else { return Ok(false) };
-    Described::new(state, (member, &row), rights.groups(MemberUse::Compare).as_ref()).by(group)
+    Ok(false)
 }
 
 #[cold]

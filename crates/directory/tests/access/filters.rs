@@ -142,13 +142,20 @@ impl Filter {
     pub(crate) fn truth(&self, rights: &Rights<'_>, dn: &str) -> Option<bool> {
         let values = |name: &str| match rights.extent("search", dn, name) {
             Extent::Nothing => None,
-            extent => Some((rights.values(dn, name, "search"), extent == Extent::All)),
+            extent => {
+                let described = if name == "member" { rights.described_members(dn) } else { Vec::new() };
+                let values = rights.values(dn, name, "search").into_iter().chain(described);
+                Some((values.collect(), extent == Extent::All))
+            }
         };
         self.truth_of(&values, &|attribute, target| {
             // At each entry of a chain, only values that the requester may search are followed. For memberOf, these are
             // values of its groups.
             let next = |at: &str| match attribute {
                 "memberOf" => rights.values(at, attribute, "search"),
+                "member" if rights.may("search", at, attribute) => {
+                    [rights.values(at, attribute, "search"), rights.described_members(at)].concat()
+                }
                 _ if rights.may("search", at, attribute) => rights.values(at, attribute, "search"),
                 _ => Vec::new(),
             };
@@ -162,10 +169,12 @@ impl Filter {
             "memberOf" => groups(tree, dn),
             "isMemberOf" => nested(dn, &|at| groups(tree, at)),
             "entryDN" => vec![dn.to_owned()],
+            "member" => members(tree, dn),
             _ => tree[dn].get(name).cloned().unwrap_or_default(),
         };
         let next = |attribute: &str, at: &str| match attribute {
             "memberOf" => groups(tree, at),
+            "member" => members(tree, at),
             _ => tree[at].get(attribute).cloned().unwrap_or_default(),
         };
         self.truth_of(&|name| Some((values(name), true)), &|attribute, target| {
@@ -207,6 +216,13 @@ fn groups(tree: &Tree, dn: &str) -> Vec<String> {
         entry.get("member").is_some_and(|all| all.iter().any(|of| of == dn)) || is_described(tree, entry, dn)
     };
     tree.iter().filter(|(_, entry)| names(entry)).map(|(group, _)| group.clone()).collect()
+}
+
+/// Returns the members of a group.
+fn members(tree: &Tree, group: &str) -> Vec<String> {
+    let stored = tree[group].get("member").into_iter().flatten().cloned();
+    let described = tree.keys().filter(|dn| is_described(tree, &tree[group], dn)).cloned();
+    stored.chain(described).collect()
 }
 
 /// Returns true if the search of a dynamic group describes an entry, without regard to rights.

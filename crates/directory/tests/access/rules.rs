@@ -544,6 +544,19 @@ impl Rights<'_> {
         String::new()
     }
 
+    /// Returns true if a search with the requester's rights by the URL of a dynamic group finds an entry.
+    fn finds(&self, right: Right, group: &str, dn: &str) -> bool {
+        describes(&self.tree[group], dn)
+            && self.extent(right, group, "memberURL") == Extent::All
+            && Filter::described().truth(self, dn) == Some(true)
+    }
+
+    /// Returns the visible entries that a group contains by its URL, for a filter.
+    pub(crate) fn described_members(&self, group: &str) -> Vec<String> {
+        let is_found = |dn: &&String| self.sees(dn) && self.finds("search", group, dn);
+        self.tree.keys().filter(is_found).cloned().collect()
+    }
+
     /// Returns the values of an attribute that a right covers. For memberOf, these are the groups whose members the
     /// right covers; for isMemberOf, also the groups of these groups.
     pub(crate) fn values(&self, dn: &str, attribute: &str, right: Right) -> Vec<String> {
@@ -552,15 +565,9 @@ impl Rights<'_> {
                 let names = |entry: &crate::tree::Attributes| {
                     entry.get("member").is_some_and(|members| members.iter().any(|member| member == dn))
                 };
-                // True if a search with the URL of the group and the requester's rights finds the entry.
-                let finds = |group: &str, entry: &crate::tree::Attributes| {
-                    describes(entry, dn)
-                        && self.extent(right, group, "memberURL") == Extent::All
-                        && Filter::described().truth(self, dn) == Some(true)
-                };
                 let groups = self.tree.iter().filter(|(group, entry)| {
                     (names(entry) && self.may(right, group, "member"))
-                        || (self.sees(group) && finds(group, entry))
+                        || (self.sees(group) && self.finds(right, group, dn))
                 });
                 groups.map(|(group, _)| group.clone()).collect()
             }

@@ -37,6 +37,11 @@ fn members_that_a_url_describes_count_after_a_restart_and_in_an_export() {
     for attribute in ["memberOf", "isMemberOf", "memberOf:1.2.840.113556.1.4.1941:"] {
         assert_eq!(found(&mut admin, &format!("({attribute}={group})")), [anna.as_str()], "{attribute}");
     }
+    for attribute in ["member", "uniqueMember", "member:1.2.840.113556.1.4.1941:"] {
+        assert!(found(&mut admin, &format!("({attribute}={anna})")).contains(&group), "{attribute}");
+    }
+    let others = format!("(&(objectClass=groupOfURLs)(!(member={anna})))");
+    assert!(found(&mut admin, &others).is_empty());
     assert!(values(&mut admin, &anna, "memberOf").contains(&group));
     let compared = |admin: &mut Connection, value: &str| admin.compare(&group, "member", value).unwrap().code;
     assert_eq!(compared(&mut admin, &anna), ResultCode::COMPARE_TRUE);

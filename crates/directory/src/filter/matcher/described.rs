@@ -2,8 +2,8 @@
 //!
 //! A dynamic group describes an entry if a search with one of the group's URLs finds the entry. Under access rules, the
 //! requester must have the right to use the URL, and the search has the requester's rights. Thus a membership reveals
-//! nothing that the requester could not find with that search. Tests of memberOf inside a URL consider only stored
-//! members, so that no group depends on itself.
+//! nothing that the requester could not find with that search. Tests of memberOf and member inside a URL consider only
+//! stored members, so that no group depends on itself.
 
 use std::ops::ControlFlow;
 
@@ -54,6 +54,19 @@ impl<'a> Described<'a> {
                 && self.groups.map_or(Ok(true), |groups| groups.shows(self.state, group.id, url.attribute))?
                 && self.matches(url)?
             {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns true if the entry is in the scope of one of a group's URLs.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) fn is_in_a_scope(&mut self, group: &'a DynamicGroup) -> Result<bool> {
+        for url in &group.urls {
+            if self.is_in_scope(url)? {
                 return Ok(true);
             }
         }
@@ -125,6 +138,7 @@ pub(crate) fn is_in_scope(
 pub(crate) fn compiled(state: TreeState<'_>, url: &MemberUrl) -> Result<Term> {
     let compiler = Compiler { catalog: state.catalog, shown: Shown::Plain, known: None };
     let mut term = compiler.compile(url.filter.as_filter());
+    term.count_stored_only();
     term.find_targets_in(state)?;
     Ok(term)
 }
@@ -142,7 +156,9 @@ pub(crate) fn groups_toward<'a>(
     let Some(target) = item.target.as_ref().and_then(|target| target.entry) else { return Ok(Vec::new()) };
     let (mut chains, mut all) = (Chains::default(), Vec::new());
     for group in state.catalog.dynamic_groups.iter() {
-        if group.id == target || (is_nested && chains.lead(item, state, None, group.id)?) {
+        if group.id == target
+            || (is_nested && chains.lead(item, state, None, group.id, &|| Ok(Vec::new()))?)
+        {
             all.push(group);
         }
     }

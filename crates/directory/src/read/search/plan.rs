@@ -449,7 +449,7 @@ impl Planner<'_> {
         };
         let has_links = item.attributes.iter().any(|id| self.state.catalog.attribute(*id).is_link);
         match &item.test {
-            Test::Equal(_, _) if has_links => self.narrow_links(item, limit),
+            Test::Equal(_, _) if has_links || item.counts_described => self.narrow_links(item, limit),
             Test::Equal(rule, key) => self.narrow_equal(item, description, *rule, key, limit),
             // A value too long for a key is indexed by its head, so a bound is cut to the length of the head.
             Test::AtLeast(rule, key) => {
@@ -554,6 +554,9 @@ impl Planner<'_> {
             if let Some(name) = &target.name {
                 self.add_posting(&mut all, DANGLING, &dangling_key(*attribute, &name.key))?;
             }
+        }
+        if item.counts_described {
+            self.add_describing(&mut all, item)?;
         }
         Ok(all.within(limit))
     }

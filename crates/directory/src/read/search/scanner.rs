@@ -63,6 +63,8 @@ pub(super) struct Scanner {
     version: u64,
     /// Number of attributes of the catalog when the filter was prepared.
     attribute_count: usize,
+    /// Whether the directory had dynamic groups when the filter was last compiled.
+    has_dynamic_groups: bool,
     /// Version of the indexes when the plan was made.
     index_version: u64,
     /// Version of the schema to which the type numbers in the filter belong.
@@ -135,6 +137,7 @@ impl Scanner {
             planned_version: snapshot.version(),
             version: snapshot.version(),
             attribute_count: catalog.attributes().len(),
+            has_dynamic_groups: !catalog.dynamic_groups.is_empty(),
             index_version: catalog.index_version(),
             schema_version: catalog.schema_version(),
             is_part: false,
@@ -181,6 +184,7 @@ impl Scanner {
             planned_version: self.planned_version,
             version: self.version,
             attribute_count: self.attribute_count,
+            has_dynamic_groups: self.has_dynamic_groups,
             index_version: self.index_version,
             schema_version: self.schema_version,
             is_part: true,
@@ -464,11 +468,15 @@ impl Scanner {
         if let Some(controls) = &mut self.entry_controls {
             controls.catch_up(state)?;
         }
-        if state.catalog.attributes().len() != self.attribute_count {
+        let has_dynamic_groups = !state.catalog.dynamic_groups.is_empty();
+        let gets_dynamic_groups = has_dynamic_groups != self.has_dynamic_groups;
+        if state.catalog.attributes().len() != self.attribute_count || gets_dynamic_groups {
             self.attribute_count = state.catalog.attributes().len();
+            self.has_dynamic_groups = has_dynamic_groups;
             self.filter.find_attributes(state.catalog, self.rights.shown())?;
         }
         let collective_items = self.filter.collective_items(state);
+        self.by_rows &= !gets_dynamic_groups || self.filter.is_decided_by_rows();
         // The plan must be renewed in two cases. First, an index that the plan uses may have been dropped, so that it
         // no longer follows changes. Second, a new collective subentry may give entries an attribute of the filter.
         // Then neither indexes nor stored rows show which entries match.

@@ -126,6 +126,13 @@ impl Planner<'_> {
                 }
             }
         }
+        if item.counts_described {
+            let start = all.ids.len();
+            self.add_describing(&mut all, item)?;
+            for group in all.ids.get(start..).unwrap_or_default() {
+                chain.open(read, *group)?;
+            }
+        }
         if chain.links_left < limit {
             let ids_max = to_usize(limit);
             let mut keys_left = CHAIN_PLANNED_MAX * KEYS_PER_LINK;

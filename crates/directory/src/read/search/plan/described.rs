@@ -4,10 +4,11 @@ use ldap::Scope;
 
 use super::{KeyRange, Narrowed, Planner, Result};
 use crate::filter::Item;
-use crate::filter::described::{base_of, compiled, groups_toward};
+use crate::filter::described::{Described, base_of, compiled, groups_toward};
 use crate::model::dynamic_groups::MemberUrl;
 use crate::model::limits::{COLLECTED_IDS_MAX, SUBTREE_WALKED_MAX};
 use crate::model::rows::{EntryId, children_counter, subtree_counter};
+use crate::tree::node;
 
 impl Planner<'_> {
     /// Adds to the stored members of the asserted group the entries that dynamic groups describe. These dynamic groups
@@ -49,6 +50,24 @@ impl Planner<'_> {
             }
         }
         Ok(all.within(limit))
+    }
+
+    /// Adds the dynamic groups that may describe the asserted entry, because it is in the scope of one of their URLs.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn add_describing(&self, all: &mut Narrowed, item: &Item) -> Result<()> {
+        let Some(member) = item.target.as_ref().and_then(|target| target.entry) else { return Ok(()) };
+        let Some(row) = node(self.state.read, member)? else { return Ok(()) };
+        // A candidate need not match the filter of the URL.
+        all.is_exact = false;
+        let mut described = Described::new(self.state, (member, &row), None);
+        for group in self.state.catalog.dynamic_groups.iter() {
+            if described.is_in_a_scope(group)? {
+                all.ids.push(group.id.0);
+                all.count += 1;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the candidates for a URL, from its filter or from its scope, whichever has fewer.

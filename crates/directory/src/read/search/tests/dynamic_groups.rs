@@ -110,6 +110,69 @@ fn described_members_count_in_values_filters_and_compares() {
 }
 
 #[test]
+fn member_finds_the_groups_that_describe_an_entry() {
+    let mut directory = sample();
+    let cases: &[(&str, &[&str])] = &[
+        ("(member=cn=bob@", &["cn=few", "cn=tall"]),
+        ("(uniqueMember=cn=bob@", &["cn=few", "cn=tall"]),
+        ("(uniqueMember=cn=bob,dc=example,dc=com#'01'B)", &[]),
+        ("(member:2.5.13.1:=cn=ann@", &["cn=tall"]),
+        ("(member:dn:=cn=ann@", &["cn=tall"]),
+        ("(member=cn=cid@", &[]),
+        ("(member=cn=ghost@", &[]),
+        ("(member;lang-en=cn=ann@", &[]),
+        ("(seeAlso=cn=ann@", &[]),
+        ("(member=cn=tall@", &["cn=staff"]),
+        ("(&(cn=t*)(member=cn=bob@)", &["cn=tall"]),
+        ("(|(member=cn=bob@(title=small))", &["cn=cid", "cn=few", "cn=tall"]),
+        ("(|(carLicense=x)(member=cn=ann@)", &["cn=tall"]),
+        ("(&(objectClass=groupOfURLs)(!(member=cn=ann@))", &["cn=few"]),
+        (&format!("(member:{IN_CHAIN}:=cn=bob@"), &["cn=all", "cn=few", "cn=staff", "cn=tall"]),
+        (&format!("(&(cn=*a*)(member:{IN_CHAIN}:=cn=ann@)"), &["cn=all", "cn=staff", "cn=tall"]),
+        (&format!("(member:{IN_CHAIN}:=cn=tall@"), &["cn=all", "cn=staff"]),
+        (&format!("(uniqueMember:{IN_CHAIN}:=cn=ann@"), &["cn=tall"]),
+        (&format!("(!(|(cn=*i*)(objectClass=person)(dc=*)(member:{IN_CHAIN}:=cn=ann@))"), &["cn=few"]),
+        // Values are stored only in these.
+        ("(member=*)", &["cn=all", "cn=staff"]),
+    ];
+    let cases: Vec<_> = cases.iter().map(|(filter, found)| (closed(filter), *found)).collect();
+    for (filter, expected) in &cases {
+        assert_eq!(leaves(&Question::everywhere(filter).ask(&directory)), **expected, "{filter}");
+    }
+    // A base search and a compare agree with the filter.
+    for (group, member) in
+        [("tall", "ann"), ("tall", "cid"), ("few", "bob"), ("few", "ann"), ("staff", "tall")]
+    {
+        let filter = format!("(member=cn={member},{SUFFIX})");
+        let base = format!("cn={group},{SUFFIX}");
+        let found = Question::new(&base, Scope::BaseObject, &filter).ask(&directory).entries.len();
+        let code = compared(&directory, group, "member", member);
+        assert_eq!(found == 1, code == ResultCode::COMPARE_TRUE, "{group} {member}");
+    }
+    // A URL that tests member considers stored members only.
+    let url = format!("ldap:///{SUFFIX}??sub?(member=cn=ann,{SUFFIX})");
+    add_described(&mut directory, "holders", &[&url]);
+    check_found(&directory, &[("(memberOf=cn=holders@", &[]), ("(member=cn=tall@", &["cn=staff"])]);
+}
+
+/// Writes `@` as the rest of a DN.
+fn closed(filter: &str) -> String {
+    filter.replace('@', ",dc=example,dc=com)")
+}
+
+#[test]
+fn member_finds_groups_where_no_entry_has_the_attribute() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    let person: &[(&str, &[&str])] = &[("objectClass", &["person"]), ("sn", &["s"])];
+    add(&mut directory, "ann", person);
+    let question = "(|(member=cn=ann,dc=example,dc=com)(sn=none))";
+    add_described(&mut directory, "any", &["ldap:///dc=example,dc=com??one"]);
+    assert_eq!(leaves(&Question::everywhere(question).ask(&directory)), ["cn=any"]);
+    let chain = format!("(member:{IN_CHAIN}:=cn=ann,dc=example,dc=com)");
+    assert_eq!(leaves(&Question::everywhere(&chain).ask(&directory)), ["cn=any"]);
+}
+
+#[test]
 fn members_follow_changes_of_entries_and_of_groups() {
     let mut directory = sample();
     let title = |directory: &mut TestDirectory, of: &str, value: &str| {
@@ -202,6 +265,7 @@ fn a_membership_reveals_no_more_than_a_search_by_the_url() {
         settings.general.access_rules =
             rules.map(|rule| rule.replace("to users", "to authenticated")).to_vec();
     });
+    let chain = format!("(member:{IN_CHAIN}:=cn=ann@");
     let visible = [
         // If a requester may not see the URLs, the group describes no members for that requester.
         ("ann", &[] as &[&str], ResultCode::NO_SUCH_ATTRIBUTE),
@@ -214,7 +278,25 @@ fn a_membership_reveals_no_more_than_a_search_by_the_url() {
         assert_eq!(compared(&directory, "tall", "member", "ann"), code, "{who}");
         let found = Question::everywhere("(memberOf=cn=phones,dc=example,dc=com)").ask(&directory);
         assert!(leaves(&found).is_empty(), "{who}");
+        for (filter, holders) in [("(member=cn=ann@", &[] as &[&str]), (&chain, &["cn=all", "cn=staff"])] {
+            let found = leaves(&Question::everywhere(&closed(filter)).ask(&directory));
+            let expected = groups.iter().map(|group| format!("cn={group}"));
+            let holders = holders.iter().filter(|_| !groups.is_empty()).map(|holder| holder.to_string());
+            assert_eq!(found, holders.chain(expected).collect::<Vec<_>>(), "{who} {filter}");
+        }
+    }
+    // The right to search memberURL is not enough without the right to search member.
+    let without = rules[0].replace(", member to", " to");
+    directory.change_settings(|settings| {
+        let rules = [without.as_str(), rules[1], rules[2]];
+        settings.general.access_rules =
+            rules.map(|rule| rule.replace("to users", "to authenticated")).to_vec();
+    });
+    ask_as(&mut directory, "bob");
+    for filter in ["(member=cn=ann@", &chain, "(!(member=cn=ann@)"] {
+        assert!(leaves(&Question::everywhere(&closed(filter)).ask(&directory)).is_empty(), "{filter}");
     }
     directory.requester = Requester::Administrator { dn: "cn=admin".to_owned() };
     assert_eq!(values(&mut directory, "ann", "memberOf"), ["tall", "phones"]);
+    check_found(&directory, &[("(member=cn=ann@", &["cn=phones", "cn=tall"])]);
 }

@@ -283,6 +283,20 @@ fn notifications_obey_access_rules() {
     assert!(counts.len() == 4 && counts.values().all(|count| *count > 20), "{counts:?}");
 }
 
+/// The filter is compiled while the directory has no dynamic group.
+#[test]
+fn the_first_dynamic_group_that_describes_an_entry_is_sent() {
+    let mut directory = two_units(false);
+    let (one, group) = (format!("cn=one,{SUFFIX}"), format!("cn=group,{SUFFIX}"));
+    directory.add(&one, &[("objectClass", &["person"]), ("sn", &["s"])]);
+    let mut listener = Listener::of_changes(&format!("(member={one})"), &[]);
+    assert_eq!(listener.receive(&mut directory), (vec![], None));
+    let url = format!("ldap:///{SUFFIX}??sub?(sn=s)");
+    directory.add(&group, &[("objectClass", &["groupOfURLs"]), ("memberURL", &[&url])]);
+    let (sent, code) = listener.receive(&mut directory);
+    assert_eq!((changes(&sent), code), (vec![(ChangeType::Add, &*group, None)], None));
+}
+
 #[test]
 fn each_change_is_sent_with_its_change_type() {
     use ChangeType::{Add, Delete, Modify, ModifyDn};
