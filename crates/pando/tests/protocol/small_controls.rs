@@ -182,3 +182,10 @@ fn the_classes_of_python_call_their_controls() {
     let (_scratch, pando) = lenient("python-controls");
     expect_everything(python_script("with_controls.py", pando.address(), &[]));
 }
+
+/// Sends every control by ldap3, which has functions for some.
+#[test]
+fn ldap3_sends_every_control() {
+    let (_scratch, pando) = lenient("ldap3-controls");
+    expect_everything(python_script("with_ldap3_controls.py", pando.address(), &[]));
+}
