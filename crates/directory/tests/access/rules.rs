@@ -40,7 +40,7 @@ pub(crate) fn is_operational(name: &str) -> bool {
     )
 }
 
-/// Requesters of a rule.
+/// The requesters to whom a rule applies.
 #[derive(Clone, Debug)]
 pub(crate) enum Who {
     Anyone,

@@ -165,9 +165,10 @@ pub(super) fn type_of(state: TreeState<'_>, attribute: &str) -> Option<TypeId> {
     state.catalog.schema.parse_description(attribute).ok().map(|known| known.type_id)
 }
 
-/// Cache of the present requesters with the identities in an audit trail.
+/// Cache of requesters. An audit trail names them, and their rights are the present ones.
 #[derive(Default)]
 pub(super) struct RequesterCache {
+    /// By authorization identity; `None` for an identity that no longer exists.
     known: HashMap<Box<str>, Option<Requester>, RandomState>,
 }
 
