@@ -6,6 +6,7 @@
 //! memberships. Times are whole seconds since 1970.
 //!
 //! [`ENDS`]: crate::model::rows::ENDS
+//! [`DUE`]: crate::model::rows::DUE
 
 use std::iter;
 
