@@ -5,7 +5,7 @@
 //! everything before it and becomes the writer. It then decides a batch, appends the group of the batch, and holds the
 //! batch until the outcome is known. [`GroupOutcome::Accepted`] means that the node has read the group back: it commits
 //! the batch and answers the clients. [`GroupOutcome::Dropped`] means that the group can no longer be accepted: the
-//! node rolls the batch back and decides its requests anew. One group is in flight at a time.
+//! node rolls the batch back and decides its requests again. One group is in flight at a time.
 //!
 //! If the outcome of a group is unknown, the writer is in doubt: it appends nothing more in that epoch. Its next claim
 //! settles the question: either the group precedes the claim in the log, or it belongs to an older epoch and has no
@@ -85,7 +85,7 @@ pub enum GroupOutcome {
     /// applying the records again, and then sends all answers that depend on it.
     Accepted,
     /// The group never becomes part of the log. The caller rolls the batch back before it applies anything else, and
-    /// sends none of its answers. The present writer decides the requests anew.
+    /// sends none of its answers. The present writer decides the requests again.
     Dropped,
     /// The node has stopped reading and cannot determine the outcome. The caller rolls the batch back. The next writer
     /// recognizes by the operation ids what was applied.

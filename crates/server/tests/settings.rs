@@ -1,7 +1,7 @@
 //! Settings files. Exported settings are equal to the applied ones, and no text causes a panic.
 //!
-//! If a test fails, it prints its seed. `PANDO_SEED=n cargo test -p server --test settings` runs the tests with that
-//! seed alone.
+//! If a test fails, it prints its seed. `PANDO_TEST_SEED=n cargo test -p server --test settings` runs the tests with
+//! that seed alone.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -24,8 +24,9 @@ const ROUNDS: usize = 20;
 const MUTATIONS: usize = 3_000;
 
 fn seed() -> u64 {
-    let seed = std::env::var("PANDO_SEED").map_or_else(|_| fastrand::u64(..), |text| text.parse().unwrap());
-    println!("PANDO_SEED={seed}");
+    let seed =
+        std::env::var("PANDO_TEST_SEED").map_or_else(|_| fastrand::u64(..), |text| text.parse().unwrap());
+    println!("PANDO_TEST_SEED={seed}");
     seed
 }
 

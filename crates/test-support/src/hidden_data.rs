@@ -250,13 +250,7 @@ impl Pair {
             let mut both = self.open();
             let proof = format!("a{number}-secret").into_bytes();
             let operation = Operation::Bind { name: requester_dn(number), mechanism: None, proof };
-            let made = TestRequest {
-                operation,
-                controls: Vec::new(),
-                follows: false,
-                taken_in: None,
-                reveals: false,
-            };
+            let made = TestRequest::plain(operation);
             for (side, link) in both.iter_mut().enumerate() {
                 let mut octets = Vec::new();
                 made.encode(1, side, &mut octets);
@@ -357,13 +351,7 @@ impl Pair {
                     Operation::Bind { name: String::new(), mechanism: Some(mechanism.to_owned()), proof };
             }
             let who = Operation::Extended { name: oids::WHO_AM_I.to_owned(), value: Sent(None) };
-            let who = TestRequest {
-                operation: who,
-                controls: Vec::new(),
-                follows: false,
-                taken_in: None,
-                reveals: false,
-            };
+            let who = TestRequest::plain(who);
             self.ask(self.links.len() - 1, &[made, who], dice, done);
         }
         self.links.pop();
@@ -423,13 +411,7 @@ impl Pair {
                     let cancel = ldap::encode_cancel(ldap::MessageId(id));
                     let value = Sent(Some([cancel.clone(), cancel]));
                     let operation = Operation::Extended { name: oids::CANCEL.to_owned(), value };
-                    let cancel = TestRequest {
-                        operation,
-                        controls: Vec::new(),
-                        follows: false,
-                        taken_in: None,
-                        reveals: false,
-                    };
+                    let cancel = TestRequest::plain(operation);
                     cancel.encode(id + 1, side, &mut octets);
                     wanted.push(id + 1);
                 }

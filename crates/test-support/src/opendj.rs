@@ -3,7 +3,6 @@
 use super::Scratch;
 use super::running::{Running, setup};
 use bench::peers::OpenDj;
-use std::path::PathBuf;
 
 /// A running OpenDJ, killed when dropped.
 pub type RunningOpenDj = Running<OpenDj>;
@@ -16,12 +15,11 @@ impl RunningOpenDj {
     /// When OpenDJ is not installed, or never answers on its port.
     pub fn with_change_log(scratch: &Scratch, indexes: &[&str]) -> RunningOpenDj {
         let setup = setup(indexes);
-        let pristine =
-            std::env::var_os(OpenDj::VARIABLE).map_or_else(|| OpenDj::USUAL_FOLDER.into(), PathBuf::from);
-        let started = OpenDj::configure(&pristine, &scratch.join("opendj"), &setup).and_then(|peer| {
-            peer.keep_changes()?;
-            Running::of(peer)
-        });
+        let started =
+            OpenDj::configure(&OpenDj::unpacked(), &scratch.join("opendj"), &setup).and_then(|peer| {
+                peer.keep_changes()?;
+                Running::of(peer)
+            });
         started.unwrap_or_else(|error| panic!("{error}: run the test by ./dev test-peers, which installs it"))
     }
 }

@@ -83,6 +83,11 @@ impl OpenDj {
     /// Folder that `./dev peers` creates, relative to the current folder.
     pub const USUAL_FOLDER: &str = ".dev/peers/opendj";
 
+    /// Returns the folder of OpenDJ that the environment names, or the usual one.
+    pub fn unpacked() -> PathBuf {
+        std::env::var_os(OpenDj::VARIABLE).unwrap_or_else(|| OpenDj::USUAL_FOLDER.into()).into()
+    }
+
     /// Checks that OpenDJ is installed.
     ///
     /// # Errors

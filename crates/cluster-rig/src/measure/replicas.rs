@@ -42,8 +42,7 @@ impl Peers {
     /// # Errors
     /// A server is missing.
     pub(super) fn find() -> Result<Peers> {
-        let opendj = std::env::var_os(OpenDj::VARIABLE).unwrap_or_else(|| OpenDj::USUAL_FOLDER.into());
-        let opendj = std::path::absolute(opendj)?;
+        let opendj = std::path::absolute(OpenDj::unpacked())?;
         OpenLdap::must_be_installed()?;
         OpenDj::must_be_installed(&opendj)?;
         Ok(Peers { opendj })

@@ -92,7 +92,7 @@ pub(crate) fn placed(
     class_set: &ClassSet,
     parent: EntryId,
 ) -> Result<Option<(AttributeDescription, Vec<u8>)>> {
-    check_move(deciding.state, class_set, parent)?;
+    check_place(deciding.state, class_set, parent)?;
     if !class_set.is_dynamic {
         return Ok(None);
     }
@@ -100,9 +100,15 @@ pub(crate) fn placed(
     Ok(Some((expire_attribute(deciding.state)?.0, end(deciding.csn, seconds))))
 }
 
-/// Checks that the settings and the superior allow a dynamic entry, or a static one, below `parent`.
-fn check_place(state: TreeState<'_>, is_dynamic: bool, parent: EntryId) -> Result<()> {
-    if is_dynamic {
+/// Checks that the settings and the superior allow an entry with these classes below `parent`.
+///
+/// # Errors
+/// objectClassViolation.
+pub(crate) fn check_place(state: TreeState<'_>, class_set: &ClassSet, parent: EntryId) -> Result<()> {
+    if !class_set.is_dynamic && !state.catalog.has_dynamic_entries {
+        return Ok(());
+    }
+    if class_set.is_dynamic {
         for dn in &state.settings.general.dynamic_subtrees {
             let base = state.entry_of(&NormalName::of(&parse_dn(dn)?, &state.catalog.schema))?;
             if let Some(base) = base
@@ -120,17 +126,6 @@ fn check_place(state: TreeState<'_>, is_dynamic: bool, parent: EntryId) -> Resul
             "the superior is a dynamic entry, below which only dynamic entries can be".to_owned(),
         )),
         _ => Ok(()),
-    }
-}
-
-/// Checks that a dynamic or static entry may move below `parent`.
-///
-/// # Errors
-/// objectClassViolation.
-pub(crate) fn check_move(state: TreeState<'_>, class_set: &ClassSet, parent: EntryId) -> Result<()> {
-    match class_set.is_dynamic || state.catalog.has_dynamic_entries {
-        true => check_place(state, class_set.is_dynamic, parent),
-        false => Ok(()),
     }
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
         }
     };
     if parent != node.parent {
-        dynamic_entries::check_move(state, state.catalog.class_set(node.class_set), parent)?;
+        dynamic_entries::check_place(state, state.catalog.class_set(node.class_set), parent)?;
     }
     check_free(state, rights, &target, (parent, &new_rdn, &normal_rdn), controls.manage_dsa_it)?;
     let mut entry = WorkingEntry::of(state, target.id)?;

@@ -123,7 +123,7 @@ struct Run {
 
 impl Run {
     fn pick<T: Clone>(&mut self, all: &[T]) -> Option<T> {
-        (!all.is_empty()).then(|| all[self.rng.usize(..all.len())].clone())
+        self.rng.choice(all).cloned()
     }
 
     fn person(&mut self) -> Option<String> {

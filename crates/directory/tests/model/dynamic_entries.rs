@@ -94,12 +94,11 @@ impl Run {
     }
 
     fn pick<T: Clone>(&mut self, all: &[T]) -> Option<T> {
-        (!all.is_empty()).then(|| all[self.rng.usize(..all.len())].clone())
+        self.rng.choice(all).cloned()
     }
 
     fn entry(&mut self) -> Option<String> {
-        let all: Vec<String> = self.plain.entries.keys().cloned().collect();
-        self.pick(&all)
+        self.rng.choice(self.plain.entries.keys()).cloned()
     }
 
     /// Returns an entry, often the base of the first subtree.

@@ -156,7 +156,7 @@ struct Run {
 
 impl Run {
     fn pick<T: Clone>(&mut self, all: &[T]) -> T {
-        all[self.rng.usize(..all.len())].clone()
+        self.rng.choice(all).unwrap().clone()
     }
 
     fn title(&mut self) -> &'static str {
@@ -166,12 +166,11 @@ impl Run {
     /// Returns the number of an entry that is neither the suffix entry nor a unit.
     fn leaf(&mut self) -> Option<usize> {
         let all: Vec<usize> = self.plain.entries.keys().copied().skip(1 + UNITS.len()).collect();
-        (!all.is_empty()).then(|| self.pick(&all))
+        self.rng.choice(all)
     }
 
     fn any(&mut self) -> usize {
-        let all: Vec<usize> = self.plain.entries.keys().copied().collect();
-        self.pick(&all)
+        *self.rng.choice(self.plain.entries.keys()).unwrap()
     }
 
     fn group(&mut self) -> Option<usize> {

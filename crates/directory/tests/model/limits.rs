@@ -129,12 +129,11 @@ struct Run {
 
 impl Run {
     fn pick<T: Clone>(&mut self, all: &[T]) -> T {
-        all[self.rng.usize(..all.len())].clone()
+        self.rng.choice(all).unwrap().clone()
     }
 
     fn entry(&mut self) -> Option<String> {
-        let all: Vec<String> = self.entries.keys().cloned().collect();
-        (!all.is_empty()).then(|| self.pick(&all))
+        self.rng.choice(self.entries.keys()).cloned()
     }
 
     fn values(&mut self, all: &[&str]) -> BTreeSet<String> {

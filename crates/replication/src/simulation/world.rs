@@ -60,8 +60,8 @@ pub(super) struct World {
     figures: Figures,
 }
 
-/// Probabilities of faults, drawn anew for each run. So some runs have many faults of one kind and none of another
-/// kind.
+/// Probabilities of faults. Each run has its own random ones. So some runs have many faults of one kind and none of
+/// another kind.
 struct Odds {
     lost: u8,
     repeated: u8,

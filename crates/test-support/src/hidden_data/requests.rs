@@ -106,6 +106,11 @@ pub(crate) struct TestRequest {
 }
 
 impl TestRequest {
+    /// Returns a request without controls, whose answer must be the same of both directories.
+    pub(crate) fn plain(operation: Operation) -> TestRequest {
+        TestRequest { operation, controls: Vec::new(), follows: false, taken_in: None, reveals: false }
+    }
+
     /// Encodes the request for one of the servers.
     pub(crate) fn encode(&self, id: i32, side: usize, out: &mut Vec<u8>) {
         let mut controls = ControlsBuf::new();
