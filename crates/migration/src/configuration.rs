@@ -9,11 +9,11 @@ use ldap::ldif::{LdifBody, LdifErrorKind, LdifReader, put_ldif_line};
 pub struct Configuration {
     /// Entries of `cn=config`.
     pub entries: Vec<ConfigEntry>,
-    /// Schema files that the configuration uses, as they are named in Pando's settings.
+    /// Names of the schema files that the configuration uses, as written in Pando's settings.
     pub schema_files: Vec<String>,
     /// Access rules stored in the data, as LDIF with `aci` values.
     pub data_rules: String,
-    /// Parts that could not be read, with the reasons.
+    /// Parts of the configuration that could not be read, each with the reason.
     pub unread: Vec<String>,
 }
 
@@ -31,14 +31,14 @@ pub struct ConfigEntry {
 pub struct ConfigValue {
     /// Position in the source: a file and a line, or the entry's name.
     pub place: String,
-    /// The attribute in lower case, without options.
+    /// Name of the attribute in lower case, without options.
     pub name: String,
     /// The value. Octets that are not UTF-8 are replaced.
     pub value: String,
 }
 
 impl ConfigEntry {
-    /// Returns the values of an attribute, whose name is in lower case.
+    /// Returns the values of an attribute. `name` must be in lower case.
     pub fn all<'e>(&'e self, name: &'e str) -> impl Iterator<Item = &'e str> {
         self.values.iter().filter(move |value| value.name == name).map(|value| value.value.as_str())
     }
@@ -48,7 +48,7 @@ impl ConfigEntry {
         self.all(name).next()
     }
 
-    /// Returns true if an attribute has this value, in any case.
+    /// Returns true if an attribute has the value `wanted`, ignoring case.
     pub fn says(&self, name: &str, wanted: &str) -> bool {
         self.all(name).any(|value| value.eq_ignore_ascii_case(wanted))
     }
@@ -58,7 +58,7 @@ impl ConfigEntry {
         self.first(name)?.trim().parse().ok()
     }
 
-    /// Returns true if the entry is below `parent`, which is written without blanks, in lower case.
+    /// Returns true if the entry is below `parent`. `parent` must be in lower case, without blanks.
     pub fn is_below(&self, parent: &str) -> bool {
         let name = self.dn.to_ascii_lowercase().replace(", ", ",");
         name.strip_suffix(parent).is_some_and(|rest| rest.ends_with(','))

@@ -311,7 +311,8 @@ fn next_number(entry: &ConfigEntry, found: &mut Found) {
     found.decide(&entry.dn, format!("next numbers for {}", types.join(", ")), advice);
 }
 
-/// Attributes of `cn=config` that are copied to the policy, if the switch listed before them is on.
+/// Password policy attributes of `cn=config`: the name, the switch that must be on (empty for none), and the name in
+/// Pando.
 const OF_POLICY: [(&str, &str, &str); 11] = [
     ("passwordmaxage", "passwordexp", "pwdMaxAge"),
     ("passwordwarning", "passwordexp", "pwdExpireWarning"),
@@ -342,7 +343,7 @@ fn policy_line(entry: &ConfigEntry, name: &str) -> Option<String> {
         _ => value.to_owned(),
     };
     let is_off = !switch(needed) || value == "0" || value == "FALSE";
-    // A lock that lasts until an administrator removes it.
+    // The account stays locked until an administrator unlocks it.
     let is_endless = *attribute == "pwdLockoutDuration" && entry.says("passwordunlock", "off");
     Some(if is_off || is_endless { String::new() } else { format!("{attribute}: {value}") })
 }
@@ -361,7 +362,7 @@ fn policy(entry: &ConfigEntry, found: &mut Found) {
     if entry.says("passwordchecksyntax", "on") {
         lines.push("pwdCheckQuality: 1".to_owned());
     }
-    // On its own, the minimum age and similar attributes have no effect beyond that of a server without a policy.
+    // Without attributes, a policy would have the same effect as no policy.
     if !lines.is_empty() && !found.suffixes.is_empty() {
         found.add_policy("global", &lines);
     }

@@ -96,7 +96,7 @@ impl Found {
         *self.no_counterpart.entry(value.name.clone()).or_default() += 1;
     }
 
-    /// Counts an entry of the configuration that no analysis reads, by its class.
+    /// Counts an entry without a counterpart, under its object class.
     pub(crate) fn skip_entry(&mut self, entry: &ConfigEntry) {
         let class = entry.all("objectclass").last().unwrap_or("none");
         *self.no_counterpart.entry(format!("objectClass: {class}")).or_default() += 1;

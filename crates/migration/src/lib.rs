@@ -2,9 +2,9 @@
 //! page of decisions for the administrator.
 //!
 //! The caller reads a [`Configuration`]: entries of `cn=config`, or the text of a slapd.conf, which is converted to
-//! such entries. [`propose()`] recognizes OpenLDAP, 389 DS and OpenDJ. Every value of the configuration results in one
-//! of four: a proposed setting, a feature that Pando has without a setting, a decision, or an item in the list of
-//! values without a counterpart. So nothing is lost silently.
+//! such entries. [`propose()`] recognizes OpenLDAP, 389 DS and OpenDJ. Each value of the configuration becomes a
+//! proposed setting, a feature that Pando has without a setting, a decision, or an item in the list of values without
+//! a counterpart, so no value is lost silently.
 //!
 //! The crate opens neither files nor sockets.
 

@@ -138,12 +138,12 @@ pub(crate) fn analyse(configuration: &Configuration, found: &mut Found) {
     access(&databases, &for_all, found);
 }
 
-/// Returns true if an entry has the definitions that are part of slapd. Users' definitions are in other entries.
+/// Returns true if an entry contains slapd's built-in schema definitions. Users' definitions are in other entries.
 fn has_definitions_of_slapd(entry: &ConfigEntry) -> bool {
     ["cn=schema", "cn=schema,cn=config"].iter().any(|name| entry.dn.eq_ignore_ascii_case(name))
 }
 
-/// Returns true if an entry has only definitions of the schema.
+/// Returns true if an entry contains only schema definitions.
 fn is_schema(entry: &ConfigEntry) -> bool {
     let is_numbered = entry.dn.to_ascii_lowercase().starts_with("cn={");
     is_numbered

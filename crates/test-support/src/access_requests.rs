@@ -59,7 +59,7 @@ pub fn rules_of(run: &super::clients::Run) -> Vec<String> {
     lines.map(|line| line.replace("\\\"", "\"")).collect()
 }
 
-/// Puts rules in force.
+/// Sets the access rules of a server.
 #[track_caller]
 pub fn put_in_force(pando: &Pando, rules: &[String]) {
     let values: Vec<&str> = rules.iter().map(String::as_str).collect();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Alters the row of the entry that contains this text, in a data directory that no server has open.
+/// Alters the row of the entry that contains `text`. No server may have the data directory open.
 pub fn alter_row(data: &Path, text: &[u8]) {
     let (_store, mut writer) =
         store::Store::open(data, directory::rows::MAPS, &store::Options::default()).unwrap();

@@ -13,7 +13,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Creates one with a new key.
+    /// Creates an authority with a new key.
     pub fn generate() -> Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -56,7 +56,7 @@ fn params(hosts: &[&str], name: &[(DnType, &str)]) -> CertificateParams {
     params
 }
 
-/// Returns the DN of anna's entry in the order of certificates, root first.
+/// Returns the DN of anna's entry with the root RDN first, as in certificates.
 pub fn anna() -> Vec<(DnType, &'static str)> {
     let uid = || DnType::CustomDnType(vec![0, 9, 2342, 19_200_300, 100, 1, 1]);
     let dc = || DnType::CustomDnType(vec![0, 9, 2342, 19_200_300, 100, 1, 25]);

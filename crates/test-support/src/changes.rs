@@ -3,7 +3,7 @@
 use super::SUFFIX;
 
 const UIDS: &[&str] = &["a", "A", "b", "c c", "d\\,d"];
-/// Superiors of the changed entries. None of them is renamed itself, because slapd 2.5 fails with `other` if an entry
+/// Superiors of the changed entries. The superiors are never renamed, because slapd 2.5 fails with `other` if an entry
 /// gets the name of its own child.
 const PARENTS: &[&str] = &["ou=people,%", "ou=sales,ou=people,%", "ou=none,%"];
 /// Attributes and their values.
@@ -53,7 +53,7 @@ impl ChangeMaker {
     }
 
     fn dn(&mut self) -> String {
-        // Mostly below the superior that has entries.
+        // Prefer the superior that has entries.
         let parent = if self.random.u8(..4) > 0 { PARENTS[0] } else { self.choose(PARENTS) };
         format!("uid={},{parent}", self.choose(UIDS))
     }

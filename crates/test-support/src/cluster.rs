@@ -39,7 +39,7 @@ impl Cluster {
         let cluster = Cluster { brokers, scratch };
         cluster.write_node_file(1);
         let data = cluster.data(1);
-        // Data that exists before becomes the first data of the cluster.
+        // The existing data becomes the first data of the cluster.
         let server =
             Start::bare(&cluster.scratch, "node-1").arguments(&["--suffix", SUFFIX, "--admin-dn", ADMIN_DN]);
         let server = server.ready();
@@ -198,7 +198,7 @@ pub fn figure_of(server: &Pando, name: &str) -> Option<String> {
     Some(["monitoredInfo", "monitorCounter"].iter().flat_map(|attribute| entry.texts(attribute)).collect())
 }
 
-/// Returns the position up to which the node has the log.
+/// Returns the position up to which the node has received the log.
 pub fn position(server: &Pando) -> u64 {
     figure(server, "Position").parse().unwrap()
 }

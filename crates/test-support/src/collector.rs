@@ -1,4 +1,4 @@
-//! A receiver of traces by the OpenTelemetry protocol.
+//! A receiver of traces sent by the OpenTelemetry protocol.
 
 use std::io::{BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -27,7 +27,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Starts one on a free port.
+    /// Starts a receiver on a free port.
     pub fn start() -> Collector {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

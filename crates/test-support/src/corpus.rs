@@ -21,7 +21,7 @@ pub struct Operation {
     pub differs: Option<Difference>,
     /// Whether the operation may have changed the tree.
     pub writes: bool,
-    /// The only server that the operation prepares, if it is no comparison.
+    /// The only server that receives the operation, if it is preparation rather than a comparison.
     pub only: Option<Server>,
     kind: Kind,
     controls: Vec<Wanted>,
@@ -36,7 +36,7 @@ pub enum Server {
     Slapd,
 }
 
-/// A connection to a server, with what later operations refer to.
+/// A connection to a server, and the transaction state that later operations refer to.
 pub struct Client {
     /// The connection.
     pub connection: Connection,
@@ -290,7 +290,7 @@ impl Operation {
         matches!(self.kind, Kind::End { .. })
     }
 
-    /// Runs the operation: a bind on a connection of its own, any other on `connection`.
+    /// Runs the operation: a bind on a new connection, any other on the connection of `client`.
     ///
     /// # Panics
     /// The connection breaks or the server does not answer.

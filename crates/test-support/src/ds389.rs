@@ -10,18 +10,18 @@ use ldap::ChangeOperation;
 pub type RunningDs389 = Running<Ds389>;
 
 impl RunningDs389 {
-    /// Starts one over an empty database in `scratch`, with an equality index of each of these attributes.
+    /// Starts a server over an empty database in `scratch`, with an equality index of each of these attributes.
     ///
     /// # Panics
-    /// When 389 DS is not installed, or never answers on its port.
+    /// If 389 DS is not installed, or does not answer on its port.
     pub fn start(scratch: &Scratch, indexes: &[&str]) -> RunningDs389 {
         RunningDs389::with_plugins(scratch, indexes, &[])
     }
 
-    /// Starts one with plug-ins, each with its name and further values.
+    /// Starts a server with plug-ins, each with its name and further values.
     ///
     /// # Panics
-    /// As [`start`](RunningDs389::start), or when it has no such plug-in.
+    /// As [`start`](RunningDs389::start), or if it has no such plug-in.
     pub fn with_plugins(
         scratch: &Scratch,
         indexes: &[&str],

@@ -52,7 +52,7 @@ const WRITES: usize = 24;
 const FRIENDS_ARE_LINKS: &str = "( 1.3.6.1.4.1.32473.7 NAME 'friend' EQUALITY distinguishedNameMatch SYNTAX \
                                  1.3.6.1.4.1.1466.115.121.1.12 X-LINK 'TRUE' )";
 
-/// Counts of a run.
+/// Counts and result of a run.
 #[derive(Debug, Default)]
 pub struct Done {
     /// Number of requests, each sent to both servers.
@@ -90,7 +90,7 @@ impl Done {
     }
 }
 
-/// Sends requests to pairs of servers, until `requests` are sent and `time` is over, or until an answer differs.
+/// Sends requests to pairs of servers until `requests` are sent and `time` has passed, or until an answer differs.
 pub fn run(seed: u64, requests: usize, time: Duration) -> Done {
     check_tables();
     let mut rng = Rng::with_seed(seed);
@@ -110,7 +110,7 @@ pub fn run(seed: u64, requests: usize, time: Duration) -> Done {
     done
 }
 
-/// Checks that requests can be generated for everything in the server's tables.
+/// Checks that requests can be generated for every operation, control and extension in the server's tables.
 fn check_tables() {
     for known in SUPPORTED_CONTROLS {
         assert!(
@@ -184,7 +184,7 @@ fn serve(scratch: &Scratch, world: &World, side: usize) -> Pando {
     pando
 }
 
-/// Turns the values of `friend` into links, and waits until that is done.
+/// Turns the values of `friend` into links, and waits until the server has converted them.
 fn convert(admin: &mut Connection) {
     let changes: &[(_, &str, &[&str])] = &[
         (ChangeOperation::Delete, "attributeTypes", &["( 1.3.6.1.4.1.32473.7 NAME 'friend' SUP name )"]),
@@ -287,8 +287,8 @@ impl Pair {
             }
         }
         let place = dice.rng.usize(..2 * REQUESTERS + 1) / 2;
-        // A search that continues is cancelled at once. It must be the only request, so that both servers reach the
-        // same point.
+        // A search that continues is cancelled at once. It is sent alone, so that both servers cancel it at the same
+        // point.
         for sent in requests.chunk_by(|one, other| !one.follows && !other.follows) {
             if done.difference.is_none() {
                 self.ask(place, sent, dice, done);

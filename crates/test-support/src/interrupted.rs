@@ -57,14 +57,14 @@ impl Data {
     }
 }
 
-/// A command on a data directory, and the directory before the command.
+/// A command on a data directory, with the state of the directory before it.
 pub struct Interruption<'a> {
     scratch: &'a Scratch,
-    /// The directory before, if there is one.
+    /// The data directory before the command, if there is one.
     template: Option<PathBuf>,
     /// All arguments except `--data DIR`.
     arguments: Vec<String>,
-    /// Whether the directory before is sound.
+    /// Whether the data directory before the command is sound.
     is_sound: bool,
     /// Whether the command works in steps, of which only the first changes visible data.
     pub has_steps: bool,
@@ -81,7 +81,7 @@ pub struct Interruption<'a> {
 pub enum Stopped {
     /// The command completed without an interruption.
     Done,
-    /// The command was interrupted, and the content is that from before.
+    /// The command was interrupted, and the content is unchanged.
     Before,
     /// The command was interrupted, and the content is that of a complete run.
     After,
@@ -182,8 +182,8 @@ impl<'a> Interruption<'a> {
         stopped
     }
 
-    /// Checks that the content is one of the two. Then runs the command again to its end, and checks that no other
-    /// files remain.
+    /// Checks that the content is that before the command or that of a complete run. Then runs the command again to its
+    /// end, and checks that no other files remain.
     #[track_caller]
     fn look(&self, what: &str, is_done: bool) -> Stopped {
         let data = self.data();

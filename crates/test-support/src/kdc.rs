@@ -10,10 +10,10 @@ use std::process::{Child, Command, Stdio};
 /// Name of the realm.
 pub const REALM: &str = "PANDO.TEST";
 
-/// Host name in the server's principal, by which clients must connect.
+/// Host name in the server's principal. Clients must connect to this name.
 pub const HOST: &str = "localhost";
 
-/// Number of ports to try, because another process may take a port first.
+/// Number of ports to try: another process may take a port first.
 const PORTS: usize = 10;
 
 /// A running centre, ended when dropped.

@@ -4,8 +4,7 @@
 //! Tests never wait by sleeping for a fixed time. They wait for a line, an answer or an exit, and deadlines only limit
 //! the time until a failure.
 //!
-//! It is a crate, so that it is compiled once for all test binaries and `assault`. Cargo names its own crate for
-//! black-box tests `cargo-test-support`.
+//! A separate crate, so that it is compiled once for all test binaries and `assault`.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 pub mod access_requests;
@@ -49,7 +48,8 @@ pub fn seed() -> u64 {
     seed_or(fastrand::u64(..))
 }
 
-/// Returns the seed, or else a fixed one: for peers with defects that random seeds would find and attribute to Pando.
+/// Returns PANDO_TEST_SEED, or `own` if it is not set: for peers with defects that random seeds would find and
+/// attribute to Pando.
 pub fn seed_or(own: u64) -> u64 {
     let seed = std::env::var("PANDO_TEST_SEED")
         .map_or(own, |text| text.parse().expect("PANDO_TEST_SEED is a number"));

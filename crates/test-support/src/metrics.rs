@@ -55,8 +55,8 @@ pub fn wait_for_ready(pando: &Pando, status: u16) -> String {
 /// Time after which `/ready` must be false.
 const NOTICED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Asks `/ready` until it is false because of the cause, which began at `since`. Every request that begins more than
-/// five seconds later must be answered with false, even if the machine is slow.
+/// Requests `/ready` until it is false because of the cause, which began at `since`. Every request that begins more
+/// than five seconds later must be answered with false, even if the machine is slow.
 #[track_caller]
 pub fn expect_not_ready(pando: &Pando, since: Instant, cause: &str) -> String {
     loop {
@@ -72,7 +72,7 @@ pub fn expect_not_ready(pando: &Pando, since: Instant, cause: &str) -> String {
     }
 }
 
-/// Asks `/ready`, which must be false at once, and waits until the cause is the stated reason.
+/// Requests `/ready`, which must be false at once, and waits until the cause is the stated reason.
 #[track_caller]
 pub fn expect_not_ready_now(pando: &Pando, cause: &str) -> String {
     let since = Instant::now().checked_sub(NOTICED_WITHIN).expect("the machine runs for longer");

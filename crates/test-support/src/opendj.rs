@@ -8,11 +8,11 @@ use bench::peers::OpenDj;
 pub type RunningOpenDj = Running<OpenDj>;
 
 impl RunningOpenDj {
-    /// Starts one over an empty database in `scratch`, with an external change log, and with an equality index of each
-    /// of these attributes.
+    /// Starts a server over an empty database in `scratch`, with an external change log, and with an equality index of
+    /// each of these attributes.
     ///
     /// # Panics
-    /// When OpenDJ is not installed, or never answers on its port.
+    /// If OpenDJ is not installed, or does not answer on its port.
     pub fn with_change_log(scratch: &Scratch, indexes: &[&str]) -> RunningOpenDj {
         let setup = setup(indexes);
         let started =

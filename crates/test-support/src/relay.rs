@@ -10,14 +10,14 @@ use std::thread::JoinHandle;
 /// End of a connection through the relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lasts {
-    /// It ends when one side closes it.
+    /// One side closes the connection.
     ToTheEnd,
-    /// It is cut after this number of bytes from the server.
+    /// The relay cuts the connection after this number of bytes from the server.
     CutAfter(u64),
-    /// After this number of bytes from the server, nothing is passed on.
+    /// The relay stops passing data on after this number of bytes from the server.
     HeldAfter(u64),
-    /// After this number of bytes from the clients, in total over all such connections, nothing from the server is
-    /// passed on.
+    /// The relay stops passing on the server's data after this number of bytes from the clients, in total over all
+    /// such connections.
     HeldAfterSent(u64),
 }
 
@@ -27,12 +27,12 @@ pub struct Relay {
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     held: Receiver<()>,
-    /// The sides of all connections towards the clients.
+    /// The client sides of all connections.
     clients: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Relay {
-    /// Starts a relay to a server. `lasts` returns the end of each connection by its number, counted from 0.
+    /// Starts a relay to a server. `lasts` returns how a connection ends, given its number, counted from 0.
     pub fn to(server: SocketAddr, mut lasts: impl FnMut(usize) -> Lasts + Send + 'static) -> Relay {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();

@@ -2,11 +2,11 @@
 
 use std::process::Command;
 
-/// Runs a test again as root if this process is not. Returns true if it did: then there is nothing left to do. `module`
-/// is the path of the test's module.
+/// Runs the test again in a process with root privileges, unless this process has them. Returns true if it did; then
+/// the caller has nothing left to do. `module` is the path of the test's module.
 ///
 /// # Panics
-/// If there is no way to root, or the test fails as root.
+/// If the test cannot be run as root, or fails as root.
 pub fn was_run_as_root(module: &str, test: &str) -> bool {
     if rustix::process::geteuid().is_root() {
         return false;

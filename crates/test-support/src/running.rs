@@ -15,7 +15,7 @@ impl<P: Peer> Running<P> {
     /// Starts a server.
     ///
     /// # Errors
-    /// It ends, or does not answer.
+    /// The server ends, or does not answer.
     pub(crate) fn of(mut peer: P) -> Result<Running<P>, PeerError> {
         let server = peer.start()?;
         Ok(Running { address: server.address(), server: Some(server), peer })
@@ -26,18 +26,18 @@ impl<P: Peer> Running<P> {
         self.address
     }
 
-    /// Kills it, and starts it again on the same address.
+    /// Kills the server, and starts it again on the same address.
     ///
     /// # Panics
-    /// When it does not start.
+    /// If the server does not start.
     pub fn restart(&mut self) {
         self.restart_after(|| ());
     }
 
-    /// Kills it, and starts it again on the same address after a step.
+    /// Kills the server, and starts it again on the same address after calling `step`.
     ///
     /// # Panics
-    /// When it does not start.
+    /// If the server does not start.
     pub fn restart_after(&mut self, step: impl FnOnce()) {
         self.server = None;
         step();

@@ -9,15 +9,16 @@ use std::net::SocketAddr;
 pub type Slapd = Running<OpenLdap>;
 
 impl Slapd {
-    /// Starts one over an empty database in `scratch`, with an equality index of each of these attributes.
+    /// Starts a server over an empty database in `scratch`, with an equality index of each of these attributes.
     ///
     /// # Panics
-    /// When slapd is not installed, or never answers on its port.
+    /// If slapd is not installed, or does not answer on its port.
     pub fn start(scratch: &Scratch, indexes: &[&str]) -> Slapd {
         Slapd::amended(scratch, indexes, Amendments::default())
     }
 
-    /// Starts one with changes to its configuration. Every client may write, unless rules in the changes forbid it.
+    /// Starts a server with changes to its configuration. Every client may write, unless rules in the changes forbid
+    /// it.
     ///
     /// # Panics
     /// As [`Slapd::start`].

@@ -28,7 +28,7 @@ pub struct SyncSearch {
 }
 
 impl SyncSource {
-    /// Starts one on a free port.
+    /// Starts a source on a free port.
     pub fn start() -> SyncSource {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();

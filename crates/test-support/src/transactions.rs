@@ -1,4 +1,4 @@
-//! The client's side of transactions (RFC 5805).
+//! Requests of transactions (RFC 5805).
 
 use client::{Connection, Reply};
 use ldap::{

@@ -1,6 +1,6 @@
-//! Concurrent writers, each with a model of its data, for tests in which the server ends meanwhile. Every acknowledged
-//! change must be there afterwards. The last request, which was not answered, may have been carried out completely or
-//! not at all.
+//! Concurrent writers, each with a model of its data, for tests in which the server ends while they write. Every
+//! acknowledged change must exist afterwards. The last request, which has no answer, may have been carried out
+//! completely or not at all.
 
 use super::tree::add;
 use super::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX};
@@ -15,7 +15,7 @@ use std::sync::mpsc::Sender;
 pub struct State {
     /// People by uid, with the number that several of their attributes contain.
     people: BTreeMap<String, u64>,
-    /// uids that the writer's group names, even if no such person exists.
+    /// uids of the group's members, even if no such person exists.
     members: BTreeSet<String>,
 }
 
@@ -31,7 +31,7 @@ pub struct Writer {
     number: u64,
 }
 
-/// A change that a writer makes.
+/// A change by a writer.
 enum Change {
     Add(String),
     Number(String),
@@ -91,7 +91,8 @@ impl Writer {
         }
     }
 
-    /// Sends changes until the server ends or refuses one, which then counts as not made. Returns the refusal.
+    /// Sends changes until the server ends or refuses one. The refused change is not applied to the model. Returns the
+    /// refusal.
     pub fn write_until_refused(&mut self, server: SocketAddr, acknowledged: &Sender<()>) -> Option<Outcome> {
         let mut connection = Connection::open(server).ok()?;
         let outcome = connection.bind(ADMIN_DN, ADMIN_PASSWORD).ok()?;
@@ -196,8 +197,8 @@ impl Writer {
         self.check(connection);
     }
 
-    /// Compares the data of the server with the expected state. For the request without an answer, adopts the server's
-    /// state.
+    /// Compares the data of the server with the expected state. For the request without an answer, the server's state
+    /// becomes the expected one.
     #[track_caller]
     pub fn check(&mut self, connection: &mut Connection) {
         let found = self.read(connection);
@@ -227,7 +228,7 @@ impl Writer {
             if !entry.values("memberOf").is_empty() {
                 member_of.insert(uid.clone());
             }
-            // The index must contain it too.
+            // The index must contain the person too.
             let by_index =
                 connection.search(SUFFIX, Scope::WholeSubtree, &format!("(uid={uid})"), &["1.1"]).unwrap();
             assert_eq!(by_index.entries.len(), 1, "(uid={uid})");

@@ -1,4 +1,4 @@
-//! The controls that an operation of the corpus has.
+//! Request controls of operations in the corpus.
 
 use super::unescape;
 use ldap::{Control, ControlsBuf, FilterBuf, SelectionBuf, oids};
@@ -17,7 +17,7 @@ enum Value {
     Transaction,
 }
 
-/// Reads names of controls, apart by spaces. A name with a question mark after it is not critical.
+/// Parses names of controls, separated by spaces. A control whose name ends with a question mark is not critical.
 pub(super) fn parse(text: &str) -> Option<Vec<Wanted>> {
     text.split_whitespace().map(parse_one).collect()
 }
@@ -70,7 +70,7 @@ pub(super) fn encode(wanted: &[Wanted], transaction: &[u8]) -> ControlsBuf {
     controls
 }
 
-/// Returns whether an operation with these controls is a change of the client's transaction.
+/// Returns true if an operation with these controls is a change in the client's transaction.
 pub(super) fn are_of_transaction(wanted: &[Wanted]) -> bool {
     wanted.iter().any(|control| control.oid == oids::TRANSACTION_SPECIFICATION)
 }

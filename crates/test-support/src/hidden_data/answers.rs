@@ -1,7 +1,7 @@
 //! Answers of two servers, without the parts that may differ: times, UUIDs, and opaque values that clients send back.
 //!
-//! The octets of answers are compared. Before, these parts are replaced by others of the same length: times, CSNs and
-//! the remaining seconds of dynamic entries by zeros; each entryUUID by a number, in the order in which a server shows
+//! The octets of answers are compared after these parts are replaced by others of the same length: times, CSNs and the
+//! remaining seconds of dynamic entries by zeros; each entryUUID by a number, in the order in which a server shows
 //! them; and cookies, position tokens, generated passwords and nonces by asterisks.
 
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ pub(crate) fn decoded(frame: &[u8]) -> ResponseMessage<'_> {
         .unwrap_or_else(|error| panic!("{error}: {frame:02x?}"))
 }
 
-/// Values by which one server differs from the other.
+/// Values that identify one server, or that it generated.
 #[derive(Debug, Default)]
 pub(crate) struct Own {
     uuids: Vec<[u8; 16]>,
@@ -346,7 +346,7 @@ fn in_text(one: &ldap::Dereferenced<'_>) -> String {
     shown
 }
 
-/// Returns a message as text for people.
+/// Returns a message as text for a failure report.
 pub(crate) fn in_words(frame: &[u8]) -> String {
     let message = decoded(frame);
     let mut text = match message.response {

@@ -18,7 +18,7 @@ use ldap::{ChangeOperation, ReceivedResult, ResultCode};
 
 use crate::SUFFIX;
 
-/// Attribute types whose values reveal whether an entry has them.
+/// Attribute types with rules that reveal whether an entry has a value.
 pub(crate) const REVEALED: [&str; 2] = ["roomNumber", "departmentNumber"];
 
 const REFUSALS: [&str; 2] = [
@@ -27,20 +27,20 @@ const REFUSALS: [&str; 2] = [
     "departmentNumber: the value limit \"units\" allows only values that uid has in certain entries",
 ];
 
-/// Number of different values of roomNumber that hidden entries have. It is so high that one directory lacks many.
+/// Number of different values of roomNumber in hidden entries. The number is high, so that each directory lacks many.
 pub(crate) const ROOMS: u32 = 30;
 
 /// The highest number in use, which a hidden entry of both directories has.
 pub(crate) const HIGHEST_NUMBER: u32 = 1_500;
 
-/// Description with which entries join groups. No imported entry has it, so none joins in the background.
+/// Value of description that makes an entry join a group. No imported entry has it, so none joins in the background.
 pub(crate) const JOINS: &str = "joins";
 
-/// A hidden group that entries join. Both directories have it, because clients see the number of changes, and each join
-/// is one.
+/// A hidden group that entries join. Both directories have it, because each join is a change, and clients see the
+/// number of changes.
 pub(crate) const HIDDEN_GROUP: &str = "cn=joined,ou=vault";
 
-/// Options with which requests give values an end.
+/// Options with which requests set the end of a value's validity.
 pub(crate) const ENDS: [&str; 5] = [
     "x-until-20990101000000Z",
     "x-until-20980101000000Z",
@@ -97,8 +97,8 @@ pub(crate) struct Dynamic {
     pub(crate) is_hidden: bool,
 }
 
-/// Adds the dynamic entries of a directory, and deletes those of the entries `deleted` that it has. For each that it
-/// lacks, a hidden entry changes, because clients see the number of changes.
+/// Adds the dynamic entries of a directory, and deletes the entries `deleted`. For each of these that the directory
+/// lacks, changes a hidden entry instead, because clients see the number of changes.
 pub(crate) fn prepare(admin: &mut Connection, side: usize, dynamic: &[Dynamic], deleted: &[String]) {
     let hidden = format!("ou=vault,{SUFFIX}");
     let mut pads = 0;

@@ -39,7 +39,7 @@ impl Debug for Sent {
     }
 }
 
-/// An operation, which is the same for both servers except for values that they returned before.
+/// An operation. It is the same for both servers, except for values that each server returned before.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
     Bind { name: String, mechanism: Option<String>, proof: Vec<u8> },
@@ -99,14 +99,14 @@ pub(crate) struct TestRequest {
     pub(crate) controls: Vec<AccessRequest>,
     /// Whether the search continues until it is cancelled.
     pub(crate) follows: bool,
-    /// The only directory with a hidden entry of the name that the request gives to another entry, if there is one.
+    /// The directory in which the new name of an entry is already that of a hidden entry, if it is so in only one.
     pub(crate) taken_in: Option<usize>,
-    /// Whether the answer may reveal by a rule for values that an entry has a value.
+    /// Whether the answer may reveal, because of a rule for values, that an entry has a value.
     pub(crate) reveals: bool,
 }
 
 impl TestRequest {
-    /// Returns a request without controls, whose answer must be the same of both directories.
+    /// Returns a request without controls, to which both servers must give the same answer.
     pub(crate) fn plain(operation: Operation) -> TestRequest {
         TestRequest { operation, controls: Vec::new(), follows: false, taken_in: None, reveals: false }
     }
@@ -198,7 +198,7 @@ impl Dice<'_> {
         let taken_in = self.taken_in(&operation);
         let reveals = reveals(&operation);
         if taken_in.is_some() || reveals {
-            // Make no change, because it might succeed on one server only: replace No-Op controls by a critical one.
+            // A change might succeed on one server only. Replace any No-Op control by a critical one.
             controls.retain(|asked| {
                 ![oids::NO_OPERATION, oids::NO_OPERATION_UNBOUNDID].contains(&asked.oid.as_str())
             });
@@ -207,7 +207,7 @@ impl Dice<'_> {
         TestRequest { operation, controls, follows: self.follows, taken_in, reveals }
     }
 
-    /// Returns the only directory that has an entry of the name that an operation creates, if there is one.
+    /// Returns the directory that already has an entry of the name that an operation creates, if only one has.
     fn taken_in(&self, operation: &Operation) -> Option<usize> {
         let name = match operation {
             Operation::Add { entry, .. } => entry.clone(),
@@ -260,7 +260,7 @@ impl Dice<'_> {
         all
     }
 
-    /// Returns a name: of a visible, hidden, missing or special entry.
+    /// Returns the name of a visible, hidden, missing or special entry.
     pub(crate) fn name(&mut self) -> String {
         let World { shown, both, one, absent, .. } = self.world;
         let name = match self.rng.u32(..20) {
@@ -649,7 +649,7 @@ impl Dice<'_> {
         };
         let mut all: Vec<_> = SUPPORTED_EXTENSIONS.iter().filter_map(of_kind).collect();
         if kind == Kind::Writes && self.rng.bool() {
-            // Most requests of these are refused.
+            // Most of these requests are refused.
             all.retain(|(oid, _)| [UNDELETE, oids::REFRESH].contains(oid));
         }
         if kind == Kind::Reads && self.rng.u32(..12) == 0 {
@@ -661,7 +661,7 @@ impl Dice<'_> {
     }
 }
 
-/// Returns true if an operation gives an entry a value of [`REVEALED`], or may do so.
+/// Returns true if an operation gives, or may give, an entry a value of [`REVEALED`].
 fn reveals(operation: &Operation) -> bool {
     match operation {
         Operation::Add { attributes, .. } => {

@@ -23,10 +23,10 @@ use replication::{NodeId, OperationId, Slice};
 use super::requests::{Dice, filter};
 use super::world::{one_of, pick, uuid_of};
 
-/// A value for each of the two servers. The two differ if the servers returned them before.
+/// A value for each of the two servers. The values differ if they are values that the servers returned before.
 pub(crate) type Values = Option<[Vec<u8>; 2]>;
 
-/// Function that makes a value.
+/// Function that generates a value.
 pub(crate) type Maker = fn(&mut Dice<'_>) -> Values;
 
 /// Kind of an extended operation.
@@ -62,7 +62,7 @@ const WITHOUT_VALUE: &[&str] = &[
     EXPLAIN,
 ];
 
-/// Returns the function that makes a control's value, or `None` for an unknown control.
+/// Returns the function that generates a control's value, or `None` for an unknown control.
 pub(crate) fn control(oid: &str) -> Option<Maker> {
     Some(match oid {
         _ if WITHOUT_VALUE.contains(&oid) => |_| None,
@@ -196,7 +196,8 @@ fn dereference(dice: &mut Dice<'_>) -> Values {
     same(DereferenceSpec::encode_list(&[DereferenceSpec { attribute, wanted }]))
 }
 
-/// Returns the kind of an extended operation, and the function that makes its value. Returns `None` if it is unknown.
+/// Returns the kind of an extended operation, and the function that generates its value. Returns `None` for an unknown
+/// operation.
 pub(crate) fn extended(oid: &str) -> Option<(Kind, Maker)> {
     Some(match oid {
         oids::START_TLS => (Kind::OfConnection, |_| None),
@@ -237,7 +238,7 @@ pub(crate) fn extended(oid: &str) -> Option<(Kind, Maker)> {
             let ttl_seconds = dice.rng.u32(..100_000);
             same(RefreshRequest { entry: &entry, ttl_seconds }.encode())
         }),
-        // The value has no password, which would count as a guess.
+        // The value contains no password, because a wrong one would count as a failed bind.
         oids::VERIFY_CREDENTIALS => {
             (Kind::Reads, |dice| same(VerifyCredentials::encode_simple(&dice.name(), b"", Controls::NONE)))
         }

@@ -1,9 +1,9 @@
 //! Two directories that differ only in hidden data, and the access rules that hide it.
 //!
-//! Hidden are entries (below a hidden unit, among visible entries, below a visible one, above a visible one), three
-//! attributes of visible entries, and single values of two more. Each directory has different hidden data: an entry may
-//! differ between the two, or exist in only one. Visible entries refer to hidden ones as members, managers, friends
-//! (whose values became links) and by aliases, with the same values in both directories.
+//! The hidden data are entries (below a hidden unit, among visible entries, below a visible one, above a visible one),
+//! three attributes of visible entries, and single values of two more. Each directory has different hidden data: an
+//! entry may differ between the two, or exist in only one. Visible entries refer to hidden ones as members, managers,
+//! friends (whose values became links) and by aliases, with the same values in both directories.
 //!
 //! The rules of a scene are random, except for those that hide data: by a filter, by places, by allowing only visible
 //! data, or differently for each user. Because `deny` has precedence, no random rule shows hidden data.
@@ -58,7 +58,7 @@ pub(crate) struct World {
     pub(crate) one: Vec<(String, usize)>,
     /// Names that no entry has.
     pub(crate) absent: Vec<String>,
-    /// Places at which a rule must deny to browse, each with the word for its scope.
+    /// Places at which a rule must deny `browse`, each with the word for its scope.
     hidden_places: Vec<(&'static str, String)>,
 }
 
@@ -124,7 +124,7 @@ impl World {
         world
     }
 
-    /// Notes the name of an entry that these directories have.
+    /// Records the name of an entry that these directories have.
     fn note(&mut self, dn: String, sides: [bool; 2], is_hidden: bool) {
         match sides {
             [true, true] if is_hidden => self.both.push(dn),
@@ -634,7 +634,7 @@ fn unique(mut names: Vec<String>) -> Vec<String> {
     names
 }
 
-/// Returns the entry with the value of its RDN added.
+/// Returns the entry with the values of its RDN added.
 fn named(rdns: &str, mut entry: Attributes) -> Attributes {
     if let Some((attribute, value)) = rdns.split(',').next().and_then(|rdn| rdn.split_once('=')) {
         let values = entry.entry(attribute.to_owned()).or_default();
