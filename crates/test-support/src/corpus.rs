@@ -17,7 +17,7 @@ pub struct Operation {
     pub place: String,
     /// The line of the corpus.
     pub text: String,
-    /// Pando's answer and the reason, if Pando differs on purpose.
+    /// Pando's answer and the reason, if Pando differs from the peer on purpose.
     pub differs: Option<Difference>,
     /// Whether the operation may have changed the tree.
     pub writes: bool,
@@ -27,13 +27,29 @@ pub struct Operation {
     controls: Vec<Wanted>,
 }
 
-/// One of the two servers.
+/// Pando, or a peer that it is compared with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Server {
     /// Pando.
     Pando,
     /// OpenLDAP's slapd.
     Slapd,
+    /// 389 DS.
+    Ds389,
+    /// OpenDJ.
+    OpenDj,
+}
+
+impl Server {
+    fn named(name: &str) -> Option<Server> {
+        Some(match name {
+            "pando" => Server::Pando,
+            "slapd" => Server::Slapd,
+            "ds389" => Server::Ds389,
+            "opendj" => Server::OpenDj,
+            _ => return None,
+        })
+    }
 }
 
 /// A connection to a server, and the transaction state that later operations refer to.
@@ -106,11 +122,19 @@ struct SearchOptions {
     types_only: bool,
 }
 
-/// Reads the text of one file.
+/// Reads the text of one file, for a comparison with slapd.
 ///
 /// # Panics
 /// On a line that is none of the forms in the README.
 pub fn parse(file: &str, text: &str) -> Vec<Operation> {
+    parse_for(Server::Slapd, file, text)
+}
+
+/// Reads the text of one file, without the lines for other servers than Pando and `peer`.
+///
+/// # Panics
+/// As [`parse`].
+pub fn parse_for(peer: Server, file: &str, text: &str) -> Vec<Operation> {
     let mut operations = Vec::new();
     let mut differs = None;
     for (index, line) in text.lines().enumerate() {
@@ -120,15 +144,19 @@ pub fn parse(file: &str, text: &str) -> Vec<Operation> {
         let place = format!("{file}:{}", index + 1);
         let line = line.replace('%', SUFFIX);
         let fields: Vec<&str> = line.split(" |").map(str::trim).collect();
-        let (only, fields) = match &fields[..] {
-            ["differs", answer, reason] => {
+        let (only, fields) = match (Server::named(fields[0]), &fields[..]) {
+            (None, ["differs", answer, reason]) if peer == Server::Slapd => {
                 differs = Some(Difference { answer: answer.to_string(), reason: reason.to_string() });
                 continue;
             }
-            ["slapd", "global" | "database", ..] => continue,
-            ["slapd", fields @ ..] => (Some(Server::Slapd), fields),
-            ["pando", fields @ ..] => (Some(Server::Pando), fields),
-            fields => (None, fields),
+            (Some(only), [_, "differs", answer, reason]) if only == peer => {
+                differs = Some(Difference { answer: answer.to_string(), reason: reason.to_string() });
+                continue;
+            }
+            (None, ["differs" | "peers", ..]) | (_, [_, "global" | "database" | "differs", ..]) => continue,
+            (Some(only), _) if only != peer && only != Server::Pando => continue,
+            (only @ Some(_), [_, fields @ ..]) => (only, fields),
+            (_, fields) => (None, fields),
         };
         let parsed = parse_fields(fields);
         let (kind, controls) = parsed.unwrap_or_else(|| panic!("{place}: cannot read {line:?}"));
@@ -144,6 +172,12 @@ pub fn slapd_lines(part: &str, text: &str) -> String {
     let start = format!("slapd | {part} | ");
     let lines = text.lines().filter_map(|line| line.strip_prefix(&start));
     lines.map(|line| line.replace('%', SUFFIX) + "\n").collect()
+}
+
+/// Returns true if the text of a file is also for this peer.
+pub fn is_for(peer: Server, text: &str) -> bool {
+    let names = text.lines().filter_map(|line| line.strip_prefix("peers | ")).flat_map(str::split_whitespace);
+    names.filter_map(Server::named).any(|named| named == peer)
 }
 
 fn parse_fields(fields: &[&str]) -> Option<(Kind, Vec<Wanted>)> {
@@ -283,6 +317,16 @@ impl Operation {
     /// Returns true for the start of a transaction.
     pub fn starts_transaction(&self) -> bool {
         matches!(self.kind, Kind::Extended { name: oids::START_TRANSACTION, .. })
+    }
+
+    /// Returns the OIDs of the controls and of the extended operation that it uses.
+    pub fn uses(&self) -> Vec<&str> {
+        let name = match &self.kind {
+            Kind::Extended { name, .. } => Some(*name),
+            Kind::End { .. } => Some(oids::END_TRANSACTION),
+            _ => None,
+        };
+        self.controls.iter().map(|control| control.oid.as_str()).chain(name).collect()
     }
 
     /// Returns true for the end of a transaction.

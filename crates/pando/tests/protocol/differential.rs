@@ -10,13 +10,17 @@ use answer::{Answer, Entries, Side, comparable_entries, differing_entries};
 use bench::peers::Amendments;
 use client::Connection;
 use ldap::{PagedResults, ResultCode, Scope};
-use std::collections::BTreeSet;
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use test_support::changes::ChangeMaker;
 use test_support::cluster::until;
 use test_support::corpus::{self, Difference, Operation, Server};
+use test_support::ds389::RunningDs389;
 use test_support::filters::FilterMaker;
+use test_support::opendj::RunningOpenDj;
 use test_support::slapd::Slapd;
 use test_support::{Pando, SUFFIX, Scratch, clients};
 
@@ -31,6 +35,9 @@ const RANDOM_CHANGE_COUNT: usize = 1000;
 
 /// Minimum number of operations in the corpus, which may only grow.
 const OPERATION_COUNT_MIN: usize = 300;
+
+/// Minimum number of operations that are compared with 389 DS or OpenDJ.
+const PEER_OPERATION_COUNT_MIN: usize = 100;
 
 #[test]
 fn answers_are_those_of_slapd() {
@@ -70,6 +77,65 @@ fn features_answer_as_those_of_slapd() {
             report.run(operation, &mut ours, &mut theirs);
         }
     }
+    report.end();
+}
+
+/// The features that 389 DS has, in the files that prepare it.
+#[test]
+#[ignore = "needs 389 DS, which ./dev test-peers installs"]
+fn features_answer_as_those_of_ds389() {
+    compare_features(Server::Ds389, |scratch| {
+        let server = RunningDs389::start(scratch, &["uid:equality"]);
+        (server.address(), Box::new(server))
+    });
+}
+
+/// The features that OpenDJ has, in the files that prepare it.
+#[test]
+#[ignore = "needs OpenDJ, which ./dev test-peers fetches"]
+fn features_answer_as_those_of_opendj() {
+    compare_features(Server::OpenDj, |scratch| {
+        // Its plug-ins need these indexes.
+        let indexes = ["uid", "mail", "initials", "member", "uniqueMember"];
+        let server = RunningOpenDj::with_change_log(scratch, &indexes);
+        (server.address(), Box::new(server))
+    });
+}
+
+/// Runs the operations of the files that prepare a peer. Those with a control or an extended operation that the peer
+/// does not advertise run on neither server.
+fn compare_features(peer: Server, start: impl Fn(&Scratch) -> (SocketAddr, Box<dyn Any>)) {
+    let (mut report, mut left_out) = (Report::default(), BTreeMap::new());
+    for file in ops_files("features").into_iter().chain(ops_files("peers")) {
+        let name = file.file_stem().unwrap().to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&file).unwrap();
+        if !corpus::is_for(peer, &text) {
+            continue;
+        }
+        let operations = corpus::parse_for(peer, &name, &text);
+        let scratch = Scratch::new(&name);
+        let (address, _running) = start(&scratch);
+        let pando = Pando::start(&scratch);
+        let mut theirs = Side::new(Connection::open(address).unwrap());
+        let mut ours = Side::new(pando.administrator());
+        (ours.is_loose, theirs.is_loose) = (true, true);
+        let (own, known) = (ours.supported(), theirs.supported());
+        for operation in &operations {
+            match operation.uses().iter().find(|oid| own.contains(**oid) && !known.contains(**oid)) {
+                Some(oid) => {
+                    let Operation { place, differs, .. } = operation;
+                    assert!(
+                        differs.is_none(),
+                        "{place}: an explanation of what does not run: the peer lacks {oid}"
+                    );
+                    *left_out.entry((*oid).to_owned()).or_insert(0) += 1;
+                }
+                None => report.run(operation, &mut ours, &mut theirs),
+            }
+        }
+    }
+    println!("operations left out, by the OID that the peer lacks: {left_out:?}");
+    assert!(report.count >= PEER_OPERATION_COUNT_MIN, "{} operations", report.count);
     report.end();
 }
 

@@ -5,7 +5,7 @@ use ldap::{Control, ControlsBuf, FilterBuf, SelectionBuf, oids};
 
 /// A control of a request.
 pub(super) struct Wanted {
-    oid: String,
+    pub(super) oid: String,
     critical: bool,
     value: Value,
 }

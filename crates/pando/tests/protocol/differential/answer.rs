@@ -6,6 +6,9 @@
 //!   are compared without regard to case, because Pando returns the present names of their entries.
 //! - slapd rewrites names of object classes to the schema's spelling, so they are compared without regard to case.
 //! - Pando stores a hash of a password that arrives in clear, so values of userPassword are only counted.
+//! - In comparisons with 389 DS and OpenDJ, names of attributes are compared without regard to case, and
+//!   structuralObjectClass and the superclasses of inetOrgPerson are left out: these servers add them, or have no such
+//!   attribute.
 
 use ber::{Reader, Tag};
 use client::{Attribute, Connection, Entry, Reply};
@@ -42,6 +45,8 @@ pub(super) struct Side {
     pub client: Client,
     /// Whether the server completes some changes after it has answered. slapd does with the overlay refint.
     pub is_late: bool,
+    /// Whether parts of entries that 389 DS and OpenDJ have in another form are left out.
+    pub is_loose: bool,
 }
 
 /// Comparable result of an operation.
@@ -62,12 +67,13 @@ pub(super) type Entries = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 impl Side {
     pub(super) fn new(mut connection: Connection) -> Side {
         assert!(connection.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
-        Side { client: Client::new(connection), is_late: false }
+        Side { client: Client::new(connection), is_late: false, is_loose: false }
     }
 
     pub(super) fn run(&mut self, operation: &Operation) -> Answer {
         let reply = operation.run(&mut self.client);
-        let mut others = control_texts("", reply.last.as_ref().map(|last| last.message().controls));
+        let mut others =
+            control_texts("", reply.last.as_ref().map(|last| last.message().controls), self.is_loose);
         let (name, value) = (&reply.extended.name, reply.extended.value.as_deref());
         others.extend(name.as_ref().map(|name| format!("name {name}")));
         match value {
@@ -77,7 +83,18 @@ impl Side {
             None => {}
         }
         let tree = operation.writes.then(|| self.tree());
-        Answer::new(reply, others, tree)
+        let mut answer = Answer::new(reply, others, tree);
+        if self.is_loose {
+            answer.entries = loosened(answer.entries);
+        }
+        answer
+    }
+
+    /// Returns the OIDs of the controls and extended operations that the server advertises.
+    pub(super) fn supported(&mut self) -> BTreeSet<String> {
+        let names = ["supportedControl", "supportedExtension"];
+        let root = self.client.connection.entry("", &names).unwrap().unwrap();
+        names.iter().flat_map(|name| root.texts(name)).collect()
     }
 
     /// Waits until a late server has the tree of the other server. Stops waiting if the trees differ for good.
@@ -98,8 +115,9 @@ impl Side {
             None => "an unknown change".to_owned(),
         };
         let failed = result.failed.map(|id| format!("{} failed", number(id)));
-        let of_change =
-            |(id, controls): &(_, _)| control_texts(&format!("{}: ", number(*id)), Some(*controls));
+        let of_change = |(id, controls): &(_, _)| {
+            control_texts(&format!("{}: ", number(*id)), Some(*controls), self.is_loose)
+        };
         result.controls.iter().flat_map(of_change).chain(failed).collect()
     }
 
@@ -110,8 +128,38 @@ impl Side {
             .connection
             .search_managing(SUFFIX, Scope::WholeSubtree, "(objectClass=*)", &attributes)
             .unwrap();
-        comparable_entries(&reply.entries)
+        let mut entries = comparable_entries(&reply.entries);
+        if self.is_loose {
+            entries = loosened(entries);
+            // Stored by 389 DS, and compared in searches.
+            entries.values_mut().for_each(|entry| _ = entry.remove("memberof"));
+        }
+        entries
     }
+}
+
+/// Leaves out what 389 DS and OpenDJ have in another form.
+fn loosened(entries: Entries) -> Entries {
+    // 389 DS needs the last one to store memberOf.
+    const CLASSES: [&str; 4] = ["top", "person", "organizationalperson", "nsmemberof"];
+    let mut loosened = Entries::new();
+    for (dn, attributes) in entries {
+        let entry = loosened.entry(dn).or_default();
+        for (description, mut values) in attributes {
+            let description = description.to_lowercase();
+            if description == "hassubordinates" {
+                // OpenDJ writes booleans in lower case.
+                values = values.iter().map(|value| value.to_uppercase()).collect();
+            }
+            if description == "objectclass" {
+                values.retain(|class| !CLASSES.contains(&class.as_str()));
+            }
+            if description != "structuralobjectclass" {
+                entry.insert(description, values);
+            }
+        }
+    }
+    loosened
 }
 
 impl Answer {
@@ -133,12 +181,13 @@ impl Answer {
 }
 
 /// Describes the controls of a response.
-fn control_texts(prefix: &str, controls: Option<Controls<'_>>) -> BTreeSet<String> {
+fn control_texts(prefix: &str, controls: Option<Controls<'_>>, is_loose: bool) -> BTreeSet<String> {
     let text = |control: ldap::Control<'_>| {
         let value = control.value.unwrap_or_default();
         match control.oid {
             oids::PRE_READ | oids::POST_READ => {
                 let entry = copied_entry(value).map(|entry| comparable_entries(&[entry]));
+                let entry = entry.map(|entry| if is_loose { loosened(entry) } else { entry });
                 format!("{prefix}{} {entry:?}", control.oid)
             }
             oid => format!("{prefix}{oid} {value:02x?}"),
