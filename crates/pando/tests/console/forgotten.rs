@@ -2,7 +2,7 @@
 
 use client::Connection;
 
-use crate::smtp::{Mail, MailServer};
+use crate::smtp::{Mail, MailServer, MailServerSettings};
 use crate::{planted, start};
 use ldap::ResultCode as Code;
 use test_support::http::Browser;
@@ -252,6 +252,55 @@ fn a_mail_is_sent_again_unless_the_server_refuses_it_for_good() {
     wait_for_log(&pando, "535");
     assert_eq!(failing(), "true");
     assert!(pando.stop().success());
+}
+
+#[test]
+fn a_mail_server_may_require_authentication() {
+    let account = Some("\0directory\0secret of mail");
+    for (tls, mechanism) in
+        [("starttls", "PLAIN"), ("starttls", "LOGIN"), ("implicit", "PLAIN"), ("implicit", "LOGIN")]
+    {
+        let scratch = Scratch::new("forgotten-authenticated");
+        let settings = MailServerSettings { implicit_tls: tls == "implicit", mechanism, account };
+        let mail_server = MailServer::with(settings);
+        let credentials = scratch.write("mail-credentials", "directory\nsecret of mail\n");
+        let more = format!("tls = \"{tls}\"\ncredentials_file = {credentials:?}\n");
+        let (pando, _) = sending(&scratch, &mail_server, &more, &[], &["anna"]);
+        assert_eq!(ask(&pando, "anna").0, 202);
+        let mail = mail_server.next();
+        assert!(mail.over_tls && Some(mail.credentials.as_str()) == account, "{tls} {mechanism}: {mail:?}");
+        open(&pando, &token_of(&mail)).unwrap();
+        assert!(!pando.log().contains("secret of mail"));
+        assert!(pando.stop().success());
+    }
+}
+
+/// The answer to the user is the same as ever. The log has the reason, and the monitor shows that mail fails.
+#[test]
+fn the_log_has_the_reason_why_a_mail_server_refuses_to_authenticate() {
+    let account = Some("\0directory\0secret of mail");
+    for (mechanism, content, reason) in [
+        ("PLAIN", Some("directory\nsecret of old\n"), "535"),
+        ("LOGIN", Some("directory\nsecret of old\n"), "user name or password is wrong"),
+        ("PLAIN", None, "authentication is required"),
+        ("GSSAPI", Some("directory\nsecret of mail\n"), "No compatible authentication mechanism"),
+    ] {
+        let scratch = Scratch::new("forgotten-unauthenticated");
+        let mail_server = MailServer::with(MailServerSettings { implicit_tls: false, mechanism, account });
+        let file = content.map(|content| scratch.write("mail-credentials", content));
+        let more = file.map(|file| format!("credentials_file = {file:?}\n")).unwrap_or_default();
+        let (pando, mut administrator) = sending(&scratch, &mail_server, &more, &[], &["anna"]);
+        assert_eq!(ask(&pando, "anna").0, 202);
+        wait_for_log(&pando, reason);
+        let log = pando.log();
+        let line = log.lines().find(|line| line.contains(reason)).unwrap();
+        assert!(line.contains(&person_dn("anna")) && line.contains("the mail with a link"), "{line}");
+        assert!(!log.contains("secret of"), "{log}");
+        let figure = administrator.entry("cn=Failing,cn=Mail,cn=monitor", &["monitoredInfo"]);
+        assert_eq!(figure.unwrap().unwrap().text("monitoredInfo").unwrap(), "true", "{mechanism}");
+        assert!(mail_server.is_empty());
+        assert!(pando.stop().success());
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! A small SMTP server on loopback (RFC 5321), with STARTTLS (RFC 3207) and AUTH PLAIN (RFC 4954), which stores the
-//! mails that it receives.
+//! A small SMTP server on loopback (RFC 5321), with TLS (RFC 3207, RFC 8314) and authentication (RFC 4954), which
+//! stores the mails that it receives.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,14 +14,28 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use test_support::DEADLINE;
 
+const GREETING: &[u8] = b"220 test\r\n";
+
 /// A mail as it was received.
 #[derive(Debug)]
 pub(crate) struct Mail {
     pub(crate) to: String,
     pub(crate) text: String,
-    /// User name and password from the client, each after a NUL.
+    /// User name and password of the client's authentication, each after a NUL (RFC 4616).
     pub(crate) credentials: String,
     pub(crate) over_tls: bool,
+}
+
+/// Settings of a server.
+#[derive(Clone, Copy)]
+pub(crate) struct MailServerSettings {
+    /// Whether TLS begins with the first octet (RFC 8314), not with STARTTLS.
+    pub(crate) implicit_tls: bool,
+    /// SASL mechanism that the server offers, PLAIN or LOGIN.
+    pub(crate) mechanism: &'static str,
+    /// Credentials that a client must have for a mail, in the form of [`Mail::credentials`]. Without them, every client
+    /// may send mails.
+    pub(crate) account: Option<&'static str>,
 }
 
 /// A running server. Its threads end with the process.
@@ -35,6 +49,7 @@ pub(crate) struct MailServer {
 }
 
 struct Client {
+    settings: MailServerSettings,
     tls: Arc<ServerConfig>,
     refusals: Arc<Mutex<VecDeque<&'static str>>>,
     mails: Sender<Mail>,
@@ -42,6 +57,10 @@ struct Client {
 
 impl MailServer {
     pub(crate) fn start() -> MailServer {
+        MailServer::with(MailServerSettings { implicit_tls: false, mechanism: "PLAIN", account: None })
+    }
+
+    pub(crate) fn with(settings: MailServerSettings) -> MailServer {
         let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(pair.signing_key.serialize_der()));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -58,7 +77,8 @@ impl MailServer {
         let (tls, of_clients) = (Arc::new(tls), Arc::clone(&refusals));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let client = Client { tls: tls.clone(), refusals: of_clients.clone(), mails: sender.clone() };
+                let (tls, refusals, mails) = (tls.clone(), of_clients.clone(), sender.clone());
+                let client = Client { settings, tls, refusals, mails };
                 std::thread::spawn(move || client.serve(stream.unwrap()));
             }
         });
@@ -78,11 +98,18 @@ impl MailServer {
 
 impl Client {
     fn serve(&self, mut stream: TcpStream) {
-        stream.write_all(b"220 test\r\n").unwrap();
-        if self.talk(&mut BufReader::new(&stream), &mut &stream, false) {
-            let connection = ServerConnection::new(Arc::clone(&self.tls)).unwrap();
-            let tls = Mutex::new(StreamOwned::new(connection, stream));
-            self.talk(&mut BufReader::new(Shared(&tls)), &mut Shared(&tls), true);
+        if !self.settings.implicit_tls {
+            stream.write_all(GREETING).unwrap();
+            if !self.talk(&mut BufReader::new(&stream), &mut &stream, false) {
+                return;
+            }
+        }
+        let connection = ServerConnection::new(Arc::clone(&self.tls)).unwrap();
+        let tls = Mutex::new(StreamOwned::new(connection, stream));
+        let (mut input, mut output) = (BufReader::new(Shared(&tls)), Shared(&tls));
+        // A client that speaks no TLS here fails at the greeting.
+        if !self.settings.implicit_tls || output.write_all(GREETING).is_ok() {
+            self.talk(&mut input, &mut output, true);
         }
     }
 
@@ -96,32 +123,30 @@ impl Client {
             }
             let (command, rest) = line.trim_end().split_once(' ').unwrap_or((line.trim_end(), ""));
             let answer = match command.to_ascii_uppercase().as_str() {
-                "EHLO" if over_tls => "250-test\r\n250 AUTH PLAIN",
+                "EHLO" if over_tls => &format!("250-test\r\n250 AUTH {}", self.settings.mechanism),
                 "EHLO" => "250-test\r\n250 STARTTLS",
                 "STARTTLS" => {
                     output.write_all(b"220 begin\r\n").unwrap();
                     return true;
                 }
                 "AUTH" => {
-                    let sent = BASE64_STANDARD.decode(rest.trim_start_matches("PLAIN ")).unwrap();
-                    credentials = String::from_utf8(sent).unwrap();
-                    "235 good"
+                    credentials = self.authenticate(rest, input, output);
+                    match self.accepts(&credentials) {
+                        true => "235 2.7.0 authenticated",
+                        false => "535 5.7.8 user name or password is wrong",
+                    }
                 }
+                "MAIL" if !self.accepts(&credentials) => "530 5.7.0 authentication is required",
                 "RCPT" => {
                     to = rest.trim_start_matches("TO:").to_owned();
                     "250 good"
                 }
                 "DATA" => {
-                    output.write_all(b"354 go on\r\n").unwrap();
-                    let mut text = String::new();
-                    while !text.ends_with("\r\n.\r\n") {
-                        assert!(input.read_line(&mut text).unwrap() > 0, "{text}");
-                    }
+                    let text = data(input, output);
                     match self.refusals.lock().unwrap().pop_front() {
                         Some(refusal) => refusal,
                         None => {
                             let (to, credentials) = (to.clone(), credentials.clone());
-                            let text = decoded(&text);
                             let _ = self.mails.send(Mail { to, text, credentials, over_tls });
                             "250 taken"
                         }
@@ -135,6 +160,41 @@ impl Client {
             }
         }
     }
+
+    fn accepts(&self, credentials: &str) -> bool {
+        self.settings.account.is_none_or(|account| account == credentials)
+    }
+
+    /// Returns the credentials of an AUTH command, which must have the mechanism that the server offers.
+    fn authenticate(&self, rest: &str, input: &mut impl BufRead, output: &mut impl Write) -> String {
+        let decoded = |text: &str| String::from_utf8(BASE64_STANDARD.decode(text).unwrap()).unwrap();
+        let mut parts = rest.split(' ');
+        assert_eq!(parts.next(), Some(self.settings.mechanism));
+        match parts.next() {
+            Some(initial) => decoded(initial),
+            None => {
+                let mut answers = ["Username:", "Password:"].map(|question| {
+                    write!(output, "334 {}\r\n", BASE64_STANDARD.encode(question)).unwrap();
+                    output.flush().unwrap();
+                    let mut line = String::new();
+                    input.read_line(&mut line).unwrap();
+                    decoded(line.trim_end())
+                });
+                answers.iter_mut().for_each(|answer| answer.insert(0, '\0'));
+                answers.concat()
+            }
+        }
+    }
+}
+
+/// Receives the text of a mail.
+fn data(input: &mut impl BufRead, output: &mut impl Write) -> String {
+    output.write_all(b"354 go on\r\n").and_then(|()| output.flush()).unwrap();
+    let mut text = String::new();
+    while !text.ends_with("\r\n.\r\n") {
+        assert!(input.read_line(&mut text).unwrap() > 0, "{text}");
+    }
+    decoded(&text)
 }
 
 /// Returns a mail with its body decoded. In a quoted-printable body, `=` at the end of a line is a soft line break, and
