@@ -118,6 +118,36 @@ try_rpm() {
     rpmlint -c packaging/rpm/rpmlint.toml "$@"
 }
 
+# try_rpm_in_root RPM: in the root of try_debian without the Debian package, over the same data: installs the RPM
+# package, upgrades it, removes it, and installs it again. No package of Debian can satisfy its requirements.
+try_rpm_in_root() {
+    local rpm=(in_root rpm --force-debian --nodeps)
+    say "the RPM package in the same root"
+    cp "$1" "$root/var/cache/first.rpm"
+    newer_rpm "$root/var/cache/second.rpm"
+    in_root apt-get -qq purge -y pando >/dev/null 2>&1
+    in_root apt-get -qq install -y --no-install-recommends rpm libssl3 >/dev/null
+    in_root userdel pando
+    "${rpm[@]}" --install /var/cache/first.rpm
+    in_root chown -R pando:pando /var/lib/pando
+    serves_the_data
+    echo '# A line of the administrator' | as_root tee -a "$root/etc/pando/node.toml" >/dev/null
+    "${rpm[@]}" --upgrade /var/cache/second.rpm
+    [ "$(in_root rpm --query --queryformat '%{RELEASE}' pando)" = 2 ] || die "no upgrade"
+    expect "of the administrator" in_root cat /etc/pando/node.toml
+    serves_the_data
+    "${rpm[@]}" --erase pando
+    ! in_root test -e /usr/bin/pando || die "the program is still there"
+    "${rpm[@]}" --install /var/cache/first.rpm
+    serves_the_data
+}
+
+# newer_rpm OUTPUT: the RPM package with a later release number, and with a program that is not stripped
+newer_rpm() {
+    need_cargo_tool cargo-generate-rpm "$cargo_generate_rpm_version"
+    cargo generate-rpm -p crates/pando --payload-compress none --set-metadata 'release = "2"' -o "$1"
+}
+
 # try_static TARBALL: sets up and serves a directory in a root with only the program, /etc/hosts and random numbers
 try_static() {
     local output port url=ldapi://%2Fsrv%2Fdata%2Fpando.sock
@@ -229,6 +259,7 @@ try_packages() {
     fi
     try_debian "${packages[0]}"
     try_role "${packages[0]}"
+    [ ! -e ".dev/release/$version" ] || try_rpm_in_root ".dev/release/$version"/*.rpm
     try_image
     say "the packages are in order"
 }

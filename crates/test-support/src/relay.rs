@@ -47,9 +47,10 @@ impl Relay {
                 if own.load(Ordering::SeqCst) {
                     return;
                 }
-                let (client, server) = (client.unwrap(), TcpStream::connect(server));
-                all.lock().unwrap().push(client.try_clone().unwrap());
-                if let Ok(server) = server {
+                let client = client.unwrap();
+                // Without the server, the connection is closed here. In `clients`, it would stay open.
+                if let Ok(server) = TcpStream::connect(server) {
+                    all.lock().unwrap().push(client.try_clone().unwrap());
                     match lasts(number) {
                         Lasts::HeldAfterSent(most) => {
                             hold(&client, &server, (Arc::clone(&sent), most), sender.clone());
