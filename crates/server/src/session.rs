@@ -13,6 +13,7 @@
 //! The changes of a session reach the writer in the order received, even if one of them first waits for a password
 //! hash.
 
+mod answers;
 mod attempts;
 mod audit;
 mod backup;
@@ -41,6 +42,7 @@ mod promote;
 mod proof;
 mod read_audit;
 mod read_log;
+mod responder;
 mod sasl;
 mod searches;
 mod settings;
@@ -57,7 +59,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use directory::bind::ExternalIdentity;
-use directory::{BindMethod, Outcome, Requester};
+use directory::{BindMethod, Requester};
 use ldap::{
     Controls, DecodeError, DecodeErrorKind, LdapResult, Message, MessageId, Request, ResponseOp, ResultCode,
     request_tag, response,
@@ -529,88 +531,6 @@ impl Session {
             self.deferred = VecDeque::new();
         }
         (!abandoned).then_some((head, work))
-    }
-
-    /// Appends the final response of an operation, and counts and logs it.
-    fn answer(&self, context: &mut Context, head: &RequestHead, outcome: &Outcome, out: &mut Vec<u8>) {
-        let is_of_credentials =
-            [ResultCode::SASL_BIND_IN_PROGRESS, ResultCode::INVALID_CREDENTIALS].contains(&outcome.code);
-        match head.verifies_credentials && is_of_credentials {
-            true => self.credentials_verified(context, head, outcome, out),
-            false => self.answer_with(context, head, outcome, None, out),
-        }
-    }
-
-    /// Appends the final response of an operation, with a value if it is an extended one, and counts and logs it.
-    fn answer_with(
-        &self,
-        context: &mut Context,
-        head: &RequestHead,
-        outcome: &Outcome,
-        value: Option<&[u8]>,
-        out: &mut Vec<u8>,
-    ) {
-        self.answer_change(context, head, outcome, (value, None), out);
-    }
-
-    /// Appends the final response of an operation, and counts and logs it. `value` is the response value of an extended
-    /// operation, or the controls with entry copies of another change. `position` is that of the change's record.
-    fn answer_change(
-        &self,
-        context: &mut Context,
-        head: &RequestHead,
-        outcome: &Outcome,
-        (value, position): (Option<&[u8]>, Option<u64>),
-        out: &mut Vec<u8>,
-    ) {
-        let Some(response) = head.operation.response() else { return };
-        let Outcome { code, matched_dn, diagnostic, referrals, fault, policy: _ } = outcome;
-        let result = LdapResult { code: *code, matched_dn, diagnostic, referrals };
-        let mut controls = head.response_controls(outcome, &self.requester);
-        head.put_position(context, &mut controls);
-        let is_extended = response == ResponseOp::Extended;
-        let (value, copies) = if is_extended { (value, None) } else { (None, value) };
-        if let Some(copies) = copies.and_then(Controls::from_bytes) {
-            copies.iter().for_each(|copy| controls.push(copy));
-        }
-        let sasl_credentials = head
-            .sasl_credentials
-            .as_deref()
-            .filter(|_| [ResultCode::SUCCESS, ResultCode::SASL_BIND_IN_PROGRESS].contains(code))
-            .or(head.sasl_error.map(str::as_bytes));
-        match value {
-            None if sasl_credentials.is_some() && !is_extended => {
-                response::encode_bind_response(
-                    out,
-                    head.id,
-                    &result,
-                    sasl_credentials,
-                    controls.as_controls(),
-                );
-            }
-            None => response::encode_result(out, head.id, response, &result, controls.as_controls()),
-            Some(_) => {
-                response::encode_extended_response(
-                    out,
-                    head.id,
-                    &result,
-                    head.is_refresh.then_some(ldap::oids::REFRESH),
-                    value,
-                    controls.as_controls(),
-                );
-            }
-        }
-        context.counters.completed(head.operation, *code, head.waited(context.now));
-        context.counters.refused(*code, diagnostic);
-        self.end_event(
-            context,
-            head,
-            *code,
-            Ending { outcome: Some(outcome), position, ..Ending::default() },
-        );
-        if let Some(fault) = fault {
-            context.report_fault(*fault, self.number, head, *code, diagnostic);
-        }
     }
 
     /// Counts and logs an operation that gets no response.

@@ -19,7 +19,8 @@ use directory::{Outcome, Requester};
 use ldap::ResultCode;
 
 use super::proof::{Attempt, DecidedAttempt, LastProof, OldPasswords, PasswordUse, SecondFactor};
-use super::{RequestHead, Session, Work};
+use super::responder::Responder;
+use super::{Session, Work};
 use crate::net::mailbox::{PreparedPasswords, VerifiedPassword};
 use crate::session::context::Context;
 use crate::stamp::password_time;
@@ -188,10 +189,9 @@ impl Session {
     /// Ends a change because its old password is wrong or the account is locked.
     pub(super) fn refuse_old_password(
         &mut self,
-        context: &mut Context,
-        (head, work): (RequestHead, Work),
+        to: Responder<'_>,
+        work: Work,
         OldPasswords { attempt, guess, .. }: OldPasswords,
-        out: &mut Vec<u8>,
     ) {
         let text = "the old password is not the one that is there";
         let outcome = match work {
@@ -200,28 +200,23 @@ impl Session {
             }
             _ => Outcome::new(ResultCode::NO_SUCH_ATTRIBUTE, text),
         };
-        let decided = match attempt {
+        match attempt {
             Some(attempt) => {
-                let subject = (PasswordUse::Change(outcome), guess);
-                self.end_attempt(context, head, *attempt, false.into(), subject)
+                self.end_attempt(to, *attempt, false.into(), (PasswordUse::Change(outcome), guess));
             }
-            None => Some((head, DecidedAttempt { outcome, guess, ..DecidedAttempt::default() })),
-        };
-        if let Some((head, decided)) = decided {
-            self.conclude(context, head, decided, out);
+            None => self.conclude(to, DecidedAttempt { outcome, guess, ..DecidedAttempt::default() }),
         }
     }
 
-    /// Ends an attempt. Returns the request and its decision, or `None` if the answer must wait until the attempt is
-    /// recorded.
+    /// Ends an attempt, and answers the request; if the attempt must be recorded first, the writer's answer does that.
     pub(super) fn end_attempt(
         &mut self,
-        context: &mut Context,
-        head: RequestHead,
+        to: Responder<'_>,
         attempt: Attempt,
         VerifiedPassword { is_right, rehashed, keys }: VerifiedPassword,
         (asked, guess): (PasswordUse, Option<GuessKey>),
-    ) -> Option<(RequestHead, DecidedAttempt)> {
+    ) {
+        let context = &mut *to.context;
         let (id, now) = (attempt.account.id, password_time());
         let (second, app) = (attempt.second, attempt.app);
         let is_own = app.is_none();
@@ -288,13 +283,12 @@ impl Session {
             let text = "the directory takes no more changes now, and this bind needs one; try again later";
             let requester = decided.requester.map(|_| Requester::Anonymous);
             let outcome = Outcome::new(ResultCode::BUSY, text);
-            return Some((head, DecidedAttempt { outcome, requester, ..DecidedAttempt::default() }));
+            return self.conclude(to, DecidedAttempt { outcome, requester, ..DecidedAttempt::default() });
         }
-        if waits {
-            self.keep(head, Work::Decided(Box::new(decided)), UPDATE_BYTES, None);
-            return None;
+        match waits {
+            true => self.keep(to.head, Work::Decided(Box::new(decided)), UPDATE_BYTES, None),
+            false => self.conclude(to, decided),
         }
-        Some((head, decided))
     }
 
     /// Counts a failure. Returns the new state, whether the account is now locked, and the delay of the answer in
@@ -385,16 +379,9 @@ impl Session {
     }
 
     /// Answers an attempt after the writer has tried to record the account.
-    pub(super) fn recorded(
-        &mut self,
-        context: &mut Context,
-        head: RequestHead,
-        decided: DecidedAttempt,
-        written: &Outcome,
-        out: &mut Vec<u8>,
-    ) {
+    pub(super) fn recorded(&mut self, to: Responder<'_>, decided: DecidedAttempt, written: &Outcome) {
         if written.code == ResultCode::SUCCESS || decided.has_failed() {
-            return self.conclude(context, head, decided, out);
+            return self.conclude(to, decided);
         }
         // Either another bind has used the last grace login, or the writer could not record the account.
         let is_bind = decided.requester.is_some();
@@ -403,21 +390,15 @@ impl Session {
             true => written.clone(),
             false => Outcome::code(ResultCode::COMPARE_FALSE),
         };
-        self.conclude(context, head, DecidedAttempt { outcome, requester, ..decided }, out);
+        self.conclude(to, DecidedAttempt { outcome, requester, ..decided });
     }
 
     /// Answers an attempt, after a delay if the policy or earlier failures from this source require a delay.
-    pub(super) fn conclude(
-        &mut self,
-        context: &mut Context,
-        mut head: RequestHead,
-        decided: DecidedAttempt,
-        out: &mut Vec<u8>,
-    ) {
+    pub(super) fn conclude(&mut self, mut to: Responder<'_>, decided: DecidedAttempt) {
         let has_failed = decided.has_failed();
-        let guesses = &context.shared.guesses;
+        let guesses = &to.context.shared.guesses;
         let held = match (&decided.guess, has_failed) {
-            (Some(key), true) => guesses.failed(*key, context.now),
+            (Some(key), true) => guesses.failed(*key, to.context.now),
             (Some(key), false) => {
                 guesses.succeeded(key);
                 None
@@ -427,43 +408,37 @@ impl Session {
         let by_policy = if has_failed { Duration::from_secs(decided.delay.into()) } else { Duration::ZERO };
         let delay = held.as_ref().map_or(by_policy, |(delay, _)| by_policy.max(*delay));
         if delay.is_zero() {
-            return self.answer_attempt(context, head, decided, out);
+            return self.answer_attempt(to, decided);
         }
-        let end = context.now + delay;
-        head.event.iter_mut().for_each(|event| event.stages.push(("delay the answer", end)));
-        context.shared.delays.post_at(end, self.address(context));
+        let end = to.context.now + delay;
+        to.head.event.iter_mut().for_each(|event| event.stages.push(("delay the answer", end)));
+        to.context.shared.delays.post_at(end, self.address(to.context));
         let _held = held.map(|(_, delayed)| delayed);
         let waits = Work::Delayed { decided: Box::new(decided), _held };
-        self.keep(head, waits, 0, None);
+        self.keep(to.head, waits, 0, None);
     }
 
     /// Answers an attempt after its delay.
     pub(crate) fn delayed(&mut self, context: &mut Context, ticket: u64, out: &mut Vec<u8>) {
         if let Some((head, Work::Delayed { decided, .. })) = self.take(ticket) {
-            self.answer_attempt(context, head, *decided, out);
+            self.answer_attempt(Responder { context, head, out }, *decided);
         }
     }
 
     /// Answers an attempt. After a successful bind the session takes the requester of the bind.
-    fn answer_attempt(
-        &mut self,
-        context: &mut Context,
-        mut head: RequestHead,
-        decided: DecidedAttempt,
-        out: &mut Vec<u8>,
-    ) {
-        head.warning = decided.warning;
+    fn answer_attempt(&mut self, mut to: Responder<'_>, decided: DecidedAttempt) {
+        to.head.warning = decided.warning;
         match decided.requester {
             Some(requester) => {
-                self.bound(context, &head, &decided.outcome, requester, out);
-                if head.verifies_credentials {
+                let (keeps_identity, at) = (to.head.verifies_credentials, to.context.now);
+                self.bound(to, &decided.outcome, requester);
+                if keeps_identity {
                     return;
                 }
                 self.must_change = decided.must_change && *self.requester != Requester::Anonymous;
-                let proof = |(id, is_own)| Box::new(LastProof { id, is_own, at: context.now });
-                self.proved = decided.proved.map(proof);
+                self.proved = decided.proved.map(|(id, is_own)| Box::new(LastProof { id, is_own, at }));
             }
-            None => self.answer(context, &head, &decided.outcome, out),
+            None => self.answer(to, &decided.outcome),
         }
     }
 }

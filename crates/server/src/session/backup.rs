@@ -5,20 +5,18 @@ use std::ops::ControlFlow;
 use directory::Outcome;
 use ldap::{ExtendedRequest, ResultCode};
 
-use super::{Next, RequestHead, Session};
-use crate::session::context::Context;
+use super::responder::Responder;
+use super::{Next, Session};
 
 impl Session {
     /// Submits a request to the thread that reads the backup.
     pub(super) fn read_backup(
         &mut self,
-        context: &mut Context,
-        head: RequestHead,
+        to: Responder<'_>,
         request: &ExtendedRequest<'_>,
-        out: &mut Vec<u8>,
     ) -> ControlFlow<Next> {
         let value = request.value.unwrap_or_default();
-        let reader = context.shared.backup_reader.as_ref();
+        let reader = to.context.shared.backup_reader.as_ref();
         let refused = |code, text| Err(Outcome::new(code, text));
         let taken = match reader {
             _ if !self.requester.is_administrator() => refused(
@@ -29,11 +27,11 @@ impl Session {
                 ResultCode::UNWILLING_TO_PERFORM,
                 "this server keeps no backup: its node file names no backup.folder",
             ),
-            Some(reader) if !reader.submit((self.address(context), value.to_vec())) => {
+            Some(reader) if !reader.submit((self.address(to.context), value.to_vec())) => {
                 refused(ResultCode::BUSY, "too many requests about the backup wait: try again")
             }
             Some(_) => Ok(value.len()),
         };
-        self.keep_taken(context, head, taken, out)
+        self.keep_taken(to, taken)
     }
 }

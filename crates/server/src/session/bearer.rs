@@ -9,8 +9,9 @@ use directory::{Outcome, Requester};
 use ldap::ResultCode;
 use sasl::oauth::{self, Bearer};
 
+use super::Session;
+use super::responder::Responder;
 use super::sasl::{SaslExchange, authorized, refusal};
-use super::{RequestHead, Session};
 use crate::session::context::Context;
 use crate::stamp::password_time;
 
@@ -18,30 +19,28 @@ impl Session {
     /// Handles a message of the client.
     pub(super) fn bearer(
         &mut self,
-        context: &mut Context,
-        mut head: RequestHead,
+        mut to: Responder<'_>,
         pending: Option<Box<SaslExchange>>,
         credentials: &[u8],
-        out: &mut Vec<u8>,
     ) {
         if let Some(SaslExchange::RefusedToken) = pending.as_deref()
             && oauth::is_acknowledgement(credentials)
         {
             let text = "the token is no good here; the server's log says why";
-            return self.answer(context, &head, &Outcome::new(ResultCode::INVALID_CREDENTIALS, text), out);
+            return self.answer(to, &Outcome::new(ResultCode::INVALID_CREDENTIALS, text));
         }
         let bearer = match Bearer::parse(credentials) {
             Ok(bearer) => bearer,
-            Err(error) => return self.answer(context, &head, &refusal(error), out),
+            Err(error) => return self.answer(to, &refusal(error)),
         };
-        match self.bearer_of(context, &bearer) {
-            Ok(requester) => self.bound(context, &head, &Outcome::success(), requester, out),
+        match self.bearer_of(to.context, &bearer) {
+            Ok(requester) => self.bound(to, &Outcome::success(), requester),
             Err(why) => {
                 tracing::info!(conn = self.number(), "a bind with a token is refused: {why}");
-                let issuer = context.settings.token_rules.as_ref().map_or("", |rules| &rules.issuer);
-                head.sasl_credentials = Some(oauth::failure("invalid_token", issuer).into_bytes());
+                let issuer = to.context.settings.token_rules.as_ref().map_or("", |rules| &rules.issuer);
+                to.head.sasl_credentials = Some(oauth::failure("invalid_token", issuer).into_bytes());
                 self.sasl = Some(Box::new(SaslExchange::RefusedToken));
-                self.answer(context, &head, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS), out);
+                self.answer(to, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS));
             }
         }
     }

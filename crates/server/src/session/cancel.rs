@@ -5,26 +5,21 @@ use std::ops::ControlFlow;
 use directory::Outcome;
 use ldap::{ExtendedRequest, ResultCode, decode_cancel};
 
-use super::outstanding::{RequestHead, Work};
+use super::outstanding::Work;
 use super::proof::Proof;
+use super::responder::Responder;
 use super::{Next, Session};
 use crate::session::context::Context;
 
 impl Session {
     /// Cancels an outstanding operation. Only a read, or a change that the writer has not received yet, can be
     /// cancelled.
-    pub(super) fn cancel(
-        &mut self,
-        context: &mut Context,
-        head: RequestHead,
-        request: &ExtendedRequest<'_>,
-        out: &mut Vec<u8>,
-    ) -> ControlFlow<Next> {
-        let outcome = match self.try_cancel(context, request.value, out) {
+    pub(super) fn cancel(&mut self, to: Responder<'_>, request: &ExtendedRequest<'_>) -> ControlFlow<Next> {
+        let outcome = match self.try_cancel(to.context, request.value, to.out) {
             Ok(()) => Outcome::success(),
             Err((code, text)) => Outcome::new(code, text),
         };
-        self.answer(context, &head, &outcome, out);
+        self.answer(to, &outcome);
         ControlFlow::Continue(())
     }
 
@@ -63,7 +58,7 @@ impl Session {
         let canceled = self.outstanding.remove(index);
         self.submit_ready(context, out);
         let outcome = Outcome::new(ResultCode::CANCELED, "the client cancelled it");
-        self.answer(context, &canceled.head, &outcome, out);
+        self.answer(Responder { context, head: canceled.head, out }, &outcome);
         Ok(())
     }
 }

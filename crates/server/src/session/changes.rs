@@ -9,7 +9,8 @@ use ldap::{Message, Request, ResultCode};
 
 use super::passwords::{hash_pool_busy, too_many_guesses};
 use super::proof::OldPasswords;
-use super::{RequestHead, Session, Work, attempts};
+use super::responder::Responder;
+use super::{Session, Work, attempts};
 use crate::limits::CLEAR_PASSWORDS_MAX;
 use crate::net::mailbox::{Address, HashResult, PreparedPasswords, Written};
 use crate::session::context::Context;
@@ -55,47 +56,46 @@ impl Session {
     /// Handles a change that has a reservation in the writer's queue.
     pub(super) fn change(
         &mut self,
-        context: &mut Context,
-        head: RequestHead,
+        to: Responder<'_>,
         message: &Message<'_>,
         (frame, reservation): (&[u8], Reservation),
         work: Work,
-        out: &mut Vec<u8>,
     ) {
         let held = reservation.bytes();
         let mut request = WriteRequest {
-            address: self.address(context),
+            address: self.address(to.context),
             requester: Arc::clone(&self.requester),
-            link: self.client_link(context),
+            link: self.client_link(to.context),
             change: ToWrite::Message(frame.to_vec().into()),
             passwords: PreparedPasswords::default(),
             reservation,
-            origin: self.origin(context, message),
-            keeps_old_values: context.audit.keeps_old_values(),
+            origin: self.origin(to.context, message),
+            keeps_old_values: to.context.audit.keeps_old_values(),
             is_forwarded: false,
         };
         let (mut claim, mut old) = (None, None);
-        let submitter = self.submitter(context, account_number(&self.requester, self.requester.dn()));
-        let prepared = self.changed_passwords(context, message).and_then(|passwords| {
-            old = self.old_passwords(context, message, &passwords)?;
-            prepare_passwords(context, (request.address, submitter), passwords)
+        let submitter = self.submitter(to.context, account_number(&self.requester, self.requester.dn()));
+        let prepared = self.changed_passwords(to.context, message).and_then(|passwords| {
+            old = self.old_passwords(to.context, message, &passwords)?;
+            prepare_passwords(to.context, (request.address, submitter), passwords)
         });
         match prepared {
             Ok(Prepared::Now(passwords)) => {
-                let tried =
-                    old.take().and_then(|old| self.try_old_passwords(context, old, passwords.matched.len()));
+                let tried = old
+                    .take()
+                    .and_then(|old| self.try_old_passwords(to.context, old, passwords.matched.len()));
                 if let Some(wrong) = tried {
-                    return self.refuse_old_password(context, (head, work), wrong, out);
+                    return self.refuse_old_password(to, work, wrong);
                 }
                 request.passwords = passwords;
             }
             Ok(Prepared::Later(on_pool)) => claim = Some(on_pool),
-            Err(outcome) => return self.answer(context, &head, &outcome, out),
+            Err(outcome) => return self.answer(to, &outcome),
         }
         let (ready, step) = (claim.is_none(), self.step_of(message));
-        self.keep(head, work, held, claim);
+        self.keep(to.head, work, held, claim);
         if ready && self.deferred.is_empty() {
-            self.take_step(context, step, request, out);
+            self.take_step(to.context, step, request, to.out);
         } else {
             self.deferred.push_back(DeferredChange { request, step, ready, old });
         }
@@ -189,15 +189,13 @@ impl Session {
 
     /// Answers a change that the writer has finished.
     pub(crate) fn written(&mut self, context: &mut Context, answer: &Written, out: &mut Vec<u8>) {
-        let mut taken = self.take(answer.address.ticket);
-        if let Some((head, _)) = &mut taken {
-            head.note_newest_position(context);
-            if let (Some(event), Some(stages)) = (&mut head.event, &answer.stages) {
-                event.stages.extend(stages.stages);
-                event.forwarded = stages.forwarded;
-            }
+        let Some((mut head, work)) = self.take(answer.address.ticket) else { return };
+        head.note_newest_position(context);
+        if let (Some(event), Some(stages)) = (&mut head.event, &answer.stages) {
+            event.stages.extend(stages.stages);
+            event.forwarded = stages.forwarded;
         }
-        if let Some((_, Work::Change | Work::PasswordModify(_))) = &taken
+        if matches!(work, Work::Change | Work::PasswordModify(_))
             && answer.outcome.code == ResultCode::SUCCESS
         {
             // While `must_change` is set, only a change of the user's password is permitted. So this change has set the
@@ -208,24 +206,19 @@ impl Session {
                 self.set_requester(context, Arc::clone(&context.anonymous));
             }
         }
-        match taken {
-            Some((head, Work::Decided(decided))) => {
-                self.recorded(context, head, *decided, &answer.outcome, out);
-            }
-            Some((head, Work::Forwarded(operation))) => {
-                self.forwarded_written(context, &head, operation, answer, out);
-            }
-            Some((head, Work::Transaction(changes))) => self.settled(context, &head, changes, answer, out),
-            Some((head, Work::PasswordModify(password))) => {
+        let to = Responder { context, head, out };
+        match work {
+            Work::Decided(decided) => self.recorded(to, *decided, &answer.outcome),
+            Work::Forwarded(operation) => self.forwarded_written(to, operation, answer),
+            Work::Transaction(changes) => self.settled(to, changes, answer),
+            Work::PasswordModify(password) => {
                 let (outcome, value) = password.finish(&answer.outcome);
-                self.answer_change(context, &head, &outcome, (value.as_deref(), answer.position), out);
+                self.answer_change(to, &outcome, (value.as_deref(), answer.position));
             }
-            Some((head, _)) => {
+            _ => {
                 let value = answer.value.as_deref().map(Vec::as_slice);
-                let event_facts = (value, answer.position);
-                self.answer_change(context, &head, &answer.outcome, event_facts, out);
+                self.answer_change(to, &answer.outcome, (value, answer.position));
             }
-            None => {}
         }
     }
 
@@ -275,8 +268,8 @@ impl Session {
         change.ready = true;
         if let Some(wrong) = old.and_then(|old| self.try_old_passwords(context, old, matched)) {
             self.remove_deferred(ticket);
-            if let Some(taken) = self.take(ticket) {
-                self.refuse_old_password(context, taken, wrong, out);
+            if let Some((head, work)) = self.take(ticket) {
+                self.refuse_old_password(Responder { context, head, out }, work, wrong);
             }
         }
     }
@@ -301,7 +294,7 @@ impl Session {
         }
         // Taking the operation drops its claim on the hash pool.
         if let Some((head, _)) = self.take(ticket) {
-            self.answer(context, &head, why, out);
+            self.answer(Responder { context, head, out }, why);
         }
     }
 }

@@ -16,6 +16,7 @@ use super::outstanding::{RequestHead, Work};
 use super::password_modify::is_password_modify;
 use super::positions::Reached;
 use super::promote::is_promotion;
+use super::responder::Responder;
 use super::start_tls::is_start_tls;
 use super::{MEMORY_USED, Next, Session};
 use crate::net::request_memory::Admission;
@@ -148,25 +149,23 @@ impl Session {
         context.counters.received(operation);
         let event = self.begin_event(context, message, operation);
         let head = RequestHead::of(message, operation, event, context.now);
+        let to = Responder { context, head, out };
         if operation != Operation::BIND {
             self.sasl = None;
         }
-        if let Some(outcome) = REFUSALS.iter().find_map(|check| check(self, context, &arrival)) {
-            return self.refuse(context, &head, &outcome, out);
+        if let Some(outcome) = REFUSALS.iter().find_map(|check| check(self, to.context, &arrival)) {
+            return self.refuse(to, &outcome);
         }
         match change {
-            None => self.carry_out(context, head, message, out),
+            None => return self.carry_out(to, message),
             Some(AdmittedChange { work: Work::Transaction(_), reservation, .. }) => {
-                self.commit_transaction(context, head, message, reservation, out);
-                ControlFlow::Continue(())
+                self.commit_transaction(to, message, reservation);
             }
             Some(AdmittedChange { reservation, .. }) if is_promotion(&message.request) => {
-                self.promote(context, head, message, reservation, out);
-                ControlFlow::Continue(())
+                self.promote(to, message, reservation);
             }
             Some(AdmittedChange { reservation, .. }) if is_forwarded(&message.request) => {
-                self.forwarded(context, head, message, reservation, out);
-                ControlFlow::Continue(())
+                self.forwarded(to, message, reservation);
             }
             Some(AdmittedChange { frame, work, reservation }) => {
                 // Decoding cannot fail, because the server encoded this message itself.
@@ -176,10 +175,10 @@ impl Session {
                     Cow::Borrowed(_) => None,
                 };
                 let message = written.as_ref().unwrap_or(message);
-                self.change(context, head, message, (&frame, reservation), work, out);
-                ControlFlow::Continue(())
+                self.change(to, message, (&frame, reservation), work);
             }
         }
+        ControlFlow::Continue(())
     }
 
     /// Defers a bind until no operation is outstanding. Ends the persistent searches, because the bind would wait for
@@ -254,38 +253,32 @@ impl Session {
     }
 
     /// Carries out a request that is not a change.
-    fn carry_out(
-        &mut self,
-        context: &mut Context,
-        head: RequestHead,
-        message: &Message<'_>,
-        out: &mut Vec<u8>,
-    ) -> ControlFlow<Next> {
+    fn carry_out(&mut self, to: Responder<'_>, message: &Message<'_>) -> ControlFlow<Next> {
         let controls = match RequestControls::read(&message.controls, ControlContext::of(&message.request)) {
             Ok(controls) => controls,
-            Err(outcome) => return self.refuse(context, &head, &outcome, out),
+            Err(outcome) => return self.refuse(to, &outcome),
         };
         if controls.needs_original()
-            && let Err(outcome) = check_original(context)
+            && let Err(outcome) = check_original(to.context)
         {
-            return self.refuse(context, &head, &outcome, out);
+            return self.refuse(to, &outcome);
         }
         match &message.request {
-            Request::Search(request) => self.search(context, head, request, &controls, out),
-            Request::Compare(request) => self.compare(context, head, request, &controls, out),
-            Request::Bind(request) => self.bind(context, head, request, out),
+            Request::Search(request) => self.search(to, request, &controls),
+            Request::Compare(request) => self.compare(to, request, &controls),
+            Request::Bind(request) => self.bind(to, request),
             Request::Extended(_) if controls.in_transaction() => {
                 let text = "control transaction specification does not fit this operation";
                 let outcome = Outcome::new(ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, text);
-                return self.refuse(context, &head, &outcome, out);
+                return self.refuse(to, &outcome);
             }
-            Request::Extended(request) => return self.extended(context, head, request, out),
+            Request::Extended(request) => return self.extended(to, request),
             Request::Abandon(id) => {
-                self.abandon(context, *id, out);
-                self.complete_unanswered(context, &head);
+                self.abandon(to.context, *id, to.out);
+                self.complete_unanswered(to.context, &to.head);
             }
             Request::Unbind => {
-                self.complete_unanswered(context, &head);
+                self.complete_unanswered(to.context, &to.head);
                 return ControlFlow::Break(Next::Close);
             }
             Request::Add(_) | Request::Delete(_) | Request::Modify(_) | Request::ModifyDn(_) => {}
@@ -294,15 +287,9 @@ impl Session {
     }
 
     /// Answers a request that is refused.
-    fn refuse(
-        &mut self,
-        context: &mut Context,
-        head: &RequestHead,
-        outcome: &Outcome,
-        out: &mut Vec<u8>,
-    ) -> ControlFlow<Next> {
-        self.end_identity_if_bind(context, head.operation);
-        self.answer(context, head, outcome, out);
+    fn refuse(&mut self, to: Responder<'_>, outcome: &Outcome) -> ControlFlow<Next> {
+        self.end_identity_if_bind(to.context, to.head.operation);
+        self.answer(to, outcome);
         ControlFlow::Continue(())
     }
 
@@ -320,7 +307,7 @@ impl Session {
         self.refuse_in_transaction(message.id);
         let event = self.begin_event(context, message, operation);
         let head = RequestHead::of(message, operation, event, context.now);
-        self.answer(context, &head, &Outcome::new(ResultCode::BUSY, MEMORY_USED), out);
+        self.answer(Responder { context, head, out }, &Outcome::new(ResultCode::BUSY, MEMORY_USED));
         ControlFlow::Continue(())
     }
 

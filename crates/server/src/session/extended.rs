@@ -13,9 +13,9 @@ use ldap::oids::{
 };
 use ldap::{ALL_REQUESTERS, AccessQuestion, ExtendedRequest, Request, ResultCode};
 
-use super::outstanding::RequestHead;
 use super::own_credentials::changes_own_credentials;
 use super::password_state::changes_password_state;
+use super::responder::Responder;
 use super::settings::changes_settings;
 use super::transactions::commits;
 use super::{Next, Session, Work};
@@ -27,7 +27,7 @@ enum Handler {
     /// Returns the value of the response, or an outcome for a response without a value.
     Value(fn(&mut Session, &mut Context, &ExtendedRequest<'_>) -> Result<Vec<u8>, Outcome>),
     /// Answers the request itself, at once or later.
-    Own(fn(&mut Session, &mut Context, RequestHead, &ExtendedRequest<'_>, &mut Vec<u8>) -> ControlFlow<Next>),
+    Own(fn(&mut Session, Responder<'_>, &ExtendedRequest<'_>) -> ControlFlow<Next>),
 }
 
 use Handler::{Own, Value};
@@ -101,19 +101,13 @@ pub(super) fn is_of_connection(request: &Request<'_>) -> bool {
 
 impl Session {
     /// Carries out an extended operation.
-    pub(super) fn extended(
-        &mut self,
-        context: &mut Context,
-        head: RequestHead,
-        request: &ExtendedRequest<'_>,
-        out: &mut Vec<u8>,
-    ) -> ControlFlow<Next> {
+    pub(super) fn extended(&mut self, to: Responder<'_>, request: &ExtendedRequest<'_>) -> ControlFlow<Next> {
         match operation(request.name).map_or(Own(Session::unknown_operation), |of| of.handler) {
-            Own(handler) => handler(self, context, head, request, out),
+            Own(handler) => handler(self, to, request),
             Value(handler) => {
-                match handler(self, context, request) {
-                    Ok(value) => self.answer_with(context, &head, &Outcome::success(), Some(&value), out),
-                    Err(outcome) => self.answer(context, &head, &outcome, out),
+                match handler(self, to.context, request) {
+                    Ok(value) => self.answer_with(to, &Outcome::success(), Some(&value)),
+                    Err(outcome) => self.answer(to, &outcome),
                 }
                 ControlFlow::Continue(())
             }
@@ -124,31 +118,23 @@ impl Session {
     /// it, in bytes, or the reason why no thread accepted it.
     pub(super) fn keep_taken(
         &mut self,
-        context: &mut Context,
-        head: RequestHead,
+        to: Responder<'_>,
         taken: Result<usize, Outcome>,
-        out: &mut Vec<u8>,
     ) -> ControlFlow<Next> {
         match taken {
-            Ok(octets) => self.keep(head, Work::Change, octets, None),
-            Err(outcome) => self.answer(context, &head, &outcome, out),
+            Ok(octets) => self.keep(to.head, Work::Change, octets, None),
+            Err(outcome) => self.answer(to, &outcome),
         }
         ControlFlow::Continue(())
     }
 
     /// Answers protocolError without a response name (RFC 4511 section 4.12).
-    fn unknown_operation(
-        &mut self,
-        context: &mut Context,
-        head: RequestHead,
-        request: &ExtendedRequest<'_>,
-        out: &mut Vec<u8>,
-    ) -> ControlFlow<Next> {
+    fn unknown_operation(&mut self, to: Responder<'_>, request: &ExtendedRequest<'_>) -> ControlFlow<Next> {
         let text = match ldap::oids::extended_operation_name(request.name) {
             Some(name) => format!("{name} ({}) is not supported here", request.name),
             None => format!("extended operation {:?} is not known here", ldap::Excerpt(request.name)),
         };
-        self.answer(context, &head, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
+        self.answer(to, &Outcome::new(ResultCode::PROTOCOL_ERROR, text));
         ControlFlow::Continue(())
     }
 

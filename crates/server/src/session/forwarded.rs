@@ -11,7 +11,8 @@ use ldap::{DecodeLimits, Message, Request, ResultCode, oids};
 use replication::OperationId;
 use replication::forward::{self, Reply};
 
-use super::{RequestHead, Session, Work};
+use super::responder::Responder;
+use super::{Session, Work};
 use crate::net::mailbox::{PreparedPasswords, Written};
 use crate::session::context::Context;
 use crate::stamp::now_micros;
@@ -35,19 +36,17 @@ impl Session {
     /// Handles a forwarded change that has a reservation in the writer's queue.
     pub(super) fn forwarded(
         &mut self,
-        context: &mut Context,
-        mut head: RequestHead,
+        mut to: Responder<'_>,
         message: &Message<'_>,
         reservation: Reservation,
-        out: &mut Vec<u8>,
     ) {
         let Request::Extended(request) = message.request else { return };
-        let asked = match self.forwarded_request(context, request.value) {
+        let asked = match self.forwarded_request(to.context, request.value) {
             Ok(asked) => asked,
-            Err(outcome) => return self.answer(context, &head, &outcome, out),
+            Err(outcome) => return self.answer(to, &outcome),
         };
         let (operation, held) = (asked.operation, reservation.bytes());
-        head.event.iter_mut().for_each(|event| event.received = Some(operation));
+        to.head.event.iter_mut().for_each(|event| event.received = Some(operation));
         let link = Some(forwarding::link_of(&asked, now_micros()));
         let requester = Arc::new(forwarding::requester_of(&asked.requester));
         let (change, passwords) = match asked.work {
@@ -69,18 +68,18 @@ impl Session {
             }
         };
         let request = WriteRequest {
-            address: self.address(context),
+            address: self.address(to.context),
             requester,
             link,
             change,
             passwords,
             reservation,
-            origin: self.origin(context, message),
-            keeps_old_values: context.audit.keeps_old_values(),
+            origin: self.origin(to.context, message),
+            keeps_old_values: to.context.audit.keeps_old_values(),
             is_forwarded: true,
         };
-        self.keep(head, Work::Forwarded(operation), held, None);
-        context.outbox.push(request);
+        self.keep(to.head, Work::Forwarded(operation), held, None);
+        to.context.outbox.push(request);
     }
 
     fn forwarded_request(
@@ -98,24 +97,17 @@ impl Session {
     }
 
     /// Answers a forwarded change that the writer has finished.
-    pub(super) fn forwarded_written(
-        &self,
-        context: &mut Context,
-        head: &RequestHead,
-        operation: OperationId,
-        answer: &Written,
-        out: &mut Vec<u8>,
-    ) {
-        let position = match context.shared.directory.newest_position() {
+    pub(super) fn forwarded_written(&self, to: Responder<'_>, operation: OperationId, answer: &Written) {
+        let position = match to.context.shared.directory.newest_position() {
             Ok(position) => position,
             Err(error) => {
                 let outcome = Outcome::new(ResultCode::UNAVAILABLE, error.to_string());
-                return self.answer(context, head, &outcome, out);
+                return self.answer(to, &outcome);
             }
         };
         let result = forwarding::forwarded_result(answer.outcome.clone(), answer.value.as_deref().cloned());
         let reply = forward::Answer { operation, reply: Reply::Decided { position, result } };
         let value = forward::encode_answers(&[reply]);
-        self.answer_with(context, head, &Outcome::success(), Some(&value), out);
+        self.answer_with(to, &Outcome::success(), Some(&value));
     }
 }

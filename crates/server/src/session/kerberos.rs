@@ -11,8 +11,9 @@ use sasl::limits::KERBEROS_TOKEN_SIZE_MAX;
 use system::gss::GssMechanism;
 
 use super::passwords::hash_pool_busy;
+use super::responder::Responder;
 use super::sasl::{SaslExchange, authorized, refusal};
-use super::{RequestHead, Session, Work};
+use super::{Session, Work};
 use crate::config::kerberos::{KerberosRules, Mapped};
 use crate::kerberos::{Authenticated, KerberosExchange, KerberosJob, KerberosTurn};
 use crate::limits::KERBEROS_REASON_MAX;
@@ -35,65 +36,57 @@ impl Session {
     /// Handles a message of the client. It continues the exchange `pending`, or begins an exchange if there is none.
     pub(super) fn kerberos(
         &mut self,
-        context: &mut Context,
-        head: RequestHead,
+        to: Responder<'_>,
         (mechanism, pending): (GssMechanism, Option<KerberosExchange>),
         message: &[u8],
-        out: &mut Vec<u8>,
     ) {
         if message.len() > KERBEROS_TOKEN_SIZE_MAX {
             let text = "the token is too long";
-            return self.answer(context, &head, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
+            return self.answer(to, &Outcome::new(ResultCode::PROTOCOL_ERROR, text));
         }
         let exchange = pending.or_else(|| {
-            let acceptor = self.kerberos_rules(context)?.acceptor(mechanism);
-            context.shared.kerberos.begin(mechanism, acceptor)
+            let acceptor = self.kerberos_rules(to.context)?.acceptor(mechanism);
+            to.context.shared.kerberos.begin(mechanism, acceptor)
         });
         let Some(exchange) = exchange else {
             let text = "too many clients bind by Kerberos now; try again later";
-            return self.answer(context, &head, &Outcome::new(ResultCode::BUSY, text), out);
+            return self.answer(to, &Outcome::new(ResultCode::BUSY, text));
         };
         let channel = self.channel_bindings().and_then(|bindings| bindings.data(GSS_BINDING));
         let job = KerberosJob { exchange, message: message.to_vec(), channel };
         let job = HashWork::Kerberos(Box::new(job));
-        let (address, submitter) = (self.address(context), self.submitter(context, 0));
-        match context.shared.hash_pool.submit(address, job, None, submitter) {
-            Some(claim) => self.keep(head, Work::Kerberos, message.len(), Some(claim)),
-            None => self.answer(context, &head, &hash_pool_busy(), out),
+        let (address, submitter) = (self.address(to.context), self.submitter(to.context, 0));
+        match to.context.shared.hash_pool.submit(address, job, None, submitter) {
+            Some(claim) => self.keep(to.head, Work::Kerberos, message.len(), Some(claim)),
+            None => self.answer(to, &hash_pool_busy()),
         }
     }
 
     /// Continues the bind after the hash pool has handled the client's message.
-    pub(super) fn kerberos_taken(
-        &mut self,
-        context: &mut Context,
-        mut head: RequestHead,
-        result: HashResult,
-        out: &mut Vec<u8>,
-    ) {
+    pub(super) fn kerberos_taken(&mut self, mut to: Responder<'_>, result: HashResult) {
         let turn = match result {
             HashResult::Kerberos(turn) => *turn,
-            HashResult::Busy => return self.answer(context, &head, &hash_pool_busy(), out),
+            HashResult::Busy => return self.answer(to, &hash_pool_busy()),
             _ => {
                 let outcome = Outcome::new(ResultCode::OTHER, "the ticket could not be looked at");
-                return self.answer(context, &head, &outcome.by_fault(ServerFault::Defect), out);
+                return self.answer(to, &outcome.by_fault(ServerFault::Defect));
             }
         };
         match turn {
             KerberosTurn::Say(exchange, message) => {
                 self.sasl = Some(Box::new(SaslExchange::Kerberos(exchange)));
-                head.sasl_credentials = Some(message);
-                self.answer(context, &head, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS), out);
+                to.head.sasl_credentials = Some(message);
+                self.answer(to, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS));
             }
-            KerberosTurn::Unfit(error) => self.answer(context, &head, &refusal(error), out),
-            KerberosTurn::Refused(error) => self.kerberos_refused(context, head, "", &error.to_string(), out),
+            KerberosTurn::Unfit(error) => self.answer(to, &refusal(error)),
+            KerberosTurn::Refused(error) => self.kerberos_refused(to, "", &error.to_string()),
             KerberosTurn::Authenticated(authenticated) => {
-                match self.ticket_requester(context, &authenticated) {
+                match self.ticket_requester(to.context, &authenticated) {
                     Ok(requester) => {
-                        head.sasl_credentials = authenticated.last;
-                        self.bound(context, &head, &Outcome::success(), requester, out);
+                        to.head.sasl_credentials = authenticated.last;
+                        self.bound(to, &Outcome::success(), requester);
                     }
-                    Err(why) => self.kerberos_refused(context, head, &authenticated.peers.client, &why, out),
+                    Err(why) => self.kerberos_refused(to, &authenticated.peers.client, &why),
                 }
             }
         }
@@ -122,22 +115,15 @@ impl Session {
     }
 
     /// Refuses the client, and logs the reason for the administrator.
-    fn kerberos_refused(
-        &self,
-        context: &mut Context,
-        mut head: RequestHead,
-        principal: &str,
-        why: &str,
-        out: &mut Vec<u8>,
-    ) {
+    fn kerberos_refused(&self, mut to: Responder<'_>, principal: &str, why: &str) {
         // Error texts of the library may quote the client's token, so they are shortened.
         let why = why.chars().take(KERBEROS_REASON_MAX).collect::<String>();
         let principal = ldap::Excerpt(principal);
         tracing::info!(conn = self.number(), "a bind by Kerberos of {principal:?} is refused: {why:?}");
-        if let Some(event) = &mut head.event {
+        if let Some(event) = &mut to.head.event {
             event.reason = Some(format!("{principal:?}: {why}"));
         }
         let text = "the ticket is no good here; the server's log says why";
-        self.answer(context, &head, &Outcome::new(ResultCode::INVALID_CREDENTIALS, text), out);
+        self.answer(to, &Outcome::new(ResultCode::INVALID_CREDENTIALS, text));
     }
 }

@@ -6,38 +6,32 @@ use directory::reset_by_mail::resettable;
 use directory::{Outcome, Requester};
 use ldap::{PolicyError, ResultCode};
 
+use super::Session;
 use super::passwords::too_many_guesses;
 use super::proof::DecidedAttempt;
-use super::{RequestHead, Session};
-use crate::session::context::Context;
+use super::responder::Responder;
 use crate::stamp::password_time;
 
 impl Session {
     /// Carries out a bind with a token, which is used up by the bind. The account must still permit a reset by mail.
     /// Its password and mail addresses must be unchanged since the mail was sent.
-    pub(super) fn mail_token(
-        &mut self,
-        context: &mut Context,
-        head: RequestHead,
-        token: &[u8],
-        out: &mut Vec<u8>,
-    ) {
+    pub(super) fn mail_token(&mut self, to: Responder<'_>, token: &[u8]) {
         let guess = self.guess_key(&Requester::Anonymous, MAIL_TOKEN);
-        if guess.is_some_and(|key| context.shared.guesses.are_too_many(&key)) {
-            return self.answer(context, &head, &too_many_guesses(), out);
+        if guess.is_some_and(|key| to.context.shared.guesses.are_too_many(&key)) {
+            return self.answer(to, &too_many_guesses());
         }
-        let now = context.now;
-        let mails = context.shared.reset_mails.as_ref();
+        let now = to.context.now;
+        let mails = to.context.shared.reset_mails.as_ref();
         let redeemed = mails.and_then(|mails| mails.redeem(token, now));
         // A read error is logged. The older snapshot decides then, and the later change of the password is checked
         // again.
-        let _ = context.catch_up();
+        let _ = to.context.catch_up();
         let found = redeemed.map(|(id, sent)| {
-            let found = resettable(&context.snapshot, id, password_time())?;
+            let found = resettable(&to.context.snapshot, id, password_time())?;
             Ok(found.and_then(|(requester, fingerprint)| (fingerprint == sent).then_some(requester)))
         });
         let requester = match found {
-            Some(Err(outcome)) => return self.answer(context, &head, &outcome, out),
+            Some(Err(outcome)) => return self.answer(to, &outcome),
             Some(Ok(requester)) => requester,
             None => None,
         };
@@ -56,6 +50,6 @@ impl Session {
                 ..DecidedAttempt::default()
             },
         };
-        self.conclude(context, head, decided, out);
+        self.conclude(to, decided);
     }
 }

@@ -13,8 +13,9 @@ use ldap::{BindRequest, PasswordModify, PolicyError, Request, ResultCode};
 use super::own_credentials::asks_own_credentials;
 use super::password_modify::is_password_modify;
 use super::proof::{DecidedAttempt, PasswordUse};
+use super::responder::Responder;
 use super::start_tls::is_start_tls;
-use super::{Proof, RequestHead, Session, Work, attempts};
+use super::{Proof, Session, Work, attempts};
 use crate::net::mailbox::{Address, HashDone, HashResult, VerifiedPassword};
 use crate::session::context::Context;
 use crate::workers::guesses::{GuessKey, account_number};
@@ -41,30 +42,22 @@ impl Whose<'_> {
 impl Session {
     pub(super) fn compare(
         &mut self,
-        context: &mut Context,
-        head: RequestHead,
+        to: Responder<'_>,
         request: &ldap::CompareRequest<'_>,
         controls: &RequestControls,
-        out: &mut Vec<u8>,
     ) {
         use directory::compare::{CompareOutcome, compare};
-        let request_context = self.read_context(context, request.entry, controls);
-        match compare(&context.snapshot, &request_context, request, controls) {
-            CompareOutcome::Done(outcome) => self.answer(context, &head, &outcome, out),
+        let request_context = self.read_context(to.context, request.entry, controls);
+        match compare(&to.context.snapshot, &request_context, request, controls) {
+            CompareOutcome::Done(outcome) => self.answer(to, &outcome),
             CompareOutcome::Verify { verification, account } => {
-                self.verify(context, head, (verification, account), request.value, Whose::nobodys(), out);
+                self.verify(to, (verification, account), request.value, Whose::nobodys());
             }
         }
     }
 
-    pub(super) fn bind(
-        &mut self,
-        context: &mut Context,
-        head: RequestHead,
-        request: &ldap::BindRequest<'_>,
-        out: &mut Vec<u8>,
-    ) {
-        self.set_requester(context, Arc::clone(&context.anonymous));
+    pub(super) fn bind(&mut self, to: Responder<'_>, request: &ldap::BindRequest<'_>) {
+        self.set_requester(to.context, Arc::clone(&to.context.anonymous));
         self.bind_method = match request.authentication {
             ldap::Authentication::Simple(_) => BindMethod::Simple,
             ldap::Authentication::Sasl { mechanism, .. } => BindMethod::of_mechanism(mechanism),
@@ -72,74 +65,65 @@ impl Session {
         };
         if request.version != 3 {
             let text = format!("LDAP version {} is not supported, only 3", request.version);
-            return self.answer(context, &head, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
+            return self.answer(to, &Outcome::new(ResultCode::PROTOCOL_ERROR, text));
         }
         let asserted = match request.authentication {
             ldap::Authentication::Simple(password) => password,
             ldap::Authentication::Sasl { .. } | ldap::Authentication::Unrecognized(_) => {
-                return self.sasl_bind(context, head, request, out);
+                return self.sasl_bind(to, request);
             }
         };
         self.sasl = None;
-        self.simple_bind(context, head, request, asserted, out);
+        self.simple_bind(to, request, asserted);
     }
 
     /// Finds the user of a simple bind, and verifies the password.
     pub(super) fn simple_bind(
         &mut self,
-        context: &mut Context,
-        mut head: RequestHead,
+        mut to: Responder<'_>,
         request: &ldap::BindRequest<'_>,
         asserted: &[u8],
-        out: &mut Vec<u8>,
     ) {
         use directory::bind::{BindOutcome, bind, bind_unknown};
-        let listener = || context.settings.listener_name(self.listener);
-        let found = match bind_name(&context.snapshot, request.name, listener) {
+        let listener = || to.context.settings.listener_name(self.listener);
+        let found = match bind_name(&to.context.snapshot, request.name, listener) {
             Ok(found) => found,
-            Err(outcome) => return self.answer(context, &head, &outcome, out),
+            Err(outcome) => return self.answer(to, &outcome),
         };
-        Session::name_found(&mut head, &found, request.name);
+        Session::name_found(&mut to.head, &found, request.name);
         let (decided, name) = match &found {
-            BindName::AsGiven => (bind(&context.snapshot, request), request.name),
-            BindName::Entry(name) => (bind(&context.snapshot, &BindRequest { name, ..*request }), &**name),
-            BindName::Nobody => (bind_unknown(&context.snapshot, asserted), request.name),
+            BindName::AsGiven => (bind(&to.context.snapshot, request), request.name),
+            BindName::Entry(name) => (bind(&to.context.snapshot, &BindRequest { name, ..*request }), &**name),
+            BindName::Nobody => (bind_unknown(&to.context.snapshot, asserted), request.name),
         };
         match decided {
-            BindOutcome::Done(outcome, requester) => self.bound(context, &head, &outcome, requester, out),
+            BindOutcome::Done(outcome, requester) => self.bound(to, &outcome, requester),
             BindOutcome::Verify { verification, requester, account } => {
                 let whose = Whose { requester: Some(requester), acts_as: None, name };
-                self.verify(context, head, (verification, account), asserted, whose, out);
+                self.verify(to, (verification, account), asserted, whose);
             }
         }
     }
 
     /// Ends a bind. The session becomes that of `requester`, or anonymous if the requester already has the maximum
     /// number of connections.
-    pub(super) fn bound(
-        &mut self,
-        context: &mut Context,
-        head: &RequestHead,
-        outcome: &Outcome,
-        requester: Requester,
-        out: &mut Vec<u8>,
-    ) {
-        if head.verifies_credentials {
-            return self.credentials_verified(context, head, outcome, out);
+    pub(super) fn bound(&mut self, to: Responder<'_>, outcome: &Outcome, requester: Requester) {
+        if to.head.verifies_credentials {
+            return self.credentials_verified(to, outcome);
         }
         let requester = match requester {
-            Requester::Anonymous => Arc::clone(&context.anonymous),
+            Requester::Anonymous => Arc::clone(&to.context.anonymous),
             other => Arc::new(other),
         };
-        self.set_requester(context, requester);
-        match self.take_place(context) {
+        self.set_requester(to.context, requester);
+        match self.take_place(to.context) {
             Err(why) if outcome.code == ResultCode::SUCCESS => {
-                self.set_requester(context, Arc::clone(&context.anonymous));
+                self.set_requester(to.context, Arc::clone(&to.context.anonymous));
                 let outcome = Outcome::new(ResultCode::ADMIN_LIMIT_EXCEEDED, why);
-                self.answer(context, head, &outcome, out);
+                self.answer(to, &outcome);
             }
             // After a failed bind the connection keeps its place.
-            Ok(()) | Err(_) => self.answer(context, head, outcome, out),
+            Ok(()) | Err(_) => self.answer(to, outcome),
         }
     }
 
@@ -148,77 +132,75 @@ impl Session {
     /// reveals whether a name exists (RFC 4513 section 6.3).
     pub(super) fn verify(
         &mut self,
-        context: &mut Context,
-        head: RequestHead,
+        to: Responder<'_>,
         (mut verification, account): (Verification, Option<Box<Account>>),
         asserted: &[u8],
         Whose { requester, acts_as, name }: Whose<'_>,
-        out: &mut Vec<u8>,
     ) {
         let account_number = match &requester {
             Some(proven) => account_number(proven, name),
             None => account_number(&self.requester, self.requester.dn()),
         };
         let guess = requester.as_ref().and_then(|requester| self.guess_key(requester, name));
-        if guess.is_some_and(|key| context.shared.guesses.are_too_many(&key)) {
-            return self.answer(context, &head, &too_many_guesses(), out);
+        if guess.is_some_and(|key| to.context.shared.guesses.are_too_many(&key)) {
+            return self.answer(to, &too_many_guesses());
         }
-        let app = account.as_deref().and_then(|account| attempts::begin_app(context, account, asserted));
+        let app = account.as_deref().and_then(|account| attempts::begin_app(to.context, account, asserted));
         if app.is_some() {
             let proof = Proof { requester, acts_as, attempt: app, guess };
-            return self.verified(context, head, proof, true.into(), out);
+            return self.verified(to, proof, true.into());
         }
         let (asserted, second) = attempts::without_code(account.as_deref(), asserted);
-        let attempt = attempts::begin(context, account, &mut verification, second);
+        let attempt = attempts::begin(to.context, account, &mut verification, second);
         let stronger = attempt.as_ref().and_then(|attempt| attempt.rehash());
         let stronger = stronger.filter(|scheme| verification.has_weaker(*scheme));
         let keys = attempt.as_ref().map(|attempt| attempt.missing_keys()).unwrap_or_default();
         let wanted = Wanted { stronger, keys };
         let proof = Proof { requester, acts_as, attempt, guess };
-        if let (Some(pool), Some((stored, name))) = (&context.shared.pass_through, verification.elsewhere()) {
+        if let (Some(pool), Some((stored, name))) =
+            (&to.context.shared.pass_through, verification.elsewhere())
+        {
             let job = PassedPassword {
-                address: self.address(context),
+                address: self.address(to.context),
                 stored: stored.to_vec(),
                 name: name.to_owned(),
                 asserted: asserted.to_vec().into(),
                 kept_as: proof.attempt.as_ref().and_then(|attempt| attempt.rehash()),
             };
             if !pool.submit(job) {
-                return self.answer(context, &head, &hash_pool_busy(), out);
+                return self.answer(to, &hash_pool_busy());
             }
-            return self.keep(head, Work::Verify(proof), asserted.len(), None);
+            return self.keep(to.head, Work::Verify(proof), asserted.len(), None);
         }
         if wanted.is_nothing()
             && let Some(is_right) = verification.run_quick(asserted)
         {
-            return self.verified(context, head, proof, is_right.into(), out);
+            return self.verified(to, proof, is_right.into());
         }
-        let arrival = (self.source, context.now);
+        let arrival = (self.source, to.context.now);
         let mut known = None;
         // The cache cannot be used if a right password must be hashed again, because that requires the clear password.
-        if let Some(lifetime) = context.settings.bind_cache.filter(|_| wanted.is_nothing()) {
-            match context.shared.hash_pool.is_known(&verification, asserted, lifetime, arrival) {
-                Ok(()) => return self.verified(context, head, proof, true.into(), out),
+        if let Some(lifetime) = to.context.settings.bind_cache.filter(|_| wanted.is_nothing()) {
+            match to.context.shared.hash_pool.is_known(&verification, asserted, lifetime, arrival) {
+                Ok(()) => return self.verified(to, proof, true.into()),
                 Err(key) => known = key.map(|key| (key, lifetime)),
             }
         }
         let bytes = asserted.len() + verification.stored_bytes();
-        let (address, submitter) = (self.address(context), self.submitter(context, account_number));
+        let (address, submitter) = (self.address(to.context), self.submitter(to.context, account_number));
         let job = HashWork::Verify { verification, asserted: asserted.to_vec().into(), wanted };
-        match context.shared.hash_pool.submit(address, job, known, submitter) {
-            Some(claim) => self.keep(head, Work::Verify(proof), bytes, Some(claim)),
-            None => self.answer(context, &head, &hash_pool_busy(), out),
+        match to.context.shared.hash_pool.submit(address, job, known, submitter) {
+            Some(claim) => self.keep(to.head, Work::Verify(proof), bytes, Some(claim)),
+            None => self.answer(to, &hash_pool_busy()),
         }
     }
 
     /// Answers a bind or compare after the verification of its password.
     pub(super) fn verified(
         &mut self,
-        context: &mut Context,
-        head: RequestHead,
+        to: Responder<'_>,
         Proof { requester, acts_as, attempt, guess }: Proof,
         verified: VerifiedPassword,
-        out: &mut Vec<u8>,
     ) {
         let is_right = verified.is_right;
         let decided = match (attempt, requester) {
@@ -227,11 +209,7 @@ impl Session {
                     Some(own) => PasswordUse::Bind(acts_as.unwrap_or(own)),
                     None => PasswordUse::Compare,
                 };
-                let ended = self.end_attempt(context, head, *attempt, verified, (asked, guess));
-                if let Some((head, decided)) = ended {
-                    self.conclude(context, head, decided, out);
-                }
-                return;
+                return self.end_attempt(to, *attempt, verified, (asked, guess));
             }
             (None, Some(requester)) => {
                 let (outcome, requester) = directory::bind::bind_result(is_right, requester);
@@ -246,7 +224,7 @@ impl Session {
                 DecidedAttempt { outcome, ..DecidedAttempt::default() }
             }
         };
-        self.conclude(context, head, decided, out);
+        self.conclude(to, decided);
     }
 
     /// Returns the submitter of a hash pool job. `identity` is the number of the account whose password is hashed.
@@ -267,19 +245,21 @@ impl Session {
         if self.is_deferred(ticket) {
             return self.deferred_hashed(context, ticket, result, out);
         }
-        let (head, proof) = match self.take(ticket) {
-            Some((head, Work::Verify(proof))) => (head, proof),
-            Some((head, Work::Kerberos)) => return self.kerberos_taken(context, head, result, out),
+        let Some((head, work)) = self.take(ticket) else { return };
+        let to = Responder { context, head, out };
+        let proof = match work {
+            Work::Verify(proof) => proof,
+            Work::Kerberos => return self.kerberos_taken(to, result),
             _ => return,
         };
         match result {
-            HashResult::Verified(verified) => self.verified(context, head, proof, verified, out),
+            HashResult::Verified(verified) => self.verified(to, proof, verified),
             // The answer is not invalidCredentials, because the password was not verified and may be right.
-            HashResult::Busy => self.answer(context, &head, &hash_pool_busy(), out),
-            HashResult::Unreachable => self.answer(context, &head, &unreachable(), out),
-            HashResult::Failed(fault) => self.answer(context, &head, &could_not_verify(fault), out),
+            HashResult::Busy => self.answer(to, &hash_pool_busy()),
+            HashResult::Unreachable => self.answer(to, &unreachable()),
+            HashResult::Failed(fault) => self.answer(to, &could_not_verify(fault)),
             HashResult::Prepared(_) | HashResult::Kerberos(_) => {
-                self.answer(context, &head, &could_not_verify(ServerFault::Defect), out);
+                self.answer(to, &could_not_verify(ServerFault::Defect));
             }
         }
     }

@@ -6,9 +6,9 @@ use directory::virtual_entries::PROMOTE_REPLICA;
 use directory::{Outcome, Requester};
 use ldap::{ExtendedRequest, Message, Request, ResultCode};
 
-use super::{RequestHead, Session, Work};
+use super::responder::Responder;
+use super::{Session, Work};
 use crate::net::mailbox::PreparedPasswords;
-use crate::session::context::Context;
 use crate::workers::writer::{Reservation, ToWrite, WriteRequest};
 
 /// Request value that prevents the request to the supplier to stop writing.
@@ -21,22 +21,15 @@ pub(super) fn is_promotion(request: &Request<'_>) -> bool {
 
 impl Session {
     /// Handles a promotion that has a reservation in the writer's queue.
-    pub(super) fn promote(
-        &mut self,
-        context: &mut Context,
-        head: RequestHead,
-        message: &Message<'_>,
-        reservation: Reservation,
-        out: &mut Vec<u8>,
-    ) {
+    pub(super) fn promote(&mut self, to: Responder<'_>, message: &Message<'_>, reservation: Reservation) {
         let Request::Extended(request) = message.request else { return };
         let without_supplier = match self.promotion(&request) {
             Ok(without_supplier) => without_supplier,
-            Err(outcome) => return self.answer(context, &head, &outcome, out),
+            Err(outcome) => return self.answer(to, &outcome),
         };
         let held = reservation.bytes();
         let request = WriteRequest {
-            address: self.address(context),
+            address: self.address(to.context),
             requester: Arc::clone(&self.requester),
             link: None,
             change: ToWrite::Promote { without_supplier },
@@ -46,8 +39,8 @@ impl Session {
             keeps_old_values: false,
             is_forwarded: false,
         };
-        self.keep(head, Work::Change, held, None);
-        context.outbox.push(request);
+        self.keep(to.head, Work::Change, held, None);
+        to.context.outbox.push(request);
     }
 
     fn promotion(&self, request: &ExtendedRequest<'_>) -> Result<bool, Outcome> {

@@ -7,7 +7,8 @@ use directory::Outcome;
 use directory::virtual_entries::READ_AUDIT;
 use ldap::{ExtendedRequest, ResultCode, TrailRequest};
 
-use super::{Next, RequestHead, Session};
+use super::responder::Responder;
+use super::{Next, Session};
 use crate::limits::TRAIL_ANSWER_BYTES;
 use crate::session::context::Context;
 
@@ -15,20 +16,18 @@ impl Session {
     /// Submits a request for a page of the audit trail, if the requester may read it.
     pub(super) fn read_audit(
         &mut self,
-        context: &mut Context,
-        head: RequestHead,
+        to: Responder<'_>,
         request: &ExtendedRequest<'_>,
-        out: &mut Vec<u8>,
     ) -> ControlFlow<Next> {
-        let taken = self.trail_request(context, request.value).and_then(|asked| {
+        let taken = self.trail_request(to.context, request.value).and_then(|asked| {
             let refused = |code, text: &str| Err(Outcome::new(code, text));
-            match &context.shared.trail_reader {
+            match &to.context.shared.trail_reader {
                 None => refused(ResultCode::UNWILLING_TO_PERFORM, "this server writes no audit trail"),
-                Some(reader) if reader.submit((self.address(context), asked)) => Ok(TRAIL_ANSWER_BYTES),
+                Some(reader) if reader.submit((self.address(to.context), asked)) => Ok(TRAIL_ANSWER_BYTES),
                 Some(_) => refused(ResultCode::BUSY, "too many requests for the audit trail wait: try again"),
             }
         });
-        self.keep_taken(context, head, taken, out)
+        self.keep_taken(to, taken)
     }
 
     fn trail_request(&self, context: &Context, value: Option<&[u8]>) -> Result<TrailRequest, Outcome> {

@@ -9,8 +9,9 @@ use ldap::{CopyRequest, ExtendedRequest, LogRequest, ResultCode};
 use replication::comparison::Report;
 use replication::{Lineage, Relation};
 
+use super::responder::Responder;
 use super::start_tls::Protection;
-use super::{Next, RequestHead, Session, Work};
+use super::{Next, Session, Work};
 use crate::limits::{COPY_PART_BYTES, LOG_BLOCK_BYTES};
 use crate::session::context::Context;
 use crate::workers::copies::CopyRead;
@@ -24,24 +25,22 @@ impl Session {
     /// Submits a replica's request for records.
     pub(super) fn read_log(
         &mut self,
-        context: &mut Context,
-        mut head: RequestHead,
+        mut to: Responder<'_>,
         request: &ExtendedRequest<'_>,
-        out: &mut Vec<u8>,
     ) -> ControlFlow<Next> {
-        let taken = self.log_read(context, request.value).and_then(|read| {
-            self.fence_if_replaced(context, &read)?;
+        let taken = self.log_read(to.context, request.value).and_then(|read| {
+            self.fence_if_replaced(to.context, &read)?;
             let bytes = read.bytes_max;
-            let submitted = context.shared.log_reader.submit(read);
+            let submitted = to.context.shared.log_reader.submit(read);
             submitted.map(|()| bytes).map_err(|error| Outcome::new(ResultCode::BUSY, error.to_string()))
         });
         match taken {
             Ok(bytes) => {
                 // The replica decides how long the request waits.
-                head.is_not_timed();
-                self.keep(head, Work::Change, bytes, None);
+                to.head.is_not_timed();
+                self.keep(to.head, Work::Change, bytes, None);
             }
-            Err(outcome) => self.answer(context, &head, &outcome, out),
+            Err(outcome) => self.answer(to, &outcome),
         }
         ControlFlow::Continue(())
     }
@@ -94,13 +93,11 @@ impl Session {
     /// Submits a replica's request for a part of a copy of the data.
     pub(super) fn copy_data(
         &mut self,
-        context: &mut Context,
-        mut head: RequestHead,
+        mut to: Responder<'_>,
         request: &ExtendedRequest<'_>,
-        out: &mut Vec<u8>,
     ) -> ControlFlow<Next> {
-        let taken = self.copy_read(context, request.value).and_then(|read| {
-            match context.shared.copies.submit(read) {
+        let taken = self.copy_read(to.context, request.value).and_then(|read| {
+            match to.context.shared.copies.submit(read) {
                 Ok(true) => Ok(()),
                 Ok(false) => {
                     Err(Outcome::new(ResultCode::BUSY, "too many replicas copy the data: try again"))
@@ -112,10 +109,10 @@ impl Session {
         });
         match taken {
             Ok(()) => {
-                head.is_not_timed();
-                self.keep(head, Work::Change, COPY_PART_BYTES, None);
+                to.head.is_not_timed();
+                self.keep(to.head, Work::Change, COPY_PART_BYTES, None);
             }
-            Err(outcome) => self.answer(context, &head, &outcome, out),
+            Err(outcome) => self.answer(to, &outcome),
         }
         ControlFlow::Continue(())
     }

@@ -22,6 +22,7 @@ use system::gss::GssMechanism;
 
 use super::passwords::{Whose, too_many_guesses};
 use super::proof::Proof;
+use super::responder::Responder;
 use super::{RequestHead, Session, attempts};
 use crate::config::ListenerIndex;
 use crate::kerberos::KerberosExchange;
@@ -72,47 +73,41 @@ impl Session {
     }
 
     /// Carries out a SASL bind.
-    pub(super) fn sasl_bind(
-        &mut self,
-        context: &mut Context,
-        mut head: RequestHead,
-        request: &BindRequest<'_>,
-        out: &mut Vec<u8>,
-    ) {
+    pub(super) fn sasl_bind(&mut self, mut to: Responder<'_>, request: &BindRequest<'_>) {
         let pending = self.sasl.take();
         let Authentication::Sasl { mechanism, credentials } = request.authentication else {
-            return self.without_password(context, &head, request, out);
+            return self.without_password(to, request);
         };
         if mechanism == MAIL_TOKEN && self.listener == ListenerIndex::CONSOLE {
-            return self.mail_token(context, head, credentials.unwrap_or_default(), out);
+            return self.mail_token(to, credentials.unwrap_or_default());
         }
-        let offered = self.offered(context).mechanisms(&context.snapshot.state().settings.general);
+        let offered = self.offered(to.context).mechanisms(&to.context.snapshot.state().settings.general);
         let is_external = mechanism.eq_ignore_ascii_case("EXTERNAL");
         if is_external && self.external != ExternalIdentity::NotOffered {
-            return self.without_password(context, &head, request, out);
+            return self.without_password(to, request);
         }
         let Some(mechanism) = offered.iter().find(|known| known.eq_ignore_ascii_case(mechanism)) else {
-            return self.answer(context, &head, &not_offered(mechanism, &offered), out);
+            return self.answer(to, &not_offered(mechanism, &offered));
         };
         if *mechanism == CRAM_MD5 {
             return match (credentials.filter(|octets| !octets.is_empty()), pending.as_deref()) {
                 (Some(answer), Some(SaslExchange::Cram(challenge))) => {
-                    self.cram_answer(context, head, challenge, answer, out);
+                    self.cram_answer(to, challenge, answer);
                 }
                 (Some(_), _) => {
                     let text = "CRAM-MD5 begins with the server's challenge (RFC 2195 section 2)";
-                    self.answer(context, &head, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
+                    self.answer(to, &Outcome::new(ResultCode::PROTOCOL_ERROR, text));
                 }
-                (None, _) => self.cram_challenge(context, head, out),
+                (None, _) => self.cram_challenge(to),
             };
         }
         if *mechanism == DIGEST_MD5 {
             return match (credentials.filter(|octets| !octets.is_empty()), pending.as_deref()) {
                 (Some(response), Some(SaslExchange::Digest(exchange))) => {
-                    self.digest_response(context, head, exchange, response, out);
+                    self.digest_response(to, exchange, response);
                 }
                 // If the client wants to reuse a nonce (RFC 2831 section 2.2), it gets a new challenge.
-                _ => self.digest_challenge(context, head, out),
+                _ => self.digest_challenge(to),
             };
         }
         if let Some(gss) = gss_mechanism(mechanism) {
@@ -123,16 +118,16 @@ impl Session {
             let message = credentials.unwrap_or_default();
             // An empty message may continue an exchange, but cannot begin one.
             return match begun.is_none() && message.is_empty() {
-                true => self.nothing_to_say(context, head, out),
-                false => self.kerberos(context, head, (gss, begun), message, out),
+                true => self.nothing_to_say(to),
+                false => self.kerberos(to, (gss, begun), message),
             };
         }
-        let Some(credentials) = credentials else { return self.nothing_to_say(context, head, out) };
+        let Some(credentials) = credentials else { return self.nothing_to_say(to) };
         if *mechanism == OAUTHBEARER {
-            return self.bearer(context, head, pending, credentials, out);
+            return self.bearer(to, pending, credentials);
         }
         let outcome = match (*mechanism, Hash::of_mechanism(mechanism), pending.map(|pending| *pending)) {
-            (PLAIN, ..) => return self.plain(context, head, credentials, out),
+            (PLAIN, ..) => return self.plain(to, credentials),
             (ANONYMOUS, ..) => {
                 let trace = String::from_utf8_lossy(credentials.get(..SASL_TRACE_MAX).unwrap_or(credentials));
                 tracing::info!(conn = self.number(), "an anonymous bind with the trace {trace:?}");
@@ -141,41 +136,35 @@ impl Session {
             (_, Some(wanted), Some(SaslExchange::Scram(pending)))
                 if (pending.hash, pending.has_binding) == wanted =>
             {
-                return self.scram_final(context, head, pending, credentials, out);
+                return self.scram_final(to, pending, credentials);
             }
-            (_, Some(wanted), _) => match self.scram_first(context, &mut head, wanted, credentials) {
+            (_, Some(wanted), _) => match self.scram_first(to.context, &mut to.head, wanted, credentials) {
                 Ok(challenge) => {
-                    head.sasl_credentials = Some(challenge);
+                    to.head.sasl_credentials = Some(challenge);
                     Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS)
                 }
                 Err(outcome) => outcome,
             },
             _ => Outcome::code(ResultCode::AUTH_METHOD_NOT_SUPPORTED),
         };
-        self.answer(context, &head, &outcome, out);
+        self.answer(to, &outcome);
     }
 
     /// Answers with an empty challenge, because the client sent no initial response (RFC 4422 section 5).
-    fn nothing_to_say(&self, context: &mut Context, mut head: RequestHead, out: &mut Vec<u8>) {
-        head.sasl_credentials = Some(Vec::new());
-        self.answer(context, &head, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS), out);
+    fn nothing_to_say(&self, mut to: Responder<'_>) {
+        to.head.sasl_credentials = Some(Vec::new());
+        self.answer(to, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS));
     }
 
-    fn without_password(
-        &mut self,
-        context: &mut Context,
-        head: &RequestHead,
-        request: &BindRequest<'_>,
-        out: &mut Vec<u8>,
-    ) {
+    fn without_password(&mut self, to: Responder<'_>, request: &BindRequest<'_>) {
         let subject = self.certificate_subject();
         let (mut outcome, mut requester) =
-            bind_without_password(&context.snapshot, request, self.external, subject);
+            bind_without_password(&to.context.snapshot, request, self.external, subject);
         if let Authentication::Sasl { credentials: Some(wanted), .. } = request.authentication
             && outcome.code == ResultCode::SUCCESS
         {
             let wanted =
-                std::str::from_utf8(wanted).ok().map(|wanted| authorized(context, &requester, wanted));
+                std::str::from_utf8(wanted).ok().map(|wanted| authorized(to.context, &requester, wanted));
             (outcome, requester) = match wanted.flatten() {
                 Some(requester) => (outcome, requester),
                 None => (
@@ -187,39 +176,39 @@ impl Session {
                 ),
             };
         }
-        if outcome.code == ResultCode::SUCCESS && is_unavailable(context, &requester) {
+        if outcome.code == ResultCode::SUCCESS && is_unavailable(to.context, &requester) {
             let text = "the account is locked by an administrator, or it is not its time";
             outcome = Outcome::new(ResultCode::INVALID_CREDENTIALS, text);
             requester = Requester::Anonymous;
         }
-        self.bound(context, head, &outcome, requester, out);
+        self.bound(to, &outcome, requester);
     }
 
-    fn plain(&mut self, context: &mut Context, mut head: RequestHead, credentials: &[u8], out: &mut Vec<u8>) {
+    fn plain(&mut self, mut to: Responder<'_>, credentials: &[u8]) {
         let (plain, identified) = match Plain::parse(credentials) {
-            Ok(plain) => match identify(&context.snapshot, plain.authentication) {
+            Ok(plain) => match identify(&to.context.snapshot, plain.authentication) {
                 Ok(identified) => (plain, identified),
-                Err(outcome) => return self.answer(context, &head, &outcome, out),
+                Err(outcome) => return self.answer(to, &outcome),
             },
-            Err(error) => return self.answer(context, &head, &refusal(error), out),
+            Err(error) => return self.answer(to, &refusal(error)),
         };
-        Session::name_tried(context, &mut head, plain.authentication);
+        Session::name_tried(to.context, &mut to.head, plain.authentication);
         let own = identified.as_ref().map(|of| &of.requester);
-        let acts_as = own.and_then(|own| authorized(context, own, plain.authorization));
+        let acts_as = own.and_then(|own| authorized(to.context, own, plain.authorization));
         let identified = identified.filter(|_| acts_as.is_some());
         let decided = match &identified {
-            None => bind_without_entry(&context.snapshot),
+            None => bind_without_entry(&to.context.snapshot),
             Some(identified) => {
                 let authentication = Authentication::Simple(plain.password);
                 let name = identified.requester.dn();
-                bind(&context.snapshot, &BindRequest { version: 3, name, authentication })
+                bind(&to.context.snapshot, &BindRequest { version: 3, name, authentication })
             }
         };
         match decided {
-            BindOutcome::Done(outcome, requester) => self.bound(context, &head, &outcome, requester, out),
+            BindOutcome::Done(outcome, requester) => self.bound(to, &outcome, requester),
             BindOutcome::Verify { verification, requester, account } => {
                 let whose = Whose { requester: Some(requester), acts_as, name: plain.authentication };
-                self.verify(context, head, (verification, account), plain.password, whose, out);
+                self.verify(to, (verification, account), plain.password, whose);
             }
         }
     }
@@ -283,88 +272,72 @@ impl Session {
     }
 
     /// Handles the client's last SCRAM message.
-    fn scram_final(
-        &mut self,
-        context: &mut Context,
-        mut head: RequestHead,
-        scram: ScramBind,
-        credentials: &[u8],
-        out: &mut Vec<u8>,
-    ) {
+    fn scram_final(&mut self, mut to: Responder<'_>, scram: ScramBind, credentials: &[u8]) {
         let ScramBind { channel, exchange, name, identified, .. } = scram;
         let proved = exchange.finish(credentials, &channel);
         if let Err(
             error @ (SaslError::Malformed(_) | SaslError::NotOffered(_) | SaslError::MandatoryExtension),
         ) = proved
         {
-            head.sasl_error = error.server_message();
-            return self.answer(context, &head, &refusal(error), out);
+            to.head.sasl_error = error.server_message();
+            return self.answer(to, &refusal(error));
         }
         let is_right = proved.is_ok() && identified.is_some();
-        head.sasl_credentials = proved.ok().map(String::into_bytes);
-        self.proved(context, head, (&name, identified, None), is_right, out);
+        to.head.sasl_credentials = proved.ok().map(String::into_bytes);
+        self.proved(to, (&name, identified, None), is_right);
     }
 
     /// Begins a CRAM-MD5 exchange, in which the server sends the first message.
-    fn cram_challenge(&mut self, context: &mut Context, mut head: RequestHead, out: &mut Vec<u8>) {
-        let random = match context.random.bytes() {
+    fn cram_challenge(&mut self, mut to: Responder<'_>) {
+        let random = match to.context.random.bytes() {
             Ok(bytes) => readable_password(&bytes),
-            Err(error) => return self.answer(context, &head, &no_random_numbers(error), out),
+            Err(error) => return self.answer(to, &no_random_numbers(error)),
         };
         let seconds = u64::try_from(password_time() / 1_000_000).unwrap_or(0);
         let challenge = cram::challenge(&random, seconds);
-        head.sasl_credentials = Some(challenge.clone().into_bytes());
+        to.head.sasl_credentials = Some(challenge.clone().into_bytes());
         self.sasl = Some(Box::new(SaslExchange::Cram(challenge)));
-        self.answer(context, &head, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS), out);
+        self.answer(to, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS));
     }
 
     /// Handles the client's answer to the CRAM-MD5 challenge.
-    fn cram_answer(
-        &mut self,
-        context: &mut Context,
-        head: RequestHead,
-        challenge: &str,
-        credentials: &[u8],
-        out: &mut Vec<u8>,
-    ) {
+    fn cram_answer(&mut self, to: Responder<'_>, challenge: &str, credentials: &[u8]) {
         let answer = match cram::Answer::parse(credentials) {
             Ok(answer) => answer,
-            Err(error) => return self.answer(context, &head, &refusal(error), out),
+            Err(error) => return self.answer(to, &refusal(error)),
         };
-        let identified = match identify(&context.snapshot, answer.name) {
+        let identified = match identify(&to.context.snapshot, answer.name) {
             Ok(identified) => identified,
-            Err(outcome) => return self.answer(context, &head, &outcome, out),
+            Err(outcome) => return self.answer(to, &outcome),
         };
         let mut keys = identified.iter().flat_map(|of| &of.sasl_keys);
         let key = keys.find_map(|text| CramKey::parse(text));
         let is_known = key.is_some();
         let is_right = answer.is_right(&key.unwrap_or_else(CramKey::of_unknown_user), challenge) && is_known;
         let identified = identified.filter(|_| is_known);
-        self.proved(context, head, (answer.name, identified, None), is_right, out);
+        self.proved(to, (answer.name, identified, None), is_right);
     }
 
     /// Ends an exchange that resulted in a proof of the password. `acts_as` is the authorization identity as in
     /// [`Proof`].
     pub(super) fn proved(
         &mut self,
-        context: &mut Context,
-        mut head: RequestHead,
+        mut to: Responder<'_>,
         (name, identified, acts_as): (&str, Option<Identified>, Option<Requester>),
         is_right: bool,
-        out: &mut Vec<u8>,
     ) {
-        Session::name_tried(context, &mut head, name);
+        Session::name_tried(to.context, &mut to.head, name);
         let (requester, account) = match identified {
             Some(identified) => (identified.requester, identified.account),
             None => (Requester::Anonymous, None),
         };
-        let attempt = account.map(|account| attempts::begin_proof(context, account));
+        let attempt = account.map(|account| attempts::begin_proof(to.context, account));
         let guess = self.guess_key(&requester, name);
-        if guess.is_some_and(|key| context.shared.guesses.are_too_many(&key)) {
-            return self.answer(context, &head, &too_many_guesses(), out);
+        if guess.is_some_and(|key| to.context.shared.guesses.are_too_many(&key)) {
+            return self.answer(to, &too_many_guesses());
         }
         let proof = Proof { requester: Some(requester), acts_as, attempt, guess };
-        self.verified(context, head, proof, is_right.into(), out);
+        self.verified(to, proof, is_right.into());
     }
 }
 

@@ -12,6 +12,7 @@ use ldap::ResultCode;
 
 use super::audit::Ending;
 use super::outstanding::{Outstanding, Work};
+use super::responder::Responder;
 use super::shared_rest::{SLICE, SharedRest};
 use super::{RequestHead, Session};
 use crate::limits::SCAN_CANDIDATES_MIN;
@@ -71,33 +72,31 @@ fn met_limit(account: Option<&ScanAccount>, context: &Context, search: &Search) 
 impl Session {
     pub(super) fn search(
         &mut self,
-        context: &mut Context,
-        mut head: RequestHead,
+        mut to: Responder<'_>,
         request: &ldap::SearchRequest<'_>,
         controls: &RequestControls,
-        out: &mut Vec<u8>,
     ) {
-        let place = match self.take_listening_place(context, controls) {
+        let place = match self.take_listening_place(to.context, controls) {
             Ok(place) => place,
-            Err(outcome) => return self.answer(context, &head, &outcome, out),
+            Err(outcome) => return self.answer(to, &outcome),
         };
         let begun_at = controls.explain.then(Instant::now);
-        let request_context = self.read_context(context, request.base_object, controls);
-        let started = Search::start(&context.snapshot, &request_context, head.id, request, controls);
+        let request_context = self.read_context(to.context, request.base_object, controls);
+        let started = Search::start(&to.context.snapshot, &request_context, to.head.id, request, controls);
         let mut search = match started {
             Ok(search) => search,
             Err(outcome) => {
-                self.report_refused_start(context, request, &request_context, &outcome);
-                return self.answer(context, &head, &outcome, out);
+                self.report_refused_start(to.context, request, &request_context, &outcome);
+                return self.answer(to, &outcome);
             }
         };
         if place.is_some()
-            && let Err(outcome) = search.sit(&context.feed, (self.slot as usize, self.next_ticket))
+            && let Err(outcome) = search.sit(&to.context.feed, (self.slot as usize, self.next_ticket))
         {
-            return self.answer(context, &head, &outcome, out);
+            return self.answer(to, &outcome);
         }
-        if let Some(event) = head.event.as_deref_mut()
-            && context.shared.traces.is_some()
+        if let Some(event) = to.head.event.as_deref_mut()
+            && to.context.shared.traces.is_some()
         {
             event.planned = Some(Instant::now());
         }
@@ -107,33 +106,34 @@ impl Session {
         // If the session has another search to run, this one waits for its turn. Therefore even a thousand scans that
         // arrive together run one slice at a time.
         let waits = self.wants_slice() || (self.has_search() && is_long(&search));
-        let step = if waits { Step::More } else { search.run(&context.snapshot, out, &SLICE) };
+        let step = if waits { Step::More } else { search.run(&to.context.snapshot, to.out, &SLICE) };
         if step == Step::Done {
-            return self.finish_search(context, &head, &search, None, None);
+            return self.finish_search(to.context, &to.head, &search, None, None);
         }
         let follows = step == Step::Waits;
         if follows {
-            head.is_not_timed();
+            to.head.is_not_timed();
         }
         let deadline = match search.time_limit_seconds() {
             0 => None,
             // The time limit applies only to the first phase of the search (RFC 4533 section 3.5.4).
             _ if follows => None,
-            seconds => context.now.checked_add(Duration::from_secs(u64::from(seconds))),
+            seconds => to.context.now.checked_add(Duration::from_secs(u64::from(seconds))),
         };
-        let account = self.scan_account(context, &search);
-        if let Some(limit) = met_limit(account.as_deref(), context, &search) {
-            return self.refuse_search(context, &head, (search, account.as_deref()), &limit, out);
+        let account = self.scan_account(to.context, &search);
+        if let Some(limit) = met_limit(account.as_deref(), to.context, &search) {
+            return self.refuse_search(to.context, &to.head, (search, account.as_deref()), &limit, to.out);
         }
-        let rest = share(context, self.address(context), self.identity(), account.as_ref(), &mut search);
+        let rest =
+            share(to.context, self.address(to.context), self.identity(), account.as_ref(), &mut search);
         self.keep(
-            head,
+            to.head,
             Work::Search { search: Box::new(search), deadline, rest, account, follows, _place: place },
             0,
             None,
         );
         if follows && self.has_ended_input {
-            self.end_listening(context, out);
+            self.end_listening(to.context, to.out);
         }
     }
 

@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use directory::Outcome;
 use ldap::{ExtendedRequest, ResultCode, SettingsRequest};
 
-use super::{Next, RequestHead, Session};
-use crate::session::context::Context;
+use super::responder::Responder;
+use super::{Next, Session};
 use crate::workers::settings_change::check_requester;
 
 /// Returns true if a request changes settings. The writer also answers malformed requests.
@@ -19,20 +19,18 @@ impl Session {
     /// Submits a request that changes nothing to the thread that reads settings.
     pub(super) fn read_settings(
         &mut self,
-        context: &mut Context,
-        head: RequestHead,
+        to: Responder<'_>,
         request: &ExtendedRequest<'_>,
-        out: &mut Vec<u8>,
     ) -> ControlFlow<Next> {
         let value = request.value.unwrap_or_default();
         let taken = check_requester(&self.requester).and_then(|()| {
-            match context.shared.settings_reader.submit((self.address(context), value.to_vec())) {
+            match to.context.shared.settings_reader.submit((self.address(to.context), value.to_vec())) {
                 true => Ok(value.len()),
                 false => {
                     Err(Outcome::new(ResultCode::BUSY, "too many requests about settings wait: try again"))
                 }
             }
         });
-        self.keep_taken(context, head, taken, out)
+        self.keep_taken(to, taken)
     }
 }

@@ -15,7 +15,8 @@ use ldap::{
 
 use super::audit::Ending;
 use super::password_modify::is_password_modify;
-use super::{Next, RequestHead, Session};
+use super::responder::Responder;
+use super::{Next, Session};
 use crate::config::ListenerRules;
 use crate::config::values::TlsNeed;
 use crate::net::stream::{ConsoleClient, Hops, Peer};
@@ -138,10 +139,8 @@ impl Session {
     /// Answers StartTLS. The TLS handshake begins when the answer is sent.
     pub(super) fn start_tls(
         &mut self,
-        context: &mut Context,
-        head: RequestHead,
+        to: Responder<'_>,
         request: &ExtendedRequest<'_>,
-        out: &mut Vec<u8>,
     ) -> ControlFlow<Next> {
         let refused = if request.value.is_some() {
             Some((ResultCode::PROTOCOL_ERROR, "StartTLS has no value"))
@@ -153,13 +152,20 @@ impl Session {
             None
         };
         if let Some((code, text)) = refused {
-            self.answer(context, &head, &Outcome::new(code, text), out);
+            self.answer(to, &Outcome::new(code, text));
             return ControlFlow::Continue(());
         }
         let success = LdapResult::SUCCESS;
-        response::encode_extended_response(out, head.id, &success, Some(START_TLS), None, Controls::NONE);
-        context.counters.completed(head.operation, ResultCode::SUCCESS, head.waited(context.now));
-        self.end_event(context, &head, ResultCode::SUCCESS, Ending::default());
+        response::encode_extended_response(
+            to.out,
+            to.head.id,
+            &success,
+            Some(START_TLS),
+            None,
+            Controls::NONE,
+        );
+        to.context.counters.completed(to.head.operation, ResultCode::SUCCESS, to.head.waited(to.context.now));
+        self.end_event(to.context, &to.head, ResultCode::SUCCESS, Ending::default());
         ControlFlow::Break(Next::StartTls)
     }
 

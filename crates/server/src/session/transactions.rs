@@ -25,8 +25,9 @@ use ldap::{
 
 use super::audit::Ending;
 use super::changes::{DeferredChange, Step};
-use super::outstanding::{RequestHead, SettledChange, Work};
+use super::outstanding::{SettledChange, Work};
 use super::password_modify::is_password_modify;
+use super::responder::Responder;
 use super::{Next, Session};
 use crate::limits::{
     TRANSACTION_BYTES_MAX, TRANSACTION_CHANGE_BYTES, TRANSACTION_CHANGES_MAX, TRANSACTION_COPIES_BYTES_MAX,
@@ -173,10 +174,8 @@ impl Session {
     /// Answers an End Transaction request that does not commit the transaction.
     pub(super) fn end_transaction(
         &mut self,
-        context: &mut Context,
-        head: RequestHead,
+        to: Responder<'_>,
         request: &ExtendedRequest<'_>,
-        out: &mut Vec<u8>,
     ) -> ControlFlow<Next> {
         let outcome = match EndTransaction::decode(request.value) {
             None => {
@@ -186,12 +185,12 @@ impl Session {
             Some(asked) => match self.open_transaction(asked.identifier) {
                 None => unknown_identifier(),
                 Some(_) => {
-                    self.abort_transaction(context);
+                    self.abort_transaction(to.context);
                     Outcome::success()
                 }
             },
         };
-        self.answer(context, &head, &outcome, out);
+        self.answer(to, &outcome);
         ControlFlow::Continue(())
     }
 
@@ -332,13 +331,13 @@ impl Session {
         let Some((mut head, work)) = self.take(address.ticket) else { return };
         let ToWrite::Message(message) = change else { return };
         if self.transaction.as_ref().is_none_or(|open| open.number != number) {
-            return self.answer(context, &head, &unknown_identifier(), out);
+            return self.answer(Responder { context, head, out }, &unknown_identifier());
         }
         let password = if let Work::PasswordModify(password) = work { Some(password) } else { None };
         let value = password.as_ref().and_then(|password| password.finish(&Outcome::success()).1);
         // The event is completed at the end of the transaction.
         let event = head.event.take();
-        self.answer_with(context, &head, &Outcome::success(), value.as_deref(), out);
+        self.put_answer(context, &head, &Outcome::success(), (value.as_deref(), None), out);
         head.event = event;
         if let Some(open) = &mut self.transaction {
             let change = TransactionChange { message, passwords, origin };
@@ -359,30 +358,28 @@ impl Session {
     /// Handles a commit with a reservation in the writer's queue.
     pub(super) fn commit_transaction(
         &mut self,
-        context: &mut Context,
-        head: RequestHead,
+        to: Responder<'_>,
         message: &Message<'_>,
         reservation: Reservation,
-        out: &mut Vec<u8>,
     ) {
         if let Err(outcome) = RequestControls::read(&message.controls, ControlContext::Extended) {
-            return self.answer(context, &head, &outcome, out);
+            return self.answer(to, &outcome);
         }
         let held = reservation.bytes();
         let request = WriteRequest {
-            address: self.address(context),
+            address: self.address(to.context),
             requester: Arc::clone(&self.requester),
-            link: self.client_link(context),
+            link: self.client_link(to.context),
             change: ToWrite::Transaction(Vec::new()),
             passwords: PreparedPasswords::default(),
             reservation,
             origin: None,
-            keeps_old_values: context.audit.keeps_old_values(),
+            keeps_old_values: to.context.audit.keeps_old_values(),
             is_forwarded: false,
         };
-        self.keep(head, Work::Transaction(Vec::new()), held, None);
+        self.keep(to.head, Work::Transaction(Vec::new()), held, None);
         if self.deferred.is_empty() {
-            self.settle(context, request, out);
+            self.settle(to.context, request, to.out);
         } else {
             self.deferred.push_back(DeferredChange::commit(request));
         }
@@ -419,18 +416,11 @@ impl Session {
     ) {
         let Some((head, _)) = self.take(ticket) else { return };
         let value = EndTransactionResult { failed, controls: Vec::new() }.encode();
-        self.answer_with(context, &head, outcome, value.as_deref(), out);
+        self.answer_with(Responder { context, head, out }, outcome, value.as_deref());
     }
 
     /// Answers the commit after the writer has made or refused the transaction.
-    pub(super) fn settled(
-        &mut self,
-        context: &mut Context,
-        head: &RequestHead,
-        changes: Vec<SettledChange>,
-        answer: &Written,
-        out: &mut Vec<u8>,
-    ) {
+    pub(super) fn settled(&mut self, to: Responder<'_>, changes: Vec<SettledChange>, answer: &Written) {
         let is_made = answer.outcome.code == ResultCode::SUCCESS;
         let (mut outcome, mut value) = (answer.outcome.clone(), answer.value.as_deref().cloned());
         let result =
@@ -448,8 +438,8 @@ impl Session {
             let code = if is_made || has_failed { outcome.code } else { ResultCode::CANCELED };
             let position = answer.positions.get(place).copied().flatten();
             let ending = Ending { outcome: has_failed.then_some(&outcome), position, ..Ending::default() };
-            self.end_event(context, &change, code, ending);
+            self.end_event(to.context, &change, code, ending);
         }
-        self.answer_with(context, head, &outcome, value.as_deref(), out);
+        self.answer_with(to, &outcome, value.as_deref());
     }
 }

@@ -16,7 +16,7 @@ use ldap::{
     VerifyCredentials,
 };
 
-use super::outstanding::RequestHead;
+use super::responder::Responder;
 use super::sasl::SaslExchange;
 use super::{Next, Session};
 use crate::limits::{SASL_EXCHANGE_BYTES, VERIFYING_MAX};
@@ -56,42 +56,34 @@ impl Session {
     /// Verifies a user's credentials for a requester that may do so.
     pub(super) fn verify_credentials(
         &mut self,
-        context: &mut Context,
-        mut head: RequestHead,
+        mut to: Responder<'_>,
         request: &ExtendedRequest<'_>,
-        out: &mut Vec<u8>,
     ) -> ControlFlow<Next> {
-        let asked = match self.credentials(context, request) {
+        let asked = match self.credentials(to.context, request) {
             Ok(asked) => asked,
             Err(outcome) => {
-                self.answer(context, &head, &outcome, out);
+                self.answer(to, &outcome);
                 return ControlFlow::Continue(());
             }
         };
-        head.verifies_credentials = true;
-        head.wants_policy_of_credentials = asked.controls.find(PASSWORD_POLICY).is_some();
+        to.head.verifies_credentials = true;
+        to.head.wants_policy_of_credentials = asked.controls.find(PASSWORD_POLICY).is_some();
         match asked.bind.authentication {
-            Authentication::Simple(password) => self.simple_bind(context, head, &asked.bind, password, out),
-            _ => self.verify_sasl(context, head, &asked, out),
+            Authentication::Simple(password) => self.simple_bind(to, &asked.bind, password),
+            _ => self.verify_sasl(to, &asked),
         }
         ControlFlow::Continue(())
     }
 
     /// Handles a message of a SASL exchange. The exchange is in `self.sasl` meanwhile. That field is free, because
     /// every request except a bind ends the session's own exchange.
-    fn verify_sasl(
-        &mut self,
-        context: &mut Context,
-        mut head: RequestHead,
-        asked: &VerifyCredentials<'_>,
-        out: &mut Vec<u8>,
-    ) {
+    fn verify_sasl(&mut self, mut to: Responder<'_>, asked: &VerifyCredentials<'_>) {
         let verifying = self.verifying.get_or_insert_default();
         let number = verifying.next;
         verifying.next += 1;
         self.sasl = asked.cookie.and_then(|cookie| verifying.take(cookie));
-        head.exchange = number;
-        self.sasl_bind(context, head, &asked.bind, out);
+        to.head.exchange = number;
+        self.sasl_bind(to, &asked.bind);
         if let (Some(exchange), Some(verifying)) = (self.sasl.take(), &mut self.verifying) {
             verifying.add(number, exchange);
         }
@@ -129,30 +121,24 @@ impl Session {
     }
 
     /// Answers with the outcome that a bind would have.
-    pub(super) fn credentials_verified(
-        &self,
-        context: &mut Context,
-        head: &RequestHead,
-        outcome: &Outcome,
-        out: &mut Vec<u8>,
-    ) {
-        let policy = PolicyResponse { warning: head.warning, error: outcome.policy };
+    pub(super) fn credentials_verified(&self, to: Responder<'_>, outcome: &Outcome) {
+        let policy = PolicyResponse { warning: to.head.warning, error: outcome.policy };
         let mut controls = ControlsBuf::new();
-        if head.wants_policy_of_credentials && policy != PolicyResponse::default() {
+        if to.head.wants_policy_of_credentials && policy != PolicyResponse::default() {
             controls.push(Control { oid: PASSWORD_POLICY, critical: false, value: Some(&policy.encode()) });
         }
         let goes_on = outcome.code == ResultCode::SASL_BIND_IN_PROGRESS;
         let says_more = goes_on || outcome.code == ResultCode::SUCCESS;
-        let cookie = head.exchange.to_be_bytes();
+        let cookie = to.head.exchange.to_be_bytes();
         let value = VerifiedCredentials {
             code: outcome.code,
             diagnostic: &outcome.diagnostic,
             cookie: goes_on.then_some(&cookie),
-            server_credentials: head.sasl_credentials.as_deref().filter(|_| says_more),
+            server_credentials: to.head.sasl_credentials.as_deref().filter(|_| says_more),
             controls: controls.as_controls(),
         };
         let value = value.encode();
-        self.answer_with(context, head, outcome, Some(&value), out);
+        self.answer_with(to, outcome, Some(&value));
     }
 }
 
