@@ -12,9 +12,16 @@ use crate::describe::readable_time;
 use crate::fields::Fields;
 use crate::page::{Page, Signed, Submission};
 use crate::pages::policies;
+use crate::rights::Rights;
 use crate::texts::url;
 use crate::times;
 use crate::trouble::Trouble;
+
+/// Attribute whose value locks the account.
+pub(super) const LOCK: &str = "pwdAccountLockedTime";
+
+/// Attribute with the times of wrong passwords. Unlocking the account removes its values too.
+const FAILURES: &str = "pwdFailureTime";
 
 /// The facts that the page shows. Each consists of the operation of Password Policy State that returns it, the name of
 /// its text, and its kind.
@@ -68,11 +75,16 @@ fn model(connection: &mut Connection, dn: &str) -> Result<Value, Trouble> {
         None => None,
     };
     let facts = FACTS.iter().filter_map(|(kind, name, form)| fact(name, *form, of(*kind)));
+    let rights = Rights::read(connection, &state.dn, &[LOCK, FAILURES, "userPassword"])?;
+    let can_lock = rights.can_write(LOCK);
     Ok(json!({
         "dn": state.dn,
         "facts": facts.collect::<Vec<_>>(),
         "can_bind": of(55).first().map(|value| value == "true"),
         "is_locked": is(1) || is(59),
+        "can_lock": can_lock,
+        "can_unlock": can_lock && rights.can_write(FAILURES),
+        "can_reset": rights.can_write("userPassword"),
         "policy": policy_dn,
         "rules": policy.as_ref().map(policies::rules).unwrap_or_default(),
         "notice": null,

@@ -11,6 +11,7 @@ use crate::fields::Fields;
 use crate::form::inputs;
 use crate::limits::VALUES_PER_PAGE;
 use crate::page::{Page, Signed};
+use crate::pages::account_state::LOCK;
 use crate::rights::Rights;
 use crate::trouble::Trouble;
 
@@ -95,7 +96,8 @@ fn model(
     let attributes: Vec<Value> =
         entry.attributes.iter().map(|found| describe::attribute(schema, found)).collect();
     let edited = inputs(schema, &classes, &entry.attributes);
-    let names = edited.iter().filter_map(|input| input["name"].as_str()).chain(["userPassword", "jpegPhoto"]);
+    let names = edited.iter().filter_map(|input| input["name"].as_str());
+    let names = names.chain(["userPassword", "jpegPhoto", LOCK]);
     let rights = Rights::read(connection, &entry.dn, &names.collect::<Vec<_>>())?;
     let can_edit =
         edited.iter().any(|input| input["name"].as_str().is_some_and(|name| rights.can_write(name)));
@@ -106,6 +108,7 @@ fn model(
         "can_delete": rights.allows('d'),
         "can_photo": is_one_of(&["inetOrgPerson"]) && rights.can_write("jpegPhoto"),
         "can_reset": rights.can_write("userPassword"),
+        "can_lock": rights.can_write(LOCK),
         "account": rights.account(),
         "dn": entry.dn,
         "parents": parents(&entry.dn, &ask::contexts(connection)?),

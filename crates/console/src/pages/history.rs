@@ -3,6 +3,8 @@
 
 mod undo;
 
+use std::collections::BTreeSet;
+
 use axum::response::Response;
 use client::{ClientError, Connection};
 use ldap::{HistoryAnswer, HistoryChange, HistoryFate, HistoryKind, HistoryRequest, HistoryValues, oids};
@@ -10,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::fields::Fields;
 use crate::page::{Page, Signed};
+use crate::rights::Rights;
 use crate::times;
 use crate::trouble::Trouble;
 
@@ -79,10 +82,16 @@ fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble>
     // One change more than the page shows is read. A change of settings is compared with the one before it.
     let mut changes = read(connection, dn, before, |list| list.len() > CHANGES_MAX)?;
     let is_config = dn.eq_ignore_ascii_case(CONFIG);
+    let attributes = changes.list.iter().flat_map(|change| change.values.iter().map(type_name));
+    let attributes: BTreeSet<&str> = attributes.collect();
+    let rights = match is_config {
+        true => Rights::default(),
+        false => Rights::read(connection, dn, &attributes.into_iter().collect::<Vec<_>>())?,
+    };
     let mut models = Vec::new();
     for (place, change) in changes.list.iter().enumerate().take(CHANGES_MAX) {
         let older = changes.list.get(place + 1..).unwrap_or_default();
-        models.push(if is_config { of_settings(change, older) } else { of_entry(change) });
+        models.push(if is_config { of_settings(change, older) } else { of_entry(change, &rights) });
     }
     if changes.list.len() > CHANGES_MAX {
         changes.next = changes.list.get(CHANGES_MAX - 1).map_or(0, |last| last.position);
@@ -109,9 +118,16 @@ fn head(change: &HistoryChange, values: Vec<Value>, can_undo: bool) -> Value {
     })
 }
 
-fn of_entry(change: &HistoryChange) -> Value {
-    let values = change.values.iter().map(values).collect();
-    head(change, values, change.kind == HistoryKind::Modify && !change.values.is_empty())
+/// Returns the model of a change of an entry. The requester may undo it with the right to write all of its attributes.
+fn of_entry(change: &HistoryChange, rights: &Rights) -> Value {
+    let may_write = change.values.iter().all(|values| rights.can_write(type_name(values)));
+    let can_undo = change.kind == HistoryKind::Modify && !change.values.is_empty() && may_write;
+    head(change, change.values.iter().map(values).collect(), can_undo)
+}
+
+/// Returns the attribute type of a change of values, without options.
+fn type_name(values: &HistoryValues) -> &str {
+    values.attribute.split(';').next().unwrap_or_default()
 }
 
 fn values(values: &HistoryValues) -> Value {

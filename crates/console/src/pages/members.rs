@@ -10,6 +10,7 @@ use crate::ask::{self, Search, range, without_range};
 use crate::fields::Fields;
 use crate::limits::{PAGE_BYTES_MAX, VALUES_PER_PAGE};
 use crate::page::{Page, Signed, Submission};
+use crate::rights::Rights;
 use crate::texts::url;
 use crate::trouble::Trouble;
 
@@ -35,12 +36,14 @@ fn model(connection: &mut Connection, fields: &Fields, notice: Value) -> Result<
     let attribute = MEMBER[usize::from(is_unique)];
     let mut all = entry.attributes.into_iter().map(without_range);
     let found = all.find(|values| values.description.eq_ignore_ascii_case(attribute));
+    let rights = Rights::read(connection, &entry.dn, &[attribute])?;
     let texts = |values: &[Vec<u8>]| -> Vec<String> {
         values.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect()
     };
     Ok(json!({
         "dn": entry.dn,
         "attribute": attribute,
+        "can_edit": rights.can_write(attribute),
         "first": first,
         "members": found.as_ref().map(|found| texts(&found.values)).unwrap_or_default(),
         "next": found.and_then(|found| found.next),

@@ -9,6 +9,7 @@ mod changes;
 mod compare;
 mod forgotten;
 mod listener;
+mod people;
 mod photos;
 mod searches;
 mod sessions;
