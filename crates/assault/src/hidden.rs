@@ -1,5 +1,5 @@
 //! Sends the same requests to two servers whose data differs only in parts that their users may not see. All answers
-//! must be equal. The requests are those of `crates/pando/tests/access/hidden.rs`.
+//! must be equal. `crates/pando/tests/access/hidden.rs` sends the same requests.
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 //! Each family of attacks is a module with a function `run`. An attack starts the real binary on a free loopback port
 //! with a temporary folder, ends it by its process id, and reports one line: name, description, measurements with their
 //! limits, `pass` or `FAIL`. Random choices follow from one printed seed. The helpers that start a server and write to
-//! it are those of the black-box tests (`crates/test-support`).
+//! it are in `crates/test-support`; the black-box tests use them, too.
 //!
 //! `./dev assault` builds this and the binary under attack, which is in the same folder.
 #![allow(clippy::unwrap_used, reason = "a panic is how an attack fails")]

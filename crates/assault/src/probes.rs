@@ -127,7 +127,7 @@ fn hold(at: SocketAddr, manner: Manner, sources: u8, connections: &AtomicUsize, 
     let mut hello = Vec::new();
     Tls::insecure().unwrap().session("localhost").unwrap().write_tls(&mut hello).unwrap();
     let connect = |index: usize| {
-        // The first address is that of the probes.
+        // The probes connect from the first address, too.
         let source = Ipv4Addr::from(u32::from(PROBE_SOURCE) + (index % usize::from(sources)) as u32);
         let mut stream = connect_from(source, at).ok()?;
         let octets: &[u8] = match manner {

@@ -10,9 +10,9 @@
 //! server. In an open loop, requests have intended start times at a fixed rate. Latency counts from the intended start,
 //! so the latency of a request that is sent late includes the wait that a user would experience.
 //!
-//! # Places
+//! # Placeholders
 //!
-//! Texts of a workload may contain places, which are filled in for each request: `{n}`, `{part:50}`, `{dn}`,
+//! Texts of a workload may contain placeholders, which are replaced in each request: `{n}`, `{part:50}`, `{dn}`,
 //! `{attribute}`, `{attribute:4}`, `{random:alphanumeric:11}`.
 
 mod answers;

@@ -9,7 +9,7 @@ use crate::result::{RunResult, ServerDescription, SweepAxis, WorkloadResult};
 use crate::workload::Workload;
 use std::path::{Path, PathBuf};
 
-/// Quantity to vary. If no values are given, the quantity is that of the workload, or unlimited.
+/// Quantities to vary. A quantity without values is taken from the workload, or is unlimited.
 #[derive(Clone, Debug, Default)]
 pub struct Steps {
     /// Entries.

@@ -316,8 +316,8 @@ impl Connection {
         self.outcome(Request::Bind(BindRequest { version: 3, name, authentication }))
     }
 
-    /// Sends a SASL EXTERNAL bind (RFC 4513 section 5.2.3). The identity is that of the socket, or the authzId
-    /// `wanted`.
+    /// Sends a SASL EXTERNAL bind (RFC 4513 section 5.2.3). The authorization identity is the authzId `wanted`, or
+    /// otherwise the identity that the server derives from the socket.
     pub fn bind_external(&mut self, wanted: Option<&str>) -> Result<Outcome, ClientError> {
         let credentials = wanted.map(str::as_bytes);
         let authentication = Authentication::Sasl { mechanism: "EXTERNAL", credentials };

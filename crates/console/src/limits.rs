@@ -110,8 +110,8 @@ pub const SIGN_INS_PER_SOURCE_MAX: usize = 4;
 /// occupy them.
 pub const KNOWN_SIGN_INS_MAX: usize = 8;
 
-/// Number of additional requests of another protocol for sources from which one has signed in before. Each request of
-/// such a protocol signs in. All other limits are those of sign-ins.
+/// Number of additional requests of another protocol for sources from which such a request has signed in before. Each
+/// request of such a protocol signs in. Such a request counts as a sign-in for all other limits.
 pub const KNOWN_PART_REQUESTS_MAX: usize = 16;
 
 /// Maximum number of sources of successful sign-ins that are remembered.

@@ -590,8 +590,8 @@ impl Term {
         Ok(term)
     }
 
-    /// Adds the missing normal forms of names. Names that were found in the cache by their spelling have none. The
-    /// filter can then also be evaluated on entries outside the tree.
+    /// Adds the missing normal forms of DNs, so that the filter can also be evaluated on virtual entries. A DN that was
+    /// found in the cache by its spelling has no normal form.
     pub(crate) fn complete_names(&mut self, schema: &Schema) {
         let complete = &mut |item: &mut Item| {
             if let (Test::Equal(rule, key), Some(target)) = (&mut item.test, &mut item.target)
@@ -632,7 +632,7 @@ impl Term {
         })
     }
 
-    /// Adds attributes that have received their numbers since the filter was compiled.
+    /// Adds matching attributes that have been added to the catalog since the filter was compiled.
     pub(crate) fn find_attributes(&mut self, catalog: &Catalog, shown: Shown) -> Result<(), OperationError> {
         self.for_each_item(&mut |item| {
             item.find_attributes(catalog, shown);
@@ -777,7 +777,7 @@ impl Item {
         }
     }
 
-    /// Adds attributes that have received their numbers since the item was compiled.
+    /// Adds matching attributes that have been added to the catalog since the item was compiled.
     pub(crate) fn find_attributes(&mut self, catalog: &Catalog, shown: Shown) {
         match (&self.subject, &self.test) {
             (Subject::Attribute(description), test) => {

@@ -109,8 +109,8 @@ pub enum Scheme {
     Pkcs5s2,
     /// {ARGON2}: a PHC string of argon2id, argon2i or argon2d.
     Argon2,
-    /// {BSDMD5} and {APR1} of OpenLDAP's contrib modules: base64 of digest and salt. The digest is that of crypt(3)'s
-    /// `$1$`, or that of Apache's `$apr1$`.
+    /// {BSDMD5} and {APR1} of OpenLDAP's contrib modules: base64 of digest and salt. The digest is computed as in
+    /// crypt(3)'s `$1$`, or as in Apache's `$apr1$`.
     Md5Crypt(Md5CryptForm),
     /// {CRYPT}, and {BCRYPT} of OpenDJ: crypt(3) strings of DES, MD5, sha256-crypt, sha512-crypt, bcrypt and yescrypt.
     Crypt,

@@ -1,8 +1,8 @@
 //! Text form of filters (RFC 4515): parsing and writing.
 //!
 //! The parser writes BER directly, so its result, [`FilterBuf`], can be put into a request. The limits on depth and
-//! terms are those of decoding, so a filter that parses here also decodes. In addition to the RFC, the parser accepts
-//! the empty `(&)` and `(|)` of RFC 4526, and spaces between parentheses.
+//! terms are the same as in decoding, so a filter that parses here also decodes. In addition to the RFC, the parser
+//! accepts the empty `(&)` and `(|)` of RFC 4526, and spaces between parentheses.
 
 use std::borrow::Cow;
 use std::fmt;

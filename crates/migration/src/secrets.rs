@@ -71,7 +71,8 @@ fn next_name(text: &str) -> usize {
     before.next().map_or(text.len(), |(at, _)| at)
 }
 
-/// Returns the position in `word` where a secret starts: after the first `name=` whose name is that of a secret.
+/// Returns the position in `word` where a secret starts: after the first `name=` with a name that ends with one of
+/// [`WORD_KEYS`].
 fn secret_start(word: &str) -> Option<usize> {
     let lower = word.to_ascii_lowercase();
     let ends = lower.match_indices('=').map(|(at, _)| at);

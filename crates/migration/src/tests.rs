@@ -339,8 +339,8 @@ fn other_files_are_of_no_product() {
     assert!(propose(&Configuration::default()).is_none());
 }
 
-/// Every secret in these configurations contains `s3cr`. The forms are those of slapd.conf(5), slapd-ldap(5),
-/// slapd-config(5), 389 DS and OpenDJ.
+/// Every secret in these configurations contains `s3cr`. The configurations are written in the forms of slapd.conf(5),
+/// slapd-ldap(5), slapd-config(5), 389 DS and OpenDJ.
 #[test]
 fn no_file_shows_a_password() {
     let conf = "\

@@ -32,7 +32,7 @@ pub(crate) enum Form {
     Octets,
     /// Generalized Time; see [`crate::time`].
     Time,
-    /// UTC Time. The key is that of the same time as [`Form::Time`].
+    /// UTC Time. The key is the same as for the same time in [`Form::Time`].
     UtcTime,
     /// `06` and the BER content of the OID, or `0c` and the text of an unknown descriptor in lower case.
     ObjectIdentifier,

@@ -67,9 +67,9 @@ fn first_rdn_len(key: &[u8]) -> Option<usize> {
 /// Treatment of types that the schema does not define, and of values without a normal form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strictness {
-    /// An error: the name is that of an entry.
+    /// For DNs of entries: an error.
     Entry,
-    /// Compared by their octets: the name is in a value.
+    /// For DNs in values: compared by their octets.
     Value,
 }
 

@@ -26,7 +26,7 @@ pub struct SubstringAssertion {
     in_keys: Option<Box<[KeyPiece]>>,
     /// Signs. Most values without the substrings lack at least one of them.
     signs: [Option<Sign>; 2],
-    /// Search in values whose keys need not be computed.
+    /// Search that compares values directly, without computing their keys. `None` if the keys are necessary.
     plain: Option<PlainMatching>,
 }
 

@@ -33,7 +33,8 @@ pub enum NameSyntax {
     NameAndUid,
 }
 
-/// Check of values. Matching rules treat syntaxes with the same check alike.
+/// Check that a value conforms to a syntax. A matching rule that applies to one syntax also applies to all others with
+/// the same check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Check {
     Any,

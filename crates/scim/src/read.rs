@@ -123,7 +123,7 @@ impl Writer<'_> {
         format!("{}/{}/{id}", self.url, resource.name.endpoint())
     }
 
-    /// Returns the attributes of the entry's resource. Their form is that of the schemas.
+    /// Returns the attributes of the entry's resource in the form that the SCIM schemas define.
     pub(crate) fn attributes(&self, resource: &ResourceType, found: &Found) -> Map<String, Value> {
         let mut object = Map::new();
         for attribute in resource.core() {

@@ -582,8 +582,8 @@ impl Config {
     }
 }
 
-/// Returns the URLs to listen on. First are those of the command line, or of the node file if it has none, and then
-/// those of the tables `[[listener]]`.
+/// Returns the URLs to listen on: first the URLs of the command line, or of the node file if the command line has none,
+/// and then the URLs of the tables `[[listener]]`.
 fn listen(
     arguments: &Arguments,
     of_file: Vec<ServerUrl>,

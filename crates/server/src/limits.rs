@@ -611,8 +611,8 @@ pub const BACKUP_ENTRY_BYTES: usize = 8 << 20;
 /// as many changes.
 pub const BACKUP_TREE_ENTRIES_MAX: usize = TRANSACTION_CHANGES_MAX;
 
-/// Maximum number of references in an answer with a tree of the backup. A reference is a value outside the tree that
-/// names an entry of the tree.
+/// Maximum number of references in an answer with a subtree from the backup. A reference is a value of an entry outside
+/// the subtree that names an entry in the subtree.
 pub const BACKUP_TREE_NAMES_MAX: usize = 20_000;
 
 /// Maximum size of these references and of the DNs of their entries, in octets.

@@ -25,7 +25,7 @@ struct Region {
     values: Option<String>,
     /// Filter that entries must match.
     filter: Option<String>,
-    /// DN of the entries, with `$1` in place of the part that a regular expression leaves open.
+    /// DN of an entry, with `$1` in place of the text that the capture group of the regular expression matches.
     expanded: Option<String>,
 }
 
@@ -471,8 +471,8 @@ fn rights(word: &str) -> Option<Rights> {
     })
 }
 
-/// Returns the requester of a `by`, and its conditions on the connection. `expanded` is the DN of the entries with
-/// `$1`.
+/// Returns the requester of a `by` clause, and its conditions on the connection. `expanded` is the DN of the entries,
+/// with `$1` for the text that the capture group matches.
 fn who(by: &[&str], expanded: Option<&str>) -> Result<(RequesterSpec, LinkConditions), String> {
     let (mut whom, mut link) = (None, LinkConditions::default());
     for word in by {
@@ -541,7 +541,7 @@ fn requester_of(value: &str, expanded: Option<&str>) -> Option<RequesterSpec> {
         Some((Reach::At, dn)) => Some(RequesterSpec::User(dn)),
         Some((Reach::In | Reach::Below, dn)) => Some(RequesterSpec::UsersIn(dn)),
         Some((Reach::Children, _)) => None,
-        // In slapd 2.5, `.+` without a group grants nothing.
+        // In slapd 2.5, `.+` without a capture group grants nothing.
         None if value.contains('+') => value.contains("(.+)").then_some(RequesterSpec::Authenticated),
         None => Some(RequesterSpec::Anyone),
     }

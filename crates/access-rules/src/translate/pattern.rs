@@ -11,8 +11,8 @@ pub(super) struct Pattern {
     pub(super) place: Option<(Reach, String)>,
     /// Attribute of the RDN, if the regular expression names it.
     pub(super) rdn: Option<String>,
-    /// DN of a selected entry, with `$1` in place of the only group. A `by` may use the same form to refer to the
-    /// group.
+    /// DN of a selected entry, with `$1` in place of the text that the only capture group matches; `None` without a
+    /// capture group. A `by` clause with the same DN refers to the selected entry itself.
     pub(super) expanded: Option<String>,
 }
 

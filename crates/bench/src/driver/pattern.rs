@@ -1,23 +1,23 @@
-//! Text with places that are filled in for every request: `uid=user.{n},ou=people`.
+//! Text with placeholders that are replaced in every request: `uid=user.{n},ou=people`.
 //!
-//! Places are written as `{n}` (the key's number), `{part:50}` (the number of the key's part, from 1, if all keys are
-//! divided into 50 parts), `{dn}` or `{attribute}` (values of the key's entry), `{attribute:4}` (the first four
+//! Placeholders are written as `{n}` (the key's number), `{part:50}` (the number of the key's part, from 1, if all keys
+//! are divided into 50 parts), `{dn}` or `{attribute}` (values of the key's entry), `{attribute:4}` (the first four
 //! characters of such a value), and `{random:alphanumeric:11}` (11 random characters; also `numeric`, `hex`, `base64`).
-//! A text is first [marked](Places::mark): each place becomes one character of Unicode's private use area, so that
-//! filters and whole requests can be parsed and encoded with the places in them; [`Places::split`] finds them again in
-//! the octets.
+//! A text is first [marked](Places::mark): each placeholder becomes one character of Unicode's private use area, so
+//! that filters and whole requests can be parsed and encoded with the placeholders in them. [`Places::split`] finds the
+//! placeholders again in the octets.
 
 use crate::Seeded;
 
-/// First character that marks a place.
+/// First character that marks a placeholder.
 const MARK_FIRST: u32 = 0xe000;
-/// Maximum number of places in one text or request: the size of the private use area.
+/// Maximum number of placeholders in one text or request: the size of the private use area.
 const PLACES_MAX: usize = 6400;
 
 const ALPHANUMERIC: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 const BASE64: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Content of a place.
+/// Content of a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatternValue {
     /// The number of the key.
@@ -30,24 +30,24 @@ pub(crate) enum PatternValue {
     Random { alphabet: &'static [u8], len: usize },
 }
 
-/// An invalid place.
+/// An invalid placeholder.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum PatternError {
     /// A brace is not closed.
     #[error("a {{ without its }}")]
     Unclosed,
-    /// The description of a random place is invalid.
+    /// The description of a random placeholder is invalid.
     #[error(
         "{{{0}}} is not understood: write {{random:KIND:LENGTH}}, KIND one of alphanumeric, numeric, hex, base64"
     )]
     Random(String),
-    /// The description of a place is invalid.
+    /// The description of a placeholder is invalid.
     #[error(
         "{{{0}}} is not understood: write {{n}}, {{dn}}, {{ATTRIBUTE}}, {{ATTRIBUTE:LENGTH}} or {{random:KIND:LENGTH}}"
     )]
     Unknown(String),
-    /// The text has too many places.
+    /// The text has too many placeholders.
     #[error("more than {PLACES_MAX} places")]
     TooMany,
 }
@@ -67,7 +67,7 @@ impl ColumnNames {
     }
 }
 
-/// The places of one text or request.
+/// The placeholders of one text or request.
 #[derive(Debug)]
 pub(crate) struct Places<'a> {
     places: Vec<PatternValue>,
@@ -175,7 +175,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// A text with places, ready to be filled.
+/// A text with placeholders, ready to be filled in.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     pieces: Box<[Piece]>,
@@ -187,7 +187,7 @@ enum Piece {
     PatternValue(PatternValue),
 }
 
-/// Source of the content of places.
+/// Source of the content of placeholders.
 pub(crate) trait Key {
     /// Returns the key's number.
     fn number(&self) -> u64;
@@ -215,7 +215,7 @@ impl Pattern {
         }
     }
 
-    /// Returns true if the text contains random places, so that answers cannot be compared with it.
+    /// Returns true if the text contains random placeholders, so that answers cannot be compared with it.
     pub(crate) fn is_random(&self) -> bool {
         self.pieces.iter().any(|piece| matches!(piece, Piece::PatternValue(PatternValue::Random { .. })))
     }

@@ -350,7 +350,8 @@ fn search(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
     Ok(PlannedStep { page: page(operation)?, ..step })
 }
 
-/// Returns the page size of a paged search. All pages need the same request, so it must not contain random places.
+/// Returns the page size of a paged search. All pages need the same request, so it must not contain random
+/// placeholders.
 fn page(operation: &Operation) -> At<Option<NonZeroU32>> {
     let wrong = |text: &str| Err((operation.kind.span().start, text.to_owned()));
     if operation.page.is_none() {
@@ -511,7 +512,7 @@ fn delete(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
     Ok(delete_step(&dn, places, expected(ResultCode::SUCCESS, operation)))
 }
 
-/// Returns the request that removes the entry `dn`, in which places are marked.
+/// Returns the request that removes the entry `dn`, in which placeholders are marked.
 fn delete_step(dn: &str, places: &Places<'_>, expected: Expected) -> PlannedStep {
     step(Request::Delete(DeleteRequest { entry: dn }), places, ldap::ResponseOp::Delete, expected)
 }

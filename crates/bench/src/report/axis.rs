@@ -34,7 +34,7 @@ pub(crate) struct Axis {
 const TICKS_WANTED: f64 = 5.0;
 
 impl Axis {
-    /// Returns an axis from 0 to a round number above `largest`.
+    /// Returns an axis from 0 to a round number that is at least `largest`.
     pub(crate) fn linear(quantity: Quantity, largest: f64) -> Axis {
         let largest = if largest > 0.0 && largest.is_finite() { largest } else { 1.0 };
         let step = step(quantity, largest / TICKS_WANTED);

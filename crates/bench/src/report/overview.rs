@@ -94,7 +94,7 @@ pub(crate) fn overview(groups: &Groups<'_>) -> Option<Overview> {
 fn part_title(group: &Group<'_>) -> String {
     let document = group.document().map(|row| row.document.as_str()).unwrap_or_default();
     let name = if document.is_empty() { "Of our own" } else { document };
-    // The size is that of the document, because each data set has a few more entries than people.
+    // The size is rounded, because each data set has a few more entries than people.
     match group.entries {
         Some(entries) => format!("{name}, {} entries", text::count(round_size(entries))),
         None => name.to_owned(),

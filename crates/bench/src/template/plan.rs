@@ -456,8 +456,9 @@ fn visit(node: &Node, at: usize, visits: &mut [Visit], order: &mut Vec<usize>) -
     Ok(())
 }
 
-/// Counts the entries of all subtrees. The node of a subordinate comes before the nodes of its superiors, because it
-/// was compiled first.
+/// Counts the entries in the subtree of each node. The result has a list for each node: the number of entries that each
+/// node produces in this subtree, and then the total. Subordinates precede their superiors in `nodes`, so the counts of
+/// all children are already known.
 fn totals(nodes: &[Node], whole: &TemplateLine) -> Result<Vec<Vec<u64>>, TemplateError> {
     let mut totals: Vec<Vec<u64>> = Vec::new();
     // The number of an entry in the document must not overflow either.

@@ -9,8 +9,8 @@ use crate::result::{
     DocumentFigure, DocumentRow, OperationKind, ServerDescription, WorkloadResult, now_text,
 };
 
-/// A text of the file with its position. It may contain [places](crate::driver#places), which are filled in for each
-/// request.
+/// A string of the workload file, with its position in the file. It may contain
+/// [placeholders](crate::driver#placeholders), which are replaced in each request.
 pub type Text = toml::Spanned<String>;
 
 /// A workload.
@@ -317,7 +317,7 @@ impl Operation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeySource {
-    /// The entries of the data.
+    /// The entries of the data set.
     #[default]
     Data,
     /// The workload's own entries.

@@ -175,8 +175,8 @@ fn is_compared(comparison: &Comparison, name: &str) -> bool {
     comparison.is_writable(name) && comparison.is_readable(name) && !is_collective
 }
 
-/// Returns the DN, the CSN and the values of the entry in its present state. The values are those of all user
-/// attributes and of the attributes that it had in the backup.
+/// Returns the DN, the CSN and the values of the entry in its present state. The values include all user attributes,
+/// and all attributes that the entry had in the backup.
 fn now(
     connection: &mut Connection,
     comparison: &Comparison,

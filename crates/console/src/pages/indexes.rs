@@ -22,7 +22,7 @@ const CONFIGURED: &str = "cn=indexes,cn=config";
 /// Attribute that contains the kinds of an index.
 const KIND: &str = "pandoIndexKind";
 
-/// All kinds of indexes. The name of a kind is that of the filters that it answers.
+/// All kinds of indexes, named after the types of filters that they serve.
 const KINDS: [&str; 5] = ["equality", "ordering", "presence", "substring", "approximate"];
 
 /// Maximum number of indexes that the page shows.

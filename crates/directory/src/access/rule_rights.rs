@@ -99,7 +99,7 @@ impl Mine {
             Some(known) => known,
             None => subject.insert(Subject::of(state, id, newcomer)?),
         };
-        // An attribute of the filter may have received its number after the filter was compiled.
+        // An attribute of the filter may have been added to the catalog after the filter was compiled.
         let renewed = (state.catalog.attributes().len() != self.attribute_count)
             .then(|| self.with_new_attributes(state, filter))
             .transpose()?;

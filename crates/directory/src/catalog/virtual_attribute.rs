@@ -18,13 +18,13 @@ pub enum VirtualAttribute {
     HasSubordinates,
     /// Number of entries one level below.
     NumSubordinates,
-    /// Groups that have the entry as member or uniqueMember. The name is that of OpenLDAP and 389 DS.
+    /// Groups that have the entry as member or uniqueMember. OpenLDAP and 389 DS use the same name.
     MemberOf,
     /// Groups that have the entry as member or uniqueMember directly or through other groups, as in OpenDJ.
     IsMemberOf,
     /// CSN of the last change in a naming context, on its suffix entry.
     ContextCsn,
-    /// Log position of the last change of the entry. The name is that of 389 DS.
+    /// Log position of the last change of the entry. 389 DS uses the same name.
     EntryUsn,
     /// Seconds until a dynamic entry expires (RFC 2589). Only search results contain it, because it depends on the
     /// clock.

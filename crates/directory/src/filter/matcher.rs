@@ -476,7 +476,7 @@ impl Matcher {
         values.into_iter().any(|value| item.test.passes(schema, value, &mut self.key))
     }
 
-    /// Evaluates the filter on an entry outside the tree.
+    /// Evaluates the filter on a virtual entry.
     pub(crate) fn truth_in_memory(&mut self, term: &Term, catalog: &Catalog, entry: &InMemory<'_>) -> Truth {
         let schema = &*catalog.schema;
         match term {
@@ -500,7 +500,7 @@ impl Matcher {
                     entry.values_of(schema, "2.5.21.9").filter_map(|name| schema.object_class(name));
                 named.any(|named| named.id == *class).into()
             }
-            // No links lead to or from an entry outside the tree.
+            // No links lead to or from a virtual entry.
             Term::Item(Item { test: Test::InChain(_), .. }) => Truth::Undefined,
             Term::Item(item) => {
                 let passes = entry.attributes.iter().any(|(description, values)| {
@@ -515,7 +515,7 @@ impl Matcher {
 }
 
 impl Term {
-    /// Returns true if the term tests values of the attribute when it is evaluated on an entry outside the tree.
+    /// Returns true if the term tests values of the attribute when the term is evaluated on a virtual entry.
     pub(crate) fn tests(&self, schema: &Schema, description: &AttributeDescription) -> bool {
         match self {
             Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => false,
@@ -549,7 +549,7 @@ impl Term {
     }
 }
 
-/// An entry outside the tree, with its attribute descriptions resolved.
+/// A virtual entry with resolved attribute descriptions.
 pub(crate) struct InMemory<'e> {
     pub(crate) dn: &'e str,
     pub(crate) attributes: Vec<(AttributeDescription, &'e [Vec<u8>])>,

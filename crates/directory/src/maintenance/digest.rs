@@ -264,7 +264,7 @@ struct Parts<'s> {
 }
 
 impl Parts<'_> {
-    /// Returns the name of the part of a row. The row's key begins with an entry id.
+    /// Returns the name of the part of the directory to which a row belongs. `key` begins with an entry id.
     fn name(&mut self, key: &[u8]) -> Result<&str> {
         let id = key.first_chunk().map(|id| EntryId(u64::from_be_bytes(*id)));
         let place = match (id, self.last) {

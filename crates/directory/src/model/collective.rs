@@ -182,8 +182,8 @@ impl CollectiveSubentries {
         rest.get(..count).unwrap_or_default()
     }
 
-    /// Returns the maximum cost of merging collective values into one entry, as a number of search candidates. The cost
-    /// is that of name lookups and of copying values.
+    /// Returns the maximum cost of merging collective values into one entry, as a number of search candidates. The work
+    /// consists of name lookups and of copying values.
     pub(crate) fn cost(&self) -> u32 {
         let cost = self.subentries.len() / SUBENTRIES_PER_CANDIDATE + self.octets / OCTETS_PER_CANDIDATE;
         u32::try_from(1 + cost).unwrap_or(u32::MAX)

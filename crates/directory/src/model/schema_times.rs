@@ -29,7 +29,7 @@ pub(crate) struct SchemaTimes {
 }
 
 impl SchemaTimes {
-    /// Returns the times of `schema`. If the digest of its definitions is that in `known`, they are the times in
+    /// Returns the times of `schema`. If the digest of its definitions is equal to the digest in `known`, returns
     /// `known`.
     pub(crate) fn with(known: Option<&SchemaTimes>, schema: &Schema, now_micros: u64) -> SchemaTimes {
         let (digest, now_seconds) = (digest_of(schema), now_micros / MICROS_PER_SECOND);

@@ -1,4 +1,4 @@
-//! Entries outside the tree, and OIDs of extended operations.
+//! Virtual entries, and OIDs of extended operations.
 
 /// DN of the only subschema subentry of the server (RFC 4512 section 4.2).
 pub const SUBSCHEMA_DN: &str = "cn=subschema";
@@ -110,7 +110,7 @@ pub const SUPPORTED_FEATURES: [(&str, &str); 7] = [
     ),
 ];
 
-/// An entry outside the tree.
+/// An entry that is not stored in the directory tree, such as the root DSE or an entry of `cn=monitor`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VirtualEntry {
     /// DN as returned to clients.

@@ -13,7 +13,7 @@ const PBKDF2_ROUNDS: u64 = 60_000;
 const SHA_CRYPT_ROUNDS: u64 = 10_000;
 /// DES work of one unit: encryptions.
 const DES_ROUNDS: u64 = 20_000;
-/// bcrypt work of one unit: rounds. They are those of cost 8.
+/// bcrypt work of one unit: the rounds of bcrypt cost 8.
 const BCRYPT_ROUNDS: u64 = 1 << 8;
 /// yescrypt work of one unit: KiB.
 const YESCRYPT_KIB: u64 = 16 << 10;

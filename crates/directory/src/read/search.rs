@@ -385,8 +385,8 @@ impl Search {
         matches!(&self.work, Work::Tree(search) if search.is_mid_message())
     }
 
-    /// Returns the plan of the search and its counts so far. Returns `None` for a search outside the tree, such as of
-    /// the root DSE, because it has no plan.
+    /// Returns the plan of the search and its counts so far. Returns `None` for a search of virtual entries, such as
+    /// the root DSE, because that search has no plan.
     ///
     /// # Errors
     /// The store failed.

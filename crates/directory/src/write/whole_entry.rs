@@ -85,7 +85,7 @@ pub(crate) enum Removal {
     CameBack,
 }
 
-/// Deletes the attributes of an entry with their index rows. `position` is that of the delete in the log.
+/// Deletes the attributes of an entry with their index rows. `position` is the log position of the delete.
 pub(crate) fn remove(
     batch: &mut Batch<'_>,
     catalog: &Catalog,

@@ -5,7 +5,8 @@ use test_support::pando::program;
 use test_support::slapd::Slapd;
 use test_support::{SUFFIX, Scratch};
 
-/// Definitions from 389 DS: internal attributes, some that users need, and copies of shipped definitions.
+/// Definitions of 389 DS: internal attributes of that server, definitions for mail users, and `cn`, which Pando also
+/// defines.
 const OF_389: &str = "dn: cn=schema\n\
     attributeTypes: ( 2.16.840.1.113730.3.1.542 NAME 'nsUniqueId' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 \
     NO-USER-MODIFICATION USAGE directoryOperation )\n\
@@ -17,7 +18,7 @@ const OF_389: &str = "dn: cn=schema\n\
     attributeTypes: ( 2.5.4.3 NAME 'cn' SUP name SINGLE-VALUE )\n\
     objectClasses: ( 2.16.840.1.113730.3.2.3 NAME 'mailRecipient' SUP top AUXILIARY MAY mailAlternateAddress )\n";
 
-/// Definitions that users of that server have added. `revision` has the same name as an attribute of eDirectory.
+/// Definitions that users of 389 DS have added. `revision` has the same name as an attribute of eDirectory.
 const OF_USERS: &str = "dn: cn=schema\n\
     attributeTypes: ( 1.3.6.1.4.1.32473.1.1 NAME 'badge' SUP name X-ORIGIN 'user defined' )\n\
     attributeTypes: ( 1.3.6.1.4.1.32473.1.2 NAME 'revision' SUP name X-ORIGIN 'user defined' )\n\

@@ -235,7 +235,7 @@ impl Write for Counted {
     }
 }
 
-/// Returns the content of a checksum file. The format is that of `sha256sum`.
+/// Returns the content of a checksum file, in the format of `sha256sum`.
 fn checksum_text(hash: Sha256, name: &str) -> String {
     format!("{}  {name}\n", HEXLOWER.encode(&hash.finalize()))
 }

@@ -1,4 +1,4 @@
-//! The tables `[[limit]]`: limits for some clients. Each limit of a client is that of the first table that applies to
+//! The tables `[[limit]]`: limits for some clients. Each limit of a client comes from the first table that applies to
 //! the client and states the limit.
 
 use std::fmt;

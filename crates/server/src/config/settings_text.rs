@@ -71,7 +71,7 @@ impl SettingsText {
                 table.and_then(|table| line(&table)).unwrap_or(1)
             }
             SettingPath::Member(key, _) => self.line(&SettingPath::Key(key.clone())),
-            // The recorded line of a schema text in the settings file is that of its first line.
+            // For a schema text in the settings file, only the line on which the text begins is recorded.
             SettingPath::Line(key, number) => match line(&SettingPath::Line(key.clone(), 1)) {
                 Some(first) => first + number.saturating_sub(1),
                 None => self.line(&SettingPath::Key(key.clone())),

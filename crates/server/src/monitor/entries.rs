@@ -1,9 +1,9 @@
 //! The figures as entries below `cn=monitor`.
 //!
-//! The structure and the attribute names are those of OpenLDAP's monitor tree, so that existing tools can read it:
-//! `cn=Operations` with the received and finished operations by kind, `cn=Connections`, `cn=Statistics` and `cn=Time`.
-//! Below each kind of operation there are numbers by result code. The other containers exist only in Pando. The
-//! `description` of an entry explains its figure.
+//! The structure and the attribute names are the same as in OpenLDAP's monitor tree, so that existing tools can read
+//! them: `cn=Operations` with the received and finished operations by kind, `cn=Connections`, `cn=Statistics` and
+//! `cn=Time`. Below each kind of operation there are numbers by result code. The other containers exist only in Pando.
+//! The `description` of an entry explains its figure.
 
 use directory::csn::generalized_time;
 use directory::virtual_entries::VirtualEntry;

@@ -10,8 +10,8 @@ use crate::config::{ListenerIndex, OnlineSettings};
 use crate::limits::TOP_CLIENTS_MAX;
 use crate::workers::usage::{IndexUse, ListenerUse, index_uses, listener_use, top_clients};
 
-/// Returns the listeners of a server and their names. They are those of the settings, of which there are `count`, and
-/// those that every server has.
+/// Returns the listeners of a server and their names: the `count` listeners of the settings, and the listeners that
+/// every server has.
 pub(crate) fn named_listeners(settings: &OnlineSettings, count: usize) -> Vec<(ListenerIndex, String)> {
     let stated = (0..ListenerIndex::CONSOLE.0).take(count).map(ListenerIndex);
     let all = stated.chain([ListenerIndex::DATA_DIRECTORY, ListenerIndex::CONSOLE]);

@@ -283,8 +283,8 @@ impl TlsFiles {
 }
 
 /// Returns the data of the channel binding tls-server-end-point (RFC 5929 section 4.1): a digest of the certificate.
-/// The hash function is that of the certificate's signature, with SHA-256 in place of MD5 and SHA-1. Returns `None` for
-/// a signature algorithm without a separate hash function, such as Ed25519.
+/// Uses the hash function of the certificate's signature, but SHA-256 in place of MD5 and SHA-1. Returns `None` for a
+/// signature algorithm without a separate hash function, such as Ed25519.
 fn end_point(certificate: &[u8], signed_by: &str) -> Option<Arc<[u8]>> {
     Some(match signed_by {
         // RSA with MD5, SHA-1 or SHA-256; ECDSA with SHA-1 or SHA-256.

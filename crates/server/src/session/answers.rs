@@ -25,8 +25,9 @@ impl Session {
         self.answer_change(to, outcome, (value, None));
     }
 
-    /// Appends the final response of an operation, and counts and logs it. `value` is the response value of an extended
-    /// operation, or the controls with entry copies of another change. `position` is that of the change's record.
+    /// Appends the final response of an operation, and counts and logs it. The first part of `value` is the response
+    /// value of an extended operation, or the controls with entry copies of another change. The second part is the log
+    /// position of the change.
     pub(super) fn answer_change(
         &self,
         to: Responder<'_>,

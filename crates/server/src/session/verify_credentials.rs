@@ -1,5 +1,5 @@
 //! Verify Credentials: returns the outcome of a bind without binding, so that the connection keeps its identity. The
-//! verification is that of a bind, with the same policies, delays, records and pools.
+//! credentials are verified as in a bind, with the same policies, delays, records and pools.
 //!
 //! The session stores a SASL exchange until the client continues it, independently of other requests. The cookie is the
 //! number of the exchange. The mechanisms are those that the connection offers, except those that depend on the

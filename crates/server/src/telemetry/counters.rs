@@ -15,7 +15,7 @@ use super::counter::Counter;
 use super::latency::{Latency, LatencyCounters};
 use super::refusals::{self, Refusals};
 
-/// Names of the counted kinds of operations. The index is that of [`Operation`].
+/// Names of the counted kinds of operations, indexed by [`Operation`].
 pub(crate) const OPERATION_NAMES: [&str; OPERATIONS] =
     ["bind", "unbind", "search", "modify", "add", "delete", "modifydn", "compare", "abandon", "extended"];
 

@@ -112,7 +112,7 @@ pub(crate) enum NotTaken {
 }
 
 impl LogReader {
-    /// Creates a reader of the log. `generation` is that of the data in `directory`.
+    /// Creates a reader of the log. `generation` is the generation of the data in `directory`.
     pub(crate) fn new(
         directory: &Arc<Directory>,
         generation: [u8; 16],

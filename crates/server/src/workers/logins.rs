@@ -55,8 +55,8 @@ impl Logins {
         Logins { waiting: Mutex::default(), max }
     }
 
-    /// Gathers a login. `precision` is that of the password policy in seconds. Returns false if the login must be
-    /// recorded at once.
+    /// Gathers a login. `precision` is the password policy's precision of login times, in seconds. Returns false if the
+    /// login must be recorded at once.
     pub(crate) fn keep(&self, id: EntryId, login: Login, precision: u32, now: Instant) -> bool {
         let wait = (Duration::from_secs(precision.into()) / LOGIN_WAIT_DIVISOR).min(LOGIN_WAIT_MAX);
         if wait < LOGIN_WAIT_MIN {

@@ -39,7 +39,7 @@ use crate::telemetry::process::{bytes_read, time_used};
 /// Size of a page of memory in octets.
 const PAGE_SIZE: u64 = 4096;
 
-/// Budget of a prefetch thread for the dry run of a search. It is that of the first slice on the event loop.
+/// Budget of a prefetch thread for the dry run of a search. The first slice on the event loop has the same budget.
 const BUDGET: Budget = Budget { entries_examined_max: SLICE_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
 
 /// Budget of an event loop for the dry run of a search.
@@ -433,7 +433,7 @@ pub(crate) struct Coldness {
     idle_since: Option<Instant>,
     /// Time that the loop has waited for events in this tick.
     idle: Duration,
-    /// Average time that the loop waited for a page when it became cold.
+    /// Average time for which the loop waited for one page, as last measured while the loop was warm.
     page_wait: Duration,
     /// Number of ticks after which the loop becomes warm if few pages are read; 0 if it is warm.
     ticks_left: u32,

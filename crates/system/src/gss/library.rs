@@ -1,7 +1,7 @@
 //! Types and functions of MIT's GSS-API library in C (RFC 2744), which is loaded at the first use.
 //!
 //! The library is loaded at run time, so that one program runs with and without it, and no build needs its headers. The
-//! declarations are those of RFC 2744 appendix A, and of MIT's `gssapi_ext.h` for functions that take a keytab.
+//! declarations come from RFC 2744 appendix A, and from MIT's `gssapi_ext.h` for functions that take a keytab.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;

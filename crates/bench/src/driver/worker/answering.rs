@@ -222,9 +222,9 @@ impl Worker<'_> {
         let job = self.clients[state.client].job;
         let is_open_loop = self.jobs[job].interval.is_some();
         if !operation.is_one || is_last {
-            // A rate counts the answers in the measured time. In an open loop, latencies are those of the operations
-            // that were due in the measured time, however late the answer came. Leaving out late answers would make the
-            // server look better than it is.
+            // A rate counts the answers in the measured time. In an open loop, latencies are recorded for all
+            // operations that were due in the measured time, however late the answer came. Leaving out late answers
+            // would make the server look better than it is.
             let is_answered_in_time = self.tally.is_measured(now);
             let was_due =
                 if is_open_loop { self.tally.is_measured(state.intended) } else { is_answered_in_time };

@@ -43,7 +43,7 @@ fn page(who: &str, secret: &str, own: Value, error: Option<Value>) -> Page {
     Page::new("codes.html", "codes.title", model)
 }
 
-/// Returns the URL from which an authenticator app takes the secret. The format is that of Google Authenticator.
+/// Returns the URL from which an authenticator app takes the secret, in the format of Google Authenticator.
 fn provisioning(who: &str, secret: &str) -> String {
     // In a query a space is encoded as `+`, but in a path it must be `%20`.
     let label = url("", &[("", who)]).trim_start_matches("?=").replace('+', "%20");

@@ -44,7 +44,7 @@ enum AliasFault {
 pub(super) enum Base<'s> {
     /// An entry of the tree; the root for the empty DN.
     Tree(EntryId),
-    /// The base and the entries below it, outside the tree.
+    /// Virtual entries: the base and the entries below it.
     Outside(Vec<Named<'s>>),
 }
 

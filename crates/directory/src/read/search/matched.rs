@@ -135,7 +135,7 @@ impl MatchedValues {
         passing
     }
 
-    /// Returns a copy of an entry outside the tree that has only the matching values.
+    /// Returns a copy of a virtual entry with only the matching values.
     pub(super) fn of_virtual(&self, catalog: &Catalog, entry: &VirtualEntry) -> VirtualEntry {
         let mut key = Vec::new();
         let mut left = VirtualEntry::new(entry.dn.clone());

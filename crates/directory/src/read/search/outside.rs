@@ -1,4 +1,4 @@
-//! Searches outside the tree: the root DSE, the subschema subentry, `cn=monitor`, and for the administrator
+//! Searches of virtual entries: the root DSE, the subschema subentry, `cn=monitor`, and for the administrator
 //! `cn=config`.
 //!
 //! A search from the root of the tree finds none of these entries. As in other servers, a client must name one of them
@@ -21,11 +21,11 @@ use crate::model::virtual_entries::{CONFIG_DN, MONITOR_DN, SUBSCHEMA_DN, Virtual
 use crate::read::own_entries::{config, monitor, root_dse, subschema};
 use crate::snapshot::Snapshot;
 
-/// An entry outside the tree with its normal name.
+/// A virtual entry and the normal form of its DN.
 pub(crate) type Named<'s> = (Vec<u8>, Cow<'s, VirtualEntry>);
 
-/// Returns the entries at and below `dn`, with their normal names, if `dn` is outside the directory tree; otherwise
-/// `None`. The entry with the name `dn` comes first.
+/// Returns the virtual entries at and below `dn`, first the entry `dn`. Returns `None` if `dn` belongs to the directory
+/// tree.
 ///
 /// # Errors
 /// insufficientAccessRights; noSuchObject if no entry below `cn=monitor` or `cn=config` has the name.
@@ -74,7 +74,7 @@ pub(crate) fn entries<'s>(
     Ok(Some(found))
 }
 
-/// Results of a search outside the tree, all computed at its start.
+/// Results of a search of virtual entries. All of them are computed when the search starts.
 #[derive(Default)]
 pub(super) struct Results {
     messages: Vec<u8>,

@@ -617,8 +617,8 @@ impl Planner<'_> {
         Ok(is_short)
     }
 
-    /// Returns the attributes without options that an item tests; `None` if their values are not indexed by the keys of
-    /// `rule`.
+    /// Returns the attributes that an item tests, with options removed. Returns `None` unless all of them have an index
+    /// of values with the keys of `rule`.
     fn indexed_bases(&self, item: &Item, rule: Option<MatchingRule>) -> Option<AttributeNumbers> {
         self.bases(item, |def| {
             let shares_keys =

@@ -333,7 +333,7 @@ impl ResultWriter {
         Ok(made)
     }
 
-    /// Appends the message of an entry outside the tree.
+    /// Appends the message of a virtual entry.
     pub(crate) fn put_virtual(&self, out: &mut Vec<u8>, catalog: &Catalog, entry: &VirtualEntry) {
         let is_selected = |name: &str| match catalog.schema.parse_description(name) {
             Ok(description) => self.selection.selects(catalog, &description),
@@ -434,7 +434,8 @@ pub(super) fn for_each_target(
 /// Number of targets read at a time.
 const TARGET_BLOCK: usize = 512;
 
-/// Returns the attributes of an entry outside the tree with resolved descriptions, without those unknown to the schema.
+/// Returns the attributes of a virtual entry with resolved descriptions. Leaves out attributes that the schema does not
+/// define.
 pub(crate) fn resolved<'e>(
     schema: &schema::Schema,
     entry: &'e VirtualEntry,

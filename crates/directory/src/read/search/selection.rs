@@ -38,7 +38,7 @@ pub(crate) struct Selection {
     named: Vec<AttributeDescription>,
     /// Whether `named` selects only exactly these attributes, without subtypes and further options.
     is_exact: bool,
-    /// Names unknown to the schema, in lower case. Entries outside the tree can have such attributes.
+    /// Names of attributes that the schema does not define, in lower case. Virtual entries can have such attributes.
     pub(super) unknown: Vec<String>,
     /// Attribute numbers below [`LOW_END`] that `named` includes.
     low: LowNumbers,

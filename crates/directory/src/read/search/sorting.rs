@@ -199,7 +199,7 @@ impl Sorting {
         self.bytes + buffers + places + self.by.capacity() * size_of::<SortKey>()
     }
 
-    /// Adds to the sort keys the attributes that received their numbers after the search began.
+    /// Adds to the sort keys matching attributes that have been added to the catalog since the search began.
     pub(super) fn catch_up(&mut self, catalog: &Catalog, shown: Shown) {
         if catalog.attributes().len() != self.attribute_count {
             self.attribute_count = catalog.attributes().len();

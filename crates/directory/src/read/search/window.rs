@@ -166,7 +166,8 @@ impl Window {
         }
     }
 
-    /// Reduces `keys` to the keys to send, when all `count` results are known.
+    /// Changes `keys` to the keys to send, when all `count` results are known: adds the kept keys before the target, or
+    /// removes keys outside the window.
     pub(super) fn settle(&mut self, keys: &mut BTreeSet<Key>, count: u64) {
         let position = self.position(count);
         self.place = Some((position, count));

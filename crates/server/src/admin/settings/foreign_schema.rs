@@ -98,8 +98,8 @@ impl ForeignSchema {
         Ok(ForeignSchema { file, of_directory })
     }
 
-    /// Puts the settings in force if they are those of the existing directory with the added schema. Otherwise does
-    /// nothing. Returns a line for each change.
+    /// Puts the settings in force if they are equal to the existing directory's settings with the added schema.
+    /// Otherwise does nothing. Returns a line for each change.
     ///
     /// # Errors
     /// The same as those of [`apply`].

@@ -23,7 +23,7 @@ pub(super) struct SchemaSource {
 }
 
 /// Reads a schema file, or all schema files in and below a folder in the order of their paths. If the path does not
-/// exist and its file name is that of a built-in schema file, reads the built-in file.
+/// exist, but a built-in schema file has the same file name, reads the built-in file.
 ///
 /// # Errors
 /// A file or folder cannot be read, or a folder has no schema files. The error is a sentence that contains the path.

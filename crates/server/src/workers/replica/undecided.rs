@@ -24,7 +24,7 @@ use crate::workers::writer::{Fetched, ToWrite, WriteQueue, WriteRequest};
 
 /// Role of the server from now on.
 pub(super) enum Decision {
-    /// The server is the writer. The address is that of the client that requested its promotion, if one did.
+    /// The server is the writer. Contains the address of the client that requested the promotion, if a client did.
     Writes(Option<Address>),
     /// The server follows its supplier.
     Follows,

@@ -23,16 +23,17 @@ pub(crate) struct FollowedChanges {
     done: Sender<Outcome>,
 }
 
-/// End of a group of changes. After it, the copy is in a state of the other server that a cookie names.
+/// End of a group of changes. After it, the copied entries match the state of the other server that a sync cookie
+/// identifies.
 pub(crate) struct GroupEnd {
-    /// State of the copy to store if all changes were made.
+    /// Encoded `CopyState` to store if all changes were made.
     pub(crate) state: Vec<u8>,
-    /// State of the copy to store if changes are left. It makes the next connection compare everything.
+    /// Encoded `CopyState` to store if some changes were not made. With it, the next connection compares all entries.
     pub(crate) incomplete_state: Vec<u8>,
-    /// Whether no state is stored if changes wait and none was refused. The source then sends these changes again after
-    /// the cookie that is stored.
+    /// If true, the stored state is not replaced while changes wait and none was refused. The other server then sends
+    /// these changes again, because it resumes from the stored cookie.
     pub(crate) keeps_state: bool,
-    /// Whether changes that still wait are given up.
+    /// Whether changes that still wait are treated as refused.
     pub(crate) gives_up: bool,
     /// Entries of the group with values that name other entries. They are updated again if an entry was renamed,
     /// because an entry that they name may have been received after them.

@@ -54,7 +54,8 @@ pub(crate) const ROW_HEAD: usize = 8;
 pub(crate) const FAR: usize = 1;
 pub(crate) const TREE: usize = 2;
 
-/// Maximum depth of a tree, and of the tree of a set below it. LMDB supports no more.
+/// Maximum number of pages on the path to a value: 32 in the tree of a map, and 32 in the tree of the values of one
+/// key. LMDB supports no deeper trees.
 pub(crate) const DEPTH_MAX: usize = 64;
 
 /// Offset of the root's page number in LMDB's record of a tree; it is the last field.

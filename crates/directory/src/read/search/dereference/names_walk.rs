@@ -1,5 +1,5 @@
-//! Traversal of the names in one entry, which produces the items of the value of the dereference control. Each item is
-//! a name with the requested attributes of the entry that it names.
+//! Traversal of the DNs in the values of one entry, which produces the items of the dereference control. Each item is a
+//! DN with the requested attributes of the entry that it names.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -21,22 +21,23 @@ use crate::tree::{TreeState, damaged_row, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Number of names read at a time.
+/// Number of DNs read at a time.
 const NAME_BLOCK: usize = 64;
 
 /// Number of octets of an entry that cost as much as one value.
 const OCTETS_PER_VALUE: usize = 256;
 
-/// Traversal of the names in one entry, in slices. A stream makes two traversals: one to measure, one to write.
+/// Traversal of the DNs in the values of one entry, in slices. A stream makes two traversals: one to measure, one to
+/// write.
 pub(in crate::read::search) struct NamesWalk {
     entry: EntryId,
     /// Rights at the entry; `None` if no access rules restrict the requester.
     rights: Option<Arc<EntryRights>>,
-    /// Index of the attribute whose names are read at present.
+    /// Index of the attribute whose values are read at present.
     spec: usize,
-    /// Source of the names of this attribute; `None` before the first name is read.
+    /// Source of the values of this attribute; `None` before the first value is read.
     source: Option<Source>,
-    /// Names that were read and are still to be processed; the next one is last.
+    /// DNs that were read and are still to be processed; the next one is last.
     names: Vec<Name>,
     /// The named entry that is being processed, if its attributes are too large for memory.
     large: Option<LargeTarget>,
@@ -46,29 +47,29 @@ pub(in crate::read::search) struct NamesWalk {
     measured: Option<usize>,
     writes: bool,
     access_walk: access::Walk,
-    /// Buffers for the name and the attributes of one named entry.
+    /// Buffers for the DN and the attributes of one named entry.
     name: Vec<u8>,
     attributes: Vec<u8>,
 }
 
-/// Source of the names of an attribute.
+/// Source of the values of an attribute, which are DNs.
 enum Source {
     /// The values of a stored attribute from this position on, with the rights to single values if only some are
     /// readable.
     Stored(AttrId, Option<Arc<ByValue>>, Walk),
     /// The encoded values of a virtual attribute, and the number of octets already read.
     Made(Vec<u8>, usize),
-    /// No more names.
+    /// No more values.
     Nothing,
 }
 
-/// A name that was read from a value.
+/// A DN that was read from a value.
 enum Name {
     Link(EntryId),
     Text(Vec<u8>),
 }
 
-/// A named entry that is too large for memory and is written in slices, with its name.
+/// A named entry that is too large for memory and is written in slices, with its DN.
 struct LargeTarget {
     name: Vec<u8>,
     attributes: AttributeStream,
@@ -116,7 +117,7 @@ impl NamesWalk {
         self.value_len()
     }
 
-    /// Returns the measured size of the control's value, a SEQUENCE of the items, in octets; 0 without names.
+    /// Returns the measured size of the control's value, a SEQUENCE of the items, in octets; 0 without items.
     pub(in crate::read::search) fn value_len(&self) -> usize {
         match self.measured.unwrap_or(self.size) {
             0 => 0,
@@ -142,7 +143,7 @@ impl NamesWalk {
         source + names + large + self.name.capacity() + self.attributes.capacity()
     }
 
-    /// Continues as long as budget is left. Returns true when all names are done.
+    /// Continues as long as budget is left. Returns true when all DNs are processed.
     pub(in crate::read::search) fn step(
         &mut self,
         dereferencing: &mut Dereferencing,
@@ -176,7 +177,7 @@ impl NamesWalk {
         }
     }
 
-    /// Reads some names of an attribute. Returns false if no names are left.
+    /// Reads the next values of an attribute, at most [`NAME_BLOCK`]. Returns false if no values are left.
     fn read_names(&mut self, spec: &mut Spec, view: &mut View<'_, '_>) -> Result<bool> {
         let mut source = match self.source.take() {
             Some(source) => source,
@@ -207,7 +208,7 @@ impl NamesWalk {
         Ok(has_some)
     }
 
-    /// Returns the source of the readable names of an attribute.
+    /// Returns the source of the readable values of an attribute.
     fn source_of(&self, spec: &mut Spec, state: TreeState<'_>) -> Result<Source> {
         let (Spec { description, names: writer, .. }, catalog) = (spec, state.catalog);
         writer.selection.rights.clone_from(&self.rights);
@@ -231,7 +232,7 @@ impl NamesWalk {
         Ok(made.map_or(Source::Nothing, |(_, values)| Source::Made(values, 0)))
     }
 
-    /// Reads some names of a stored attribute. Returns the position after them.
+    /// Reads the next values of a stored attribute, at most [`NAME_BLOCK`]. Returns the position after them.
     fn read_stored(
         &mut self,
         view: &mut View<'_, '_>,
@@ -358,7 +359,7 @@ impl NamesWalk {
     }
 }
 
-/// Resolves a name in the same way as the base of a search.
+/// Finds the entry with a DN in the same way as the base of a search.
 fn target_of<'s>(state: TreeState<'s>, name: &[u8]) -> Result<Option<(EntryId, NodeRow<'s>)>> {
     let Some(name) = name_in(&state.catalog.schema, name) else { return Ok(None) };
     let Some(id) = state.entry_of(&name)? else { return Ok(None) };

@@ -1,5 +1,5 @@
-//! Directories large enough that postings are streamed, ranges gathered and subtrees traversed: with every plan, the
-//! results are those of a scan, in ascending entry id.
+//! Directories large enough that postings are streamed, ranges gathered and subtrees traversed: every plan has the same
+//! results as a scan, in ascending entry id.
 
 use ldap::{AttributesBuf, ResultCode, Scope};
 

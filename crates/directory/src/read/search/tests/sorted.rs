@@ -210,7 +210,7 @@ fn unsortable_results_come_unsorted_or_are_refused() {
         assert_eq!((found.code, found.entries.len()), (ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, 0));
         assert!(found.diagnostic.contains("server-side sorting"), "{}", found.diagnostic);
     }
-    // Entries outside the tree are few, and are returned unsorted.
+    // Virtual entries are few, and are returned unsorted.
     let outside = Question { base: "cn=config", ..sorted("(objectClass=*)", &["cn"]) };
     let messages = outside.answer(&directory, false).unwrap();
     assert_eq!(sort_result(&messages), Some((ResultCode::UNWILLING_TO_PERFORM, None)));
