@@ -7,6 +7,7 @@
 
 pub(crate) mod managed;
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -235,7 +236,7 @@ fn read_policy(
     let mut is_of_passwords = true;
     for name in PasswordPolicy::attributes() {
         for value in small_values(catalog, &row, name) {
-            if let Err(fault) = policy.set(name, value) {
+            if let Err(fault) = policy.set(name, &value) {
                 faults.push(fault);
                 is_of_passwords &= name != PASSWORD_ATTRIBUTE;
             }
@@ -262,8 +263,9 @@ fn read_area(
     let Some(node) = node(read, id)?.filter(|node| node.flags.is_subentry()) else { return Ok(None) };
     let row = entry_row(read, id)?;
     let specification = small_values(catalog, &row, "subtreeSpecification").next();
-    let Some(specification) =
-        specification.and_then(SubtreeSpecification::parse).filter(SubtreeSpecification::is_plain)
+    let Some(specification) = specification
+        .and_then(|text| SubtreeSpecification::parse(&text))
+        .filter(SubtreeSpecification::is_plain)
     else {
         faults.push(
             "its subtreeSpecification has more than base, minimum and maximum: it applies to no entry"
@@ -294,7 +296,7 @@ fn small_values<'r>(
     catalog: &Catalog,
     row: &EntryRow<'r>,
     name: &str,
-) -> impl Iterator<Item = &'r [u8]> + use<'r> {
+) -> impl Iterator<Item = Cow<'r, [u8]>> + use<'r> {
     small(attribute_row(catalog, row, name).and_then(inline))
 }
 
@@ -305,11 +307,8 @@ fn inline(row: AttributeRow<'_>) -> Option<InlineValues<'_>> {
     }
 }
 
-fn small(values: Option<InlineValues<'_>>) -> impl Iterator<Item = &[u8]> {
-    values.into_iter().flat_map(|values| values.iter()).filter_map(|value| match value {
-        InlineValue::Here(bytes) => Some(bytes),
-        InlineValue::Elsewhere(_) => None,
-    })
+fn small(values: Option<InlineValues<'_>>) -> impl Iterator<Item = Cow<'_, [u8]>> {
+    values.into_iter().flat_map(|values| values.iter()).filter_map(InlineValue::into_here)
 }
 
 /// The recorded state of an entry's password, found in one pass.
@@ -327,14 +326,14 @@ impl<'r> RecordedState<'r> {
         RecordedState(found)
     }
 
-    fn values(&self, attribute: AccountAttribute) -> impl Iterator<Item = &'r [u8]> + use<'r> {
+    fn values(&self, attribute: AccountAttribute) -> impl Iterator<Item = Cow<'r, [u8]>> + use<'r> {
         small(self.0.get(attribute as usize).copied().flatten())
     }
 
     /// Returns true if an administrator has locked the account, or given it a start or an end.
     fn is_restricted(&self) -> bool {
         let has = |attribute| self.values(attribute).next().is_some();
-        self.values(AccountAttribute::LockedTime).any(is_permanent)
+        self.values(AccountAttribute::LockedTime).any(|value| is_permanent(&value))
             || has(AccountAttribute::StartTime)
             || has(AccountAttribute::EndTime)
     }
@@ -414,7 +413,7 @@ fn policy_of(
     id: EntryId,
     recorded: &RecordedState<'_>,
 ) -> Result<Option<Arc<PasswordPolicy>>> {
-    policy_at(state, id, 0, recorded.values(AccountAttribute::PolicySubentry).next())
+    policy_at(state, id, 0, recorded.values(AccountAttribute::PolicySubentry).next().as_deref())
 }
 
 /// Returns the policy for entries `below` levels below the entry `at`.
@@ -460,16 +459,16 @@ fn read_account(
         ChangedTime, EndTime, FailureTime, GraceUseTime, LastSuccess, LockedTime, Reset, StartTime,
         TotpLastStep, TotpSecret,
     };
-    let times = |attribute| recorded.values(attribute).filter_map(moment);
+    let times = |attribute| recorded.values(attribute).filter_map(|value| moment(&value));
     // Administrators set these times. A time in whole seconds means the beginning of the second.
-    let stated = |attribute| recorded.values(attribute).find_map(schema::generalized_micros);
+    let stated = |attribute| recorded.values(attribute).find_map(|value| schema::generalized_micros(&value));
     let failures: Vec<i64> = times(FailureTime).collect();
     let locked = recorded.values(LockedTime).next().and_then(|value| {
-        if is_permanent(value) {
+        if is_permanent(&value) {
             Some(Lock::Permanent)
         } else {
             // The policy determines how long wrong passwords lock an account. Without one, they do not.
-            policy.as_ref().and_then(|_| locked_since(value, &failures)).map(Lock::Since)
+            policy.as_ref().and_then(|_| locked_since(&value, &failures)).map(Lock::Since)
         }
     });
     let policy = policy.unwrap_or_default();
@@ -478,7 +477,7 @@ fn read_account(
     let secret = if policy.totp { recorded.values(TotpSecret).next() } else { None };
     let totp = secret.map(|secret| {
         let step = recorded.values(TotpLastStep).next();
-        let step = step.and_then(|step| std::str::from_utf8(step).ok()?.parse().ok());
+        let step = step.and_then(|step| std::str::from_utf8(&step).ok()?.parse().ok());
         Box::new(Totp { secret: secret.to_vec(), last_step: step, window: policy.totp_window() })
     });
     let apps = if policy.app_passwords > 0 { app_passwords(state.catalog, row, &policy) } else { Vec::new() };
@@ -513,7 +512,7 @@ fn missing_keys(
             let scheme = key.split(|octet| *octet == b'$').next().unwrap_or_default();
             scheme.eq_ignore_ascii_case(mechanism.as_bytes())
         };
-        recorded.values(ScramKeys).chain(recorded.values(AuthPassword)).any(is_of)
+        recorded.values(ScramKeys).chain(recorded.values(AuthPassword)).any(|key| is_of(&key))
     };
     let mut rules = key_rules(state, policy, |names| {
         for name in &state.settings.general.identity_attributes {
@@ -525,8 +524,8 @@ fn missing_keys(
     })?;
     // `DIGEST-MD5$KEY$REALM$NAME`: one key for each name.
     let has_digest_key = |name: &String| {
-        let mut keys = recorded.values(ScramKeys).map(|key| key.splitn(4, |octet| *octet == b'$'));
-        keys.any(|mut key| {
+        recorded.values(ScramKeys).any(|key| {
+            let mut key = key.splitn(4, |octet| *octet == b'$');
             key.next().is_some_and(|scheme| scheme == DIGEST_MD5.as_bytes())
                 && key.nth(1) == Some(rules.realm.as_bytes())
                 && key.next() == Some(name.as_bytes())
@@ -571,9 +570,9 @@ fn app_passwords(catalog: &Catalog, row: &EntryRow<'_>, policy: &PasswordPolicy)
     let has = row.attributes().map(|row| &catalog.attribute(row.id).description);
     let options = has.filter(|has| has.type_id == password.id).map(|has| &*has.options);
     let named = options.filter(|options| names_application(options)).filter_map(|options| {
-        let end = first(END_TIME, options).and_then(schema::generalized_micros);
-        let last_used = first(LAST_SUCCESS, options).and_then(moment);
-        let stored = first(USER_PASSWORD, options)?.to_vec();
+        let end = first(END_TIME, options).and_then(|time| schema::generalized_micros(&time));
+        let last_used = first(LAST_SUCCESS, options).and_then(|time| moment(&time));
+        let stored = first(USER_PASSWORD, options)?.into_owned();
         Some(AppPassword { options: options.to_owned(), stored, end, last_used })
     });
     named.take(usize::try_from(policy.app_passwords).unwrap_or(usize::MAX)).collect()
@@ -590,7 +589,7 @@ pub(crate) fn sasl_keys(state: TreeState<'_>, id: EntryId) -> Result<Vec<String>
     for name in [SCRAM_KEYS, AUTH_PASSWORD] {
         let values =
             small_values(state.catalog, &row, name).filter(|value| name == SCRAM_KEYS || is_scram(value));
-        keys.extend(values.map(|value| String::from_utf8_lossy(value).into_owned()));
+        keys.extend(values.map(|value| String::from_utf8_lossy(&value).into_owned()));
     }
     Ok(keys)
 }

@@ -18,8 +18,8 @@ mod transaction;
 mod writer;
 
 pub use extended::ExtendedResult;
-pub(crate) use open::check_versions;
 pub use open::{OpenOptions, data_formats};
+pub(crate) use open::{check_versions, versions};
 pub use read_only::ReadOnlyDirectory;
 pub use record_limit::RecordRoom;
 pub use writer::{WriteBatch, Writer};

@@ -30,8 +30,11 @@ use crate::tree::collective::read_collective;
 use crate::tree::dynamic_groups::read_dynamic_groups;
 use crate::write::apply::apply;
 
-/// Version of the row format. Data with another version is refused.
-const ROW_FORMAT_VERSION: u32 = 2;
+/// Version of the row format that is written.
+const ROW_FORMAT_VERSION: u32 = 3;
+
+/// Oldest version of the row format that is read. Version 2 has no packed values in rows of entries.
+const ROW_FORMAT_VERSION_MIN: u32 = 2;
 
 /// Options with which a data directory is opened.
 pub struct OpenOptions {
@@ -50,8 +53,8 @@ pub struct OpenOptions {
     /// Time and random bits for the initialization of a new directory.
     pub stamp: Stamp,
     /// Whether the caller follows the log from which a cluster node or a replica receives its changes. Without this
-    /// option, a node or replica can only be read. The option also opens a promoted directory without changing it, so
-    /// that the caller can first check whether the directory is still the writer.
+    /// option, a node or replica can only be read. The option also opens a promoted directory without adding to
+    /// its log, so that the caller can first check whether the directory is still the writer.
     pub follows_log: bool,
     /// Whether to make the directory a replica. It must contain data.
     pub becomes_replica: bool,
@@ -78,6 +81,9 @@ impl Directory {
             true => become_replica(&mut store_writer, is_new)?,
             false if options.follows_log && is_promoted => {}
             false => prepare(&mut store_writer, &mut catalog, &options, is_new)?,
+        }
+        if !is_new {
+            raise_versions(&mut store_writer)?;
         }
         let view = store.view()?;
         let generation = catalog::generation(&view)?;
@@ -111,7 +117,7 @@ pub fn data_formats() -> [(&'static str, u32, u32); 3] {
     let exact = |name, version| (name, version, version);
     [
         ("store", store::FORMAT_VERSION, store::FORMAT_VERSION_MIN),
-        exact("row format", ROW_FORMAT_VERSION),
+        ("row format", ROW_FORMAT_VERSION, ROW_FORMAT_VERSION_MIN),
         exact("normalisation", NORMALISATION_VERSION),
     ]
 }
@@ -121,15 +127,36 @@ pub(crate) fn check_versions(read: &Read) -> Result<bool, OpenError> {
     let Some(bytes) = read.get(META, META_FORMAT)? else { return Ok(true) };
     let versions: [u8; 8] = bytes.try_into().map_err(|_| OpenError::damaged("format versions"))?;
     let (rows, forms) = versions.split_at(4);
-    for (what, found, supported) in
-        [("row format", rows, ROW_FORMAT_VERSION), ("normalisation", forms, NORMALISATION_VERSION)]
-    {
+    for (what, found, supported, oldest) in [
+        ("row format", rows, ROW_FORMAT_VERSION, ROW_FORMAT_VERSION_MIN),
+        ("normalisation", forms, NORMALISATION_VERSION, NORMALISATION_VERSION),
+    ] {
         let found = found.try_into().map(u32::from_be_bytes).unwrap_or(0);
-        if found != supported {
+        if !(oldest..=supported).contains(&found) {
             return Err(OpenError::Version { what, found, supported });
         }
     }
     Ok(false)
+}
+
+/// Returns the row of `meta` with the versions that are written.
+pub(crate) fn versions() -> [u8; 8] {
+    let mut versions = [0; 8];
+    versions[..4].copy_from_slice(&ROW_FORMAT_VERSION.to_be_bytes());
+    versions[4..].copy_from_slice(&NORMALISATION_VERSION.to_be_bytes());
+    versions
+}
+
+/// Stores the written versions in a directory of an earlier version, before its first row of the new version. Appends
+/// no record to the log, because each node and each replica raises its own data.
+fn raise_versions(writer: &mut store::Writer) -> Result<(), OpenError> {
+    let mut batch = writer.begin()?;
+    if batch.get(META, META_FORMAT)? == Some(&versions()[..]) {
+        return Ok(());
+    }
+    batch.put(META, META_FORMAT, &versions())?;
+    batch.commit()?;
+    Ok(())
 }
 
 /// Gives a directory the role of a replica. This appends no record, because the log of a replica is a copy of its
@@ -184,10 +211,7 @@ fn prepare(
         allocation.encode(&mut bytes);
         batch.put(META, &catalog::meta_key(catalog::META_ATTRIBUTE, allocation.id.0), &bytes)?;
     }
-    let mut versions = [0; 8];
-    versions[..4].copy_from_slice(&ROW_FORMAT_VERSION.to_be_bytes());
-    versions[4..].copy_from_slice(&NORMALISATION_VERSION.to_be_bytes());
-    batch.put(META, META_FORMAT, &versions)?;
+    batch.put(META, META_FORMAT, &versions())?;
     if is_new {
         batch.put(META, catalog::META_GENERATION, &options.stamp.uuid)?;
     }
@@ -213,3 +237,6 @@ fn prepare(
     batch.commit()?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

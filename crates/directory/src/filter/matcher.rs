@@ -14,12 +14,12 @@ use super::memberships::GroupsOf;
 use super::{Item, Subject, Target, Term, Test, Truth, VisibleTest};
 use crate::catalog::{Catalog, Shown, VirtualAttribute};
 use crate::model::collective::CollectiveSubentries;
-use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
+use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValues};
 use crate::model::outcome::OperationError;
-use crate::model::rows::{EntryId, LINKS, NodeRow, VALUES, link_key, value_key};
+use crate::model::rows::{AttrId, EntryId, LINKS, NodeRow, VALUES, link_key, value_key};
 use crate::tree::collective::merged_row;
 use crate::tree::operational::member_attributes;
-use crate::tree::stored_values::{for_each_value, large_value};
+use crate::tree::stored_values::{for_each_value, whole_value};
 use crate::tree::{TreeState, damaged_row, dn_of, entry_row, node};
 use described::{Described, describing_groups, for_each_stored, for_each_visible, is_in_a_group};
 
@@ -228,16 +228,10 @@ impl Matcher {
             // Every stored attribute has at least one value.
             (_, Test::Present) => Ok(true),
             (Content::Inline(values), test) => {
-                for value in values.iter() {
-                    let value = match value {
-                        InlineValue::Here(value) => value,
-                        InlineValue::Elsewhere(hash) => large_value(state.read, id, row.id, &hash)?,
-                    };
-                    if test.passes(schema, value, &mut self.key) {
-                        return Ok(true);
-                    }
+                if let Some(mut values) = values.octet_strings() {
+                    return Ok(values.any(|value| test.passes(schema, value, &mut self.key)));
                 }
-                Ok(false)
+                self.others_pass(test, state, (id, row.id), values)
             }
             (Content::Table, Test::Equal(rule, key))
                 if state.catalog.attribute(row.id).equality.is_some_and(|own| own.shares_key_with(*rule)) =>
@@ -283,6 +277,24 @@ impl Matcher {
         }
         let count = state.read.ids(LINKS, &link_key(id, row.id))?.estimate();
         self.chains.get_or_insert_default().compare_names(id, count, rule.name())
+    }
+
+    /// Returns true if a packed value, or one outside the row, passes.
+    #[cold]
+    fn others_pass(
+        &mut self,
+        test: &Test,
+        state: TreeState<'_>,
+        (id, attribute): (EntryId, AttrId),
+        values: InlineValues<'_>,
+    ) -> Result<bool, OperationError> {
+        for value in values.iter() {
+            let value = whole_value(state.read, id, attribute, &value)?;
+            if test.passes(&state.catalog.schema, value, &mut self.key) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     #[cold]

@@ -12,7 +12,7 @@
 use schema::Schema;
 
 use super::{Item, Subject, Term, Test, Truth};
-use crate::model::entry::{Content, EntryRow, InlineValue, Located, Place};
+use crate::model::entry::{Content, EntryRow, InlineValues, Located, Place};
 use crate::model::rows::AttrId;
 
 /// Maximum number of tests of a guard.
@@ -225,12 +225,26 @@ impl Test {
             (Content::Inline(values), _) => values,
             (Content::Table | Content::Links, _) => return None,
         };
+        if let Some(mut values) = values.octet_strings() {
+            return Some(values.any(|value| self.passes(schema, value, key)));
+        }
+        self.other_content_passes(schema, values, key)
+    }
+
+    /// Like [`content_passes`](Test::content_passes), for packed values and values outside the row.
+    #[cold]
+    fn other_content_passes(
+        &self,
+        schema: &Schema,
+        values: InlineValues<'_>,
+        key: &mut Vec<u8>,
+    ) -> Option<bool> {
         let mut is_known = true;
         for value in values.iter() {
-            match value {
-                InlineValue::Here(value) if self.passes(schema, value, key) => return Some(true),
-                InlineValue::Here(_) => {}
-                InlineValue::Elsewhere(_) => is_known = false,
+            match value.here() {
+                Some(value) if self.passes(schema, value, key) => return Some(true),
+                Some(_) => {}
+                None => is_known = false,
             }
         }
         is_known.then_some(false)

@@ -7,11 +7,15 @@
 //! A part consists of an entry directly below a suffix entry, and all entries below it. If the entry has no
 //! subordinates, it belongs to the part of the suffix entry.
 //!
+//! Entries are read as rows without packed values, because nodes may have the same values in rows of different
+//! versions.
+//!
 //! Rows are read in slices. A slice contains the rows between two points, which are ordered by their octets. A point is
 //! a letter for the map and a key of the map. For a link, the id of its target follows, so that a slice may end within
 //! the members of one group. A point need not have a row. Therefore deletions move no slice, and an added row belongs
 //! to the slice that contains its point.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow};
 
@@ -21,6 +25,7 @@ use crate::catalog::{
     META_ADMINISTRATOR, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_JOINS, META_LAST_CSN,
     META_LAST_ENTRY, META_LINKS, META_SCHEMA, META_SETTINGS, META_SUFFIX,
 };
+use crate::model::entry::plain;
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{
@@ -155,7 +160,8 @@ fn walk(state: TreeState<'_>, slice: RowSlice<'_>, visit: &mut Visit<'_>) -> Res
         for row in state.read.scan(map, (low, high), Direction::Forward) {
             let (key, value) = row?;
             tag(&mut tagged, letter, key);
-            if visit(&tagged, value)?.is_break() {
+            let value = if letter == LETTER_ENTRY { plain(value) } else { Cow::Borrowed(value) };
+            if visit(&tagged, &value)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }

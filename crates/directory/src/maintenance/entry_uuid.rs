@@ -5,7 +5,7 @@ use schema::AttributeDescription;
 use uuid::Uuid;
 
 use crate::catalog::Catalog;
-use crate::model::entry::{Content, EntryRow, InlineValue};
+use crate::model::entry::EntryRow;
 use crate::model::rows::AttrId;
 
 /// Name of the attribute.
@@ -19,11 +19,5 @@ pub(super) fn uuid_attribute(catalog: &Catalog) -> Option<AttrId> {
 
 /// Returns the entryUUID in an entry row. `attribute` is the attribute number of entryUUID.
 pub(super) fn uuid_in(row: &EntryRow<'_>, attribute: Option<AttrId>) -> Option<Uuid> {
-    match row.find(attribute?)?.content {
-        Content::Inline(values) => match values.iter().next()? {
-            InlineValue::Here(value) => Uuid::try_parse_ascii(value).ok(),
-            InlineValue::Elsewhere(_) => None,
-        },
-        Content::Table | Content::Links => None,
-    }
+    row.uuid(attribute?).map(Uuid::from_bytes)
 }

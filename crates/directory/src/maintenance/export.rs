@@ -22,7 +22,7 @@ use store::Direction;
 
 use crate::catalog::{AttributeDef, Shown};
 use crate::filter::{Candidate, Compiler, Matcher, Term, Truth, for_each_visible};
-use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
+use crate::model::entry::{AttributeRow, Content, EntryRow};
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
@@ -33,7 +33,7 @@ use crate::model::rows::{
 use crate::model::value_end::name_with_end;
 use crate::read::search::{SearchScope, Selection};
 use crate::snapshot::name_cache::NameCache;
-use crate::tree::stored_values::{for_each_value, table_values};
+use crate::tree::stored_values::{table_values, whole_value};
 use crate::tree::{Found, TreeState, damaged_row, node, value_ends};
 
 pub use self::tree::{TreeBounds, export_tree};
@@ -302,20 +302,11 @@ impl<'s, 'o> Export<'s, 'o> {
         let (schema, def) = (&state.catalog.schema, state.catalog.attribute(attribute.id));
         let name = &def.name;
         match attribute.content {
-            Content::Inline(values) if !values.is_mixed => {
+            Content::Inline(values) => {
                 for value in values.iter() {
-                    if let InlineValue::Here(value) = value {
-                        put_ldif_line(&mut self.text, name, &def.value_text(schema, value));
-                    }
+                    let value = whole_value(state.read, id, attribute.id, &value)?;
+                    put_ldif_line(&mut self.text, name, &def.value_text(schema, value));
                 }
-                Ok(())
-            }
-            Content::Inline(_) => {
-                let text = &mut self.text;
-                for_each_value(state, id, attribute, &mut |value| {
-                    put_ldif_line(text, name, &def.value_text(schema, value));
-                    ControlFlow::Continue(())
-                })?;
                 Ok(())
             }
             Content::Links => {

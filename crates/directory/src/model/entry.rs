@@ -19,21 +19,33 @@
 //!   contents of its `vals` SET (RFC 4511 section 4.5.2). A value over
 //!   [`INLINE_VALUE_MAX`](crate::model::limits::INLINE_VALUE_MAX) bytes is replaced by a reference: tag 0x80, length 16
 //!   and the key of its row in `values`. The form *mixed* marks an attribute with such references.
+//! - *uuid*, *time*, *csn* and *words*: [packed] values.
 //! - *table*: no content; each value is a row of `values`, in the order of normal keys.
 //! - *links*: no content; the values are rows of `links`. Dangling links are rows of `values`.
+//!
+//! Rows of version 2 have no packed values. They become rows of version 3 when the entry changes or is imported.
 
+mod packed;
 mod stored;
+mod words;
 
+use std::borrow::Cow;
+
+use ber::Tag;
 use uuid::Uuid;
 
 use crate::model::codec::Decoder;
 use crate::model::limits::KEY_HASH_SIZE;
 use crate::model::low_numbers::LowNumbers;
 use crate::model::rows::AttrId;
-pub(crate) use stored::RowWriter;
+pub use packed::PackedText;
 pub use stored::{EncodedAttribute, StoredEntry};
+pub(crate) use stored::{RowWriter, of_current_version, plain};
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+
+/// Version of rows without packed values.
+const VERSION_PLAIN: u8 = 2;
 
 /// Size of the version and the checksum, which covers all bytes after them.
 const CHECKED_FROM: usize = 5;
@@ -52,6 +64,10 @@ const FORM_INLINE: u8 = 0;
 const FORM_MIXED: u8 = 1;
 const FORM_TABLE: u8 = 2;
 const FORM_LINKS: u8 = 3;
+const FORM_UUID: u8 = 4;
+const FORM_TIME: u8 = 5;
+const FORM_CSN: u8 = 6;
+const FORM_WORDS: u8 = 7;
 
 /// Storage of an attribute's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,10 +94,9 @@ pub struct AttributeRow<'a> {
 pub struct InlineValues<'a> {
     /// Number of values.
     pub count: usize,
-    /// Whether some values are references into `values`.
-    pub is_mixed: bool,
-    /// BER OCTET STRINGs and, if `is_mixed`, references.
-    pub bytes: &'a [u8],
+    form: u8,
+    /// The content.
+    bytes: &'a [u8],
 }
 
 /// One value of an inline attribute.
@@ -89,6 +104,8 @@ pub struct InlineValues<'a> {
 pub enum InlineValue<'a> {
     /// The value itself.
     Here(&'a [u8]),
+    /// The value itself, which is packed in the row.
+    Text(PackedText),
     /// Hash of the value, which is its key in `values`.
     Elsewhere([u8; KEY_HASH_SIZE]),
 }
@@ -100,6 +117,7 @@ pub struct EntryRow<'a> {
     pub position: u64,
     heads: &'a [u8],
     contents: &'a [u8],
+    version: u8,
 }
 
 impl<'a> EntryRow<'a> {
@@ -114,10 +132,10 @@ impl<'a> EntryRow<'a> {
     /// Returns the entry's UUID. `attribute` is the number of entryUUID. Returns `None` if the entry has no UUID.
     pub(crate) fn uuid(&self, attribute: AttrId) -> Option<[u8; 16]> {
         let Content::Inline(values) = self.find(attribute)?.content else { return None };
-        match values.iter().next()? {
-            InlineValue::Here(text) => Uuid::try_parse_ascii(text).map(Uuid::into_bytes).ok(),
-            InlineValue::Elsewhere(_) => None,
+        if values.form == FORM_UUID {
+            return values.bytes.try_into().ok();
         }
+        Uuid::try_parse_ascii(values.iter().next()?.here()?).map(Uuid::into_bytes).ok()
     }
 
     /// Decodes a row without verifying its checksum. This is for callers that examine many rows and return few of them.
@@ -128,7 +146,13 @@ impl<'a> EntryRow<'a> {
         let position = u64::from_be_bytes(*fixed[CHECKED_FROM..].first_chunk()?);
         let heads_len = u32::from_be_bytes(*fixed.last_chunk()?);
         let (heads, contents) = rest.split_at_checked(heads_len as usize)?;
-        (fixed[0] == VERSION).then_some(EntryRow { position, heads, contents })
+        let version = fixed[0];
+        (version == VERSION || version == VERSION_PLAIN).then_some(EntryRow {
+            position,
+            heads,
+            contents,
+            version,
+        })
     }
 
     /// Returns the attributes in the order in which the entry got them.
@@ -230,14 +254,29 @@ impl<'a> Located<'a> {
     /// Placeholder for an attribute whose values are outside the row.
     pub(crate) const UNKNOWN: Located<'static> = Located { form: FORM_TABLE, count: 0, bytes: &[] };
 
+    /// Returns the values as BER OCTET STRINGs, if they need not be made; `None` otherwise.
+    #[inline(always)]
+    pub(crate) fn encoded(self) -> Option<&'a [u8]> {
+        match self.form {
+            FORM_INLINE => Some(self.bytes),
+            FORM_WORDS => packed::encoded_words(self.bytes),
+            _ => None,
+        }
+    }
+
+    /// Returns the values, if the row has them as OCTET STRINGs, as most are; `None` otherwise.
+    #[inline(always)]
+    pub(crate) fn octet_strings(self) -> Option<OctetStrings<'a>> {
+        (self.form == FORM_INLINE).then_some(OctetStrings(self.bytes))
+    }
+
     #[inline(always)]
     pub(crate) fn content(self) -> Content<'a> {
         let Located { form, count, bytes } = self;
         match form {
-            FORM_INLINE => Content::Inline(InlineValues { count, is_mixed: false, bytes }),
-            FORM_MIXED => Content::Inline(InlineValues { count, is_mixed: true, bytes }),
             FORM_TABLE => Content::Table,
-            _ => Content::Links,
+            FORM_LINKS => Content::Links,
+            _ => Content::Inline(InlineValues { count, form, bytes }),
         }
     }
 }
@@ -307,7 +346,7 @@ impl<'a> Attributes<'a> {
         &mut self,
         wanted: LowNumbers,
         mut is_wanted: impl FnMut(AttrId) -> bool,
-    ) -> Option<AttributeRow<'a>> {
+    ) -> Option<(AttrId, Located<'a>)> {
         // Local copies keep the fields from being written for every attribute.
         let (mut heads, mut passed) = (self.heads.0, 0);
         while let Some((&head, rest)) = heads.split_first_chunk::<SHORT_HEAD>() {
@@ -315,9 +354,9 @@ impl<'a> Attributes<'a> {
             if bits & LONG_HEAD != 0 {
                 self.heads.0 = heads;
                 self.contents = self.contents.get(passed..)?;
-                let attribute = self.next()?;
-                if is_wanted(attribute.id) {
-                    return Some(attribute);
+                let (id, located) = self.next_located()?;
+                if is_wanted(id) {
+                    return Some((id, located));
                 }
                 (heads, passed) = (self.heads.0, 0);
                 continue;
@@ -329,8 +368,7 @@ impl<'a> Attributes<'a> {
                 let (bytes, contents) = self.contents.get(passed..)?.split_at_checked(length)?;
                 self.contents = contents;
                 let [id, form, count, _] = head;
-                let content = Located { form, count: count.into(), bytes }.content();
-                return Some(AttributeRow { id: AttrId(id.into()), content });
+                return Some((AttrId(id.into()), Located { form, count: count.into(), bytes }));
             }
             passed += length;
         }
@@ -476,32 +514,137 @@ fn summed(heads: &[[u8; SHORT_HEAD]]) -> (u32, usize) {
 
 impl<'a> InlineValues<'a> {
     /// Returns the values in the order in which clients added them.
+    #[inline]
     pub fn iter(&self) -> InlineIter<'a> {
-        InlineIter(self.bytes)
+        InlineIter { form: self.form, bytes: self.bytes, listed: &[] }
+    }
+
+    /// Returns the values, if the row has them as OCTET STRINGs, as most are; `None` otherwise.
+    #[inline(always)]
+    pub(crate) fn octet_strings(&self) -> Option<OctetStrings<'a>> {
+        let InlineValues { form, count, bytes } = *self;
+        Located { form, count, bytes }.octet_strings()
+    }
+}
+
+impl<'a> InlineValue<'a> {
+    /// Returns the value; `None` if it is not in the row.
+    #[inline]
+    pub fn here(&self) -> Option<&[u8]> {
+        match self {
+            InlineValue::Here(value) => Some(value),
+            InlineValue::Text(text) => Some(text.as_bytes()),
+            InlineValue::Elsewhere(_) => None,
+        }
+    }
+
+    /// Returns the value, which may outlive this; `None` if it is not in the row.
+    pub(crate) fn into_here(self) -> Option<Cow<'a, [u8]>> {
+        match self {
+            InlineValue::Here(value) => Some(Cow::Borrowed(value)),
+            InlineValue::Text(text) => Some(Cow::Owned(text.as_bytes().to_vec())),
+            InlineValue::Elsewhere(_) => None,
+        }
+    }
+}
+
+/// Iterator of [`InlineValues::octet_strings`].
+pub(crate) struct OctetStrings<'a>(&'a [u8]);
+
+impl<'a> Iterator for OctetStrings<'a> {
+    type Item = &'a [u8];
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        next_element(&mut self.0).map(|(_, value)| value)
     }
 }
 
 /// Iterator of [`InlineValues::iter`].
-pub struct InlineIter<'a>(&'a [u8]);
+pub struct InlineIter<'a> {
+    form: u8,
+    bytes: &'a [u8],
+    /// Values of the last octet that are still to be returned, as OCTET STRINGs.
+    listed: &'static [u8],
+}
 
 impl<'a> Iterator for InlineIter<'a> {
     type Item = InlineValue<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<InlineValue<'a>> {
-        let (&tag, rest) = self.0.split_first()?;
-        let (length, header) = match *rest.first()? {
-            short @ ..=0x7f => (usize::from(short), 1),
-            0x81 => (usize::from(*rest.get(1)?), 2),
-            _ => (usize::from(*rest.get(1)?) << 8 | usize::from(*rest.get(2)?), 3),
-        };
-        let (value, rest) = rest.get(header..)?.split_at_checked(length)?;
-        self.0 = rest;
-        if tag == REFERENCE_TAG {
-            return Some(InlineValue::Elsewhere(value.try_into().ok()?));
+        if self.form > FORM_MIXED {
+            return self.next_packed();
         }
-        Some(InlineValue::Here(value))
+        next_element(&mut self.bytes).and_then(inline_value)
     }
 }
+
+impl<'a> InlineIter<'a> {
+    #[inline(never)]
+    fn next_packed(&mut self) -> Option<InlineValue<'a>> {
+        if self.form != FORM_WORDS {
+            return packed::text(self.form, std::mem::take(&mut self.bytes)).map(InlineValue::Text);
+        }
+        if !self.listed.is_empty() {
+            return next_element(&mut self.listed).and_then(inline_value);
+        }
+        let (octet, rest) = self.bytes.split_first()?;
+        if let Some(values) = words::values_of(*octet) {
+            (self.bytes, self.listed) = (rest, values);
+            return next_element(&mut self.listed).and_then(inline_value);
+        }
+        if ![Tag::OCTET_STRING.0, REFERENCE_TAG].contains(octet) {
+            return None;
+        }
+        next_element(&mut self.bytes).and_then(inline_value)
+    }
+}
+
+/// Removes the first element from the encoded values and references, and returns its tag and octets.
+#[inline(always)]
+fn next_element<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
+    let (&tag, rest) = bytes.split_first()?;
+    let (length, header) = match *rest.first()? {
+        short @ ..=0x7f => (usize::from(short), 1),
+        0x81 => (usize::from(*rest.get(1)?), 2),
+        _ => (usize::from(*rest.get(1)?) << 8 | usize::from(*rest.get(2)?), 3),
+    };
+    let (value, rest) = rest.get(header..)?.split_at_checked(length)?;
+    *bytes = rest;
+    Some((tag, value))
+}
+
+#[inline]
+fn inline_value((tag, octets): (u8, &[u8])) -> Option<InlineValue<'_>> {
+    if tag == REFERENCE_TAG {
+        return Some(InlineValue::Elsewhere(octets.try_into().ok()?));
+    }
+    Some(InlineValue::Here(octets))
+}
+
+/// Appends a value, or the reference to it.
+fn put_value(content: &mut Vec<u8>, value: &InlineValue<'_>) {
+    let (tag, bytes) = tagged(value);
+    // Inline values are at most INLINE_VALUE_MAX long, so two length octets suffice.
+    match bytes.len().to_be_bytes() {
+        [.., 0, short @ ..=0x7f] => content.extend_from_slice(&[tag, short]),
+        [.., 0, medium] => content.extend_from_slice(&[tag, 0x81, medium]),
+        [.., high, low] => content.extend_from_slice(&[tag, 0x82, high, low]),
+    }
+    content.extend_from_slice(bytes);
+}
+
+/// Returns the tag and the octets of a value or a reference.
+fn tagged<'v>(value: &'v InlineValue<'_>) -> (u8, &'v [u8]) {
+    match value {
+        InlineValue::Elsewhere(key) => (REFERENCE_TAG, key),
+        InlineValue::Here(bytes) => (Tag::OCTET_STRING.0, bytes),
+        InlineValue::Text(text) => (Tag::OCTET_STRING.0, text.as_bytes()),
+    }
+}
+
+const _: () = assert!(crate::model::limits::INLINE_VALUE_MAX < 0x1_0000);
 
 #[cfg(test)]
 mod tests {
@@ -510,7 +653,8 @@ mod tests {
     const LONG: [u8; 700] = [b'l'; 700];
 
     fn sample() -> StoredEntry {
-        let mut entry = StoredEntry::of(&EntryRow { position: 77, heads: &[], contents: &[] });
+        let mut entry =
+            StoredEntry::of(&EntryRow { position: 77, heads: &[], contents: &[], version: VERSION });
         let short = [InlineValue::Here(b"one"), InlineValue::Here(b"")];
         entry.set(AttrId(3), Some(EncodedAttribute::inline(AttrId(3), &short)));
         let mixed = [InlineValue::Here(&LONG), InlineValue::Elsewhere([7; 16])];
@@ -538,8 +682,7 @@ mod tests {
         assert_eq!(entry.find(AttrId(4)), Some(Content::Table));
         assert_eq!(entry.find(AttrId(5)), Some(Content::Links));
         let Content::Inline(values) = row.find(AttrId(3)).unwrap().content else { panic!("not inline") };
-        assert!(!values.is_mixed);
-        assert_eq!(values.bytes, b"\x04\x03one\x04\x00");
+        assert_eq!(values.octet_strings().unwrap().0, b"\x04\x03one\x04\x00");
         assert_eq!(row.find(AttrId(9)), None);
     }
 
@@ -571,8 +714,9 @@ mod tests {
             let mut attributes = row.attributes();
             let mut low = LowNumbers::default();
             ids.iter().for_each(|id| low.insert(*id));
-            let found: Vec<_> =
-                std::iter::from_fn(|| attributes.next_where(low, |id| ids.contains(&id))).collect();
+            let found: Vec<_> = std::iter::from_fn(|| attributes.next_where(low, |id| ids.contains(&id)))
+                .map(|(id, located)| AttributeRow { id, content: located.content() })
+                .collect();
             assert_eq!(found, expected, "{ids:?}");
         }
     }

@@ -11,12 +11,12 @@ use store::Read;
 use crate::catalog::Catalog;
 use crate::model::attribute_numbers::AttributeNumbers;
 use crate::model::dynamic_groups::{DynamicGroup, DynamicGroups, MEMBER_URL};
-use crate::model::entry::{Content, InlineValue};
+use crate::model::entry::Content;
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::record::Change;
 use crate::model::rows::{CLASSES, EntryId, class_key};
-use crate::tree::stored_values::{large_value, table_values};
+use crate::tree::stored_values::{table_values, whole_value};
 use crate::tree::{dn_of, entry_row, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -90,11 +90,7 @@ pub(crate) fn member_urls(read: &Read, catalog: &Catalog, id: EntryId) -> Result
         match row.content {
             Content::Inline(values) => {
                 for value in values.iter() {
-                    let value = match value {
-                        InlineValue::Here(value) => value,
-                        InlineValue::Elsewhere(hash) => large_value(read, id, row.id, &hash)?,
-                    };
-                    if !group.add(value, row.id, schema) {
+                    if !group.add(whole_value(read, id, row.id, &value)?, row.id, schema) {
                         return Ok(group);
                     }
                 }

@@ -9,7 +9,7 @@ use ldap::ResultCode;
 use schema::AttributeType;
 
 use crate::catalog::{Catalog, META_CONTEXT_CSN, VirtualAttribute, meta_key};
-use crate::model::entry::{AttributeRow, Content, InlineValue};
+use crate::model::entry::{AttributeRow, Content};
 use crate::model::limits::REQUESTER_GROUPS_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId, LINKED, META, NodeRow, children_counter, link_key};
@@ -131,10 +131,7 @@ pub(crate) fn seconds_left(
     let Some(AttributeRow { content: Content::Inline(values), .. }) = entry.find(attribute) else {
         return Ok(None);
     };
-    let time = values.iter().find_map(|value| match value {
-        InlineValue::Here(value) => schema::generalized_micros(value),
-        InlineValue::Elsewhere(_) => None,
-    });
+    let time = values.iter().find_map(|value| schema::generalized_micros(value.here()?));
     Ok(time.map(|time| ((time - now_micros) / 1_000_000).max(0)))
 }
 

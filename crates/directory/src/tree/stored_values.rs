@@ -60,20 +60,21 @@ pub(crate) fn inline_values(
     attribute: AttrId,
     values: InlineValues<'_>,
 ) -> Result<Vec<Vec<u8>>> {
-    values.iter().map(|value| whole_value(read, id, attribute, value).map(<[u8]>::to_vec)).collect()
+    values.iter().map(|value| whole_value(read, id, attribute, &value).map(<[u8]>::to_vec)).collect()
 }
 
 /// Returns a value of an entry row. A large value is read from `values`.
 #[inline]
-fn whole_value<'v>(
+pub(crate) fn whole_value<'v>(
     read: &'v Read,
     id: EntryId,
     attribute: AttrId,
-    value: InlineValue<'v>,
+    value: &'v InlineValue<'_>,
 ) -> Result<&'v [u8]> {
     match value {
         InlineValue::Here(bytes) => Ok(bytes),
-        InlineValue::Elsewhere(hash) => large_value(read, id, attribute, &hash),
+        InlineValue::Text(text) => Ok(text.as_bytes()),
+        InlineValue::Elsewhere(hash) => large_value(read, id, attribute, hash),
     }
 }
 
@@ -90,7 +91,7 @@ pub(crate) fn any(
         None => {}
         Some(Content::Inline(values)) => {
             for value in values.iter() {
-                if is_it(whole_value(read, id, attribute, value)?) {
+                if is_it(whole_value(read, id, attribute, &value)?) {
                     return Ok(true);
                 }
             }
@@ -133,7 +134,7 @@ pub(crate) fn for_each_value(
     match row.content {
         Content::Inline(values) => {
             for value in values.iter() {
-                if each(whole_value(state.read, id, row.id, value)?).is_break() {
+                if each(whole_value(state.read, id, row.id, &value)?).is_break() {
                     return Ok(());
                 }
             }

@@ -85,7 +85,7 @@ impl OrdinaryValues<'_, '_, '_> {
                 let mut stored: Vec<InlineValue<'_>> = stored.iter().collect();
                 for value in values {
                     if value.len() <= INLINE_VALUE_MAX {
-                        stored.retain(|kept| *kept != InlineValue::Here(value));
+                        stored.retain(|kept| kept.here() != Some(*value));
                         continue;
                     }
                     let hash = value_hash(value);

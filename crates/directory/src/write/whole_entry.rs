@@ -16,7 +16,7 @@ use crate::model::record::{Add, Value, ValueChangeKind};
 use crate::model::rows::{ENTRIES, EntryId, VALUES, id_key, value_key};
 use crate::tree::damaged_row;
 use crate::tree::entry_rows::ChangedEntry;
-use crate::tree::stored_values::large_value;
+use crate::tree::stored_values::whole_value;
 use crate::write::values::{change, store_inline};
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -38,7 +38,7 @@ pub(crate) fn put(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, add: 
             rows_of(&catalog.schema, def, parts, value, &mut index_rows);
         }
         if !inline.is_empty() {
-            row.inline(def.id, inline.iter().copied());
+            row.inline(def.id, &inline);
             inline.clear();
         }
     }
@@ -115,15 +115,12 @@ pub(crate) fn remove(
             }
         };
         for value in values.iter() {
-            match value {
-                InlineValue::Here(value) => rows_of(&catalog.schema, def, parts, value, &mut index_rows),
-                InlineValue::Elsewhere(hash) => {
-                    if !parts.is_empty() {
-                        let value = large_value(batch, id, def.id, &hash)?;
-                        rows_of(&catalog.schema, def, parts, value, &mut index_rows);
-                    }
-                    batch.delete(VALUES, &value_key(id, def.id, &hash))?;
-                }
+            if !parts.is_empty() {
+                let value = whole_value(batch, id, def.id, &value)?;
+                rows_of(&catalog.schema, def, parts, value, &mut index_rows);
+            }
+            if let InlineValue::Elsewhere(hash) = value {
+                batch.delete(VALUES, &value_key(id, def.id, &hash))?;
             }
         }
     }

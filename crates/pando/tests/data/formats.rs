@@ -10,10 +10,14 @@ use std::path::Path;
 
 use ldap::ldif::{LdifBody, LdifReader};
 use ldap::{ChangeOperation, ResultCode, Scope};
+use test_support::interrupted::{Interruption, Stopped};
 use test_support::pando::{Start, command};
 use test_support::{Pando, Scratch};
 
 const SUFFIX: &str = "dc=example,dc=com";
+
+/// Number of kills and of power cuts while the formats of a directory are raised.
+const ROUNDS: u64 = 2;
 
 /// Values with their attribute descriptions, by DN.
 type Entries = BTreeMap<String, BTreeSet<(String, Vec<u8>)>>;
@@ -83,4 +87,24 @@ fn data_of_store_format_3_is_served() {
 #[test]
 fn data_of_store_format_2_is_served() {
     check("store-2.tar.zst");
+}
+
+/// A command that raises the formats of its data directory is killed, or the power fails. The data still opens, and the
+/// same command then succeeds.
+#[test]
+fn formats_are_raised_with_interruptions() {
+    for name in ["store-2.tar.zst", "store-3.tar.zst"] {
+        let scratch = Scratch::new(&format!("raised-{name}"));
+        unpack(name, &scratch);
+        let settings = scratch.write("settings.toml", "[limits]\nsize_limit = 77\n");
+        let arguments = ["apply", settings.to_str().unwrap()];
+        let mut apply = Interruption::of(&scratch, Some(&Pando::data(&scratch)), true, &arguments);
+        apply.has_steps = true;
+        let mut random = fastrand::Rng::with_seed(test_support::seed());
+        let calls = apply.whole.calls;
+        for _ in 0..test_support::rounds(ROUNDS) {
+            assert_ne!(apply.kill_at(random.u64(1..calls)), Stopped::Done);
+            apply.cut_at(random.u64(1..calls), random.u64(..));
+        }
+    }
 }

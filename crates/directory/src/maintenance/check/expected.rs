@@ -288,11 +288,9 @@ impl Derivation<'_, '_, '_> {
     /// Checks that the class set agrees with the values of objectClass.
     fn classes(&mut self, id: EntryId, node: &NodeRow<'_>, values: InlineValues<'_>) -> Result<()> {
         let catalog = self.state.catalog;
-        let class = |value| match value {
-            InlineValue::Here(name) => {
-                std::str::from_utf8(name).ok().and_then(|name| catalog.schema.object_class(name))
-            }
-            InlineValue::Elsewhere(_) => None,
+        let class = |value: InlineValue<'_>| {
+            let name = std::str::from_utf8(value.here()?).ok()?;
+            catalog.schema.object_class(name)
         };
         let Some(classes) = values.iter().map(|value| class(value).map(|class| class.id)).collect() else {
             return self
@@ -319,6 +317,7 @@ impl Derivation<'_, '_, '_> {
             count += 1;
             match value {
                 InlineValue::Here(value) => self.indexed(id, def, value)?,
+                InlineValue::Text(text) => self.indexed(id, def, text.as_bytes())?,
                 InlineValue::Elsewhere(hash) => self.large(id, def, &hash)?,
             }
         }

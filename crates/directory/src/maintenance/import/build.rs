@@ -18,10 +18,10 @@ use super::prepare::{PreparedRows, Refusal, RejectedRecord};
 use super::resolve::{NameOutcome, Resolution};
 use super::sorters::{Destination, RowBlock, Sorters, destination};
 use crate::catalog::{
-    self, AttributeAllocation, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_GENERATION, META_INDEX,
-    META_LAST_CSN, META_LAST_ENTRY, META_SORT_ORDER, last_csn, meta_key,
+    self, AttributeAllocation, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_FORMAT,
+    META_GENERATION, META_INDEX, META_LAST_CSN, META_LAST_ENTRY, META_SORT_ORDER, last_csn, meta_key,
 };
-use crate::database::SERVER_NUMBER;
+use crate::database::{SERVER_NUMBER, versions};
 use crate::model::csn::Csn;
 use crate::model::index_definition::{IndexRow, Phase};
 use crate::model::origin::Origin;
@@ -244,6 +244,7 @@ impl Builder {
             let row = SortOrderRow::of(&order.row.text, Phase::Building);
             put(&meta_key(META_SORT_ORDER, order.number), &row.encode());
         }
+        put(META_FORMAT, &versions());
         put(META_GENERATION, &generation);
         put(META_LAST_ENTRY, &self.last_id.0.to_be_bytes());
         put(META_LAST_CSN, csn.to_string().as_bytes());

@@ -16,7 +16,7 @@ use super::prepare::RecordPlace;
 use super::sorters::Sorters;
 use crate::catalog::normal_value;
 use crate::maintenance::entry_uuid::{uuid_attribute, uuid_in};
-use crate::model::entry::EntryRow;
+use crate::model::entry::{EntryRow, of_current_version};
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::name::name_in;
 use crate::model::outcome::OperationError;
@@ -129,7 +129,7 @@ impl CarryOver<'_> {
             item.clear();
             let NodeRow { class_set, flags, .. } = node;
             NodeItem { id, class_set, flags, rdn, place: RecordPlace::default() }.encode(&mut item);
-            put(id, entry, &item)?;
+            put(id, &of_current_version(&row, entry), &item)?;
         }
         Ok(())
     }

@@ -87,10 +87,25 @@ impl Preparer<'_> {
                 .try_for_each(|(value, normal)| rows.plain(VALUES, &value_key(id, def.id, normal), value))?;
             return Ok(());
         }
-        for (value, _) in values.clone().filter(|(value, _)| value.len() > INLINE_VALUE_MAX) {
-            rows.plain(VALUES, &value_key(id, def.id, &value_hash(value)), value)?;
+        // Most attributes have one value, for which nothing is allocated.
+        if count == 1
+            && let Some((value, _)) = values.clone().next()
+            && value.len() <= INLINE_VALUE_MAX
+        {
+            row.inline(def.id, &[InlineValue::Here(value)]);
+            return Ok(());
         }
-        row.inline(def.id, values.map(|(value, _)| inline(value)));
+        let mut inline = Vec::with_capacity(count);
+        for (value, _) in values {
+            if value.len() <= INLINE_VALUE_MAX {
+                inline.push(InlineValue::Here(value));
+                continue;
+            }
+            let hash = value_hash(value);
+            rows.plain(VALUES, &value_key(id, def.id, &hash), value)?;
+            inline.push(InlineValue::Elsewhere(hash));
+        }
+        row.inline(def.id, &inline);
         Ok(())
     }
 }
@@ -131,14 +146,6 @@ pub(super) fn emit_pieces(
         }
     });
     Ok(outcome?)
-}
-
-fn inline(value: &[u8]) -> InlineValue<'_> {
-    if value.len() <= INLINE_VALUE_MAX {
-        InlineValue::Here(value)
-    } else {
-        InlineValue::Elsewhere(value_hash(value))
-    }
 }
 
 /// Fields of an entry for its row in `nodes`, except the superior. Also the place of its record in the text.

@@ -1,13 +1,12 @@
 //! Writers of entry rows. [`RowWriter`] writes a whole row attribute by attribute. [`StoredEntry`] changes some
 //! attributes of an existing row in memory.
 
+use std::borrow::Cow;
 use std::ops::Range;
-
-use ber::Tag;
 
 use super::{
     Attributes, CHECKED_FROM, Content, EntryRow, FIXED_SIZE, FORM_INLINE, FORM_LINKS, FORM_MIXED, FORM_TABLE,
-    InlineValue, REFERENCE_TAG, VERSION,
+    InlineValue, VERSION, VERSION_PLAIN, packed, put_value, tagged,
 };
 use crate::model::codec::{Decoder, put_varint};
 use crate::model::rows::AttrId;
@@ -39,9 +38,9 @@ enum AttributePlace {
 /// An attribute encoded as in an entry row.
 #[derive(Clone, Debug)]
 pub struct EncodedAttribute {
-    /// The head, then the content.
+    /// The content, then the head.
     bytes: Vec<u8>,
-    head_len: u32,
+    content_len: u32,
 }
 
 impl EncodedAttribute {
@@ -50,10 +49,10 @@ impl EncodedAttribute {
         // A head usually takes four octets. A tag and a length precede each value, in two or three octets.
         let len: usize = values.iter().map(|value| 3 + tagged(value).1.len()).sum();
         let mut bytes = Vec::with_capacity(8 + len);
-        put_inline_head(&mut bytes, id, values.iter().copied());
-        let head_len = as_u32(bytes.len());
-        put_values(&mut bytes, values.iter().copied());
-        EncodedAttribute { bytes, head_len }
+        let form = packed::put(&mut bytes, values).unwrap_or_else(|| put_values(&mut bytes, values));
+        let content_len = bytes.len();
+        put_head(&mut bytes, id, (form, values.len(), content_len));
+        EncodedAttribute { bytes, content_len: as_u32(content_len) }
     }
 
     /// Encodes an attribute that has one row of `values` per value.
@@ -68,19 +67,28 @@ impl EncodedAttribute {
 
     /// Returns the head and the content.
     fn parts(&self) -> (&[u8], &[u8]) {
-        self.bytes.split_at(self.head_len as usize)
+        let (content, head) = self.bytes.split_at(self.content_len as usize);
+        (head, content)
     }
 
     fn empty(id: AttrId, form: u8) -> EncodedAttribute {
         let mut bytes = Vec::new();
         put_empty(&mut bytes, id, form);
-        EncodedAttribute { head_len: as_u32(bytes.len()), bytes }
+        EncodedAttribute { bytes, content_len: 0 }
     }
 }
 
 impl StoredEntry {
-    /// Copies a row.
+    /// Copies a row. Values of a row of an earlier version are packed.
     pub fn of(row: &EntryRow<'_>) -> StoredEntry {
+        let mut copy = StoredEntry::copy_of(row);
+        if row.version != VERSION {
+            copy.pack();
+        }
+        copy
+    }
+
+    fn copy_of(row: &EntryRow<'_>) -> StoredEntry {
         let mut attributes = Vec::with_capacity(24);
         let mut rest = row.attributes();
         let (mut head, mut content) = (0, as_u32(row.heads.len()));
@@ -91,6 +99,21 @@ impl StoredEntry {
             (head, content) = (head_end, content_end);
         }
         StoredEntry { position: row.position, row: [row.heads, row.contents].concat(), attributes }
+    }
+
+    #[cold]
+    fn pack(&mut self) {
+        for place in 0..self.attributes.len() {
+            let Some((id, known)) = self.attributes.get(place) else { return };
+            let (head, contents) = self.bytes(known);
+            let content = Attributes { heads: Decoder(head), contents }.next().map(|known| known.content);
+            let Some(Content::Inline(values)) = content else { continue };
+            let values: Vec<_> = values.iter().collect();
+            let packed = AttributePlace::Here(EncodedAttribute::inline(*id, &values));
+            if let Some((_, known)) = self.attributes.get_mut(place) {
+                *known = packed;
+            }
+        }
     }
 
     /// Returns the encoded row.
@@ -188,13 +211,17 @@ impl RowWriter {
     }
 
     /// Appends an attribute whose values are in the row, or which the row refers to by their hashes.
-    pub(crate) fn inline<'v>(
-        &mut self,
-        id: AttrId,
-        values: impl ExactSizeIterator<Item = InlineValue<'v>> + Clone,
-    ) {
-        put_inline_head(&mut self.heads, id, values.clone());
-        put_values(&mut self.out, values);
+    pub(crate) fn inline(&mut self, id: AttrId, values: &[InlineValue<'_>]) {
+        let start = self.out.len();
+        let form = packed::put(&mut self.out, values).unwrap_or_else(|| put_values(&mut self.out, values));
+        put_head(&mut self.heads, id, (form, values.len(), self.out.len() - start));
+    }
+
+    /// Like [`inline`](RowWriter::inline), without packing.
+    fn plain(&mut self, id: AttrId, values: &[InlineValue<'_>]) {
+        let start = self.out.len();
+        let form = put_values(&mut self.out, values);
+        put_head(&mut self.heads, id, (form, values.len(), self.out.len() - start));
     }
 
     /// Appends an attribute that has one row of `values` per value.
@@ -229,51 +256,65 @@ fn as_u32(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-/// Appends the head of an inline attribute with these values.
-fn put_inline_head<'v>(
-    head: &mut Vec<u8>,
-    id: AttrId,
-    values: impl ExactSizeIterator<Item = InlineValue<'v>>,
-) {
-    let (mut size, mut is_mixed) = (0, false);
-    let count = values.len();
-    for value in values {
-        let (tag, bytes) = tagged(&value);
-        is_mixed |= tag == REFERENCE_TAG;
-        size += 2 + usize::from(bytes.len() > 0x7f) + usize::from(bytes.len() > 0xff) + bytes.len();
+/// Returns the row with its values packed.
+pub(crate) fn of_current_version<'r>(row: &EntryRow<'_>, bytes: &'r [u8]) -> Cow<'r, [u8]> {
+    match row.version {
+        VERSION => Cow::Borrowed(bytes),
+        _ => Cow::Owned(StoredEntry::of(row).encode()),
+    }
+}
+
+/// Returns the row without packed values, as earlier versions wrote it: rows that mean the same are the same. A damaged
+/// row is returned as it is.
+pub(crate) fn plain(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let Some(row) = EntryRow::decode(bytes).filter(|row| row.version != VERSION_PLAIN) else {
+        return Cow::Borrowed(bytes);
+    };
+    let mut plain = RowWriter::begin(Vec::with_capacity(2 * bytes.len()), row.position);
+    if let Some(version) = plain.out.first_mut() {
+        *version = VERSION_PLAIN;
+    }
+    for attribute in row.attributes() {
+        match attribute.content {
+            Content::Table => plain.table(attribute.id),
+            Content::Links => plain.links(attribute.id),
+            Content::Inline(values) => {
+                let values: Vec<_> = values.iter().collect();
+                plain.plain(attribute.id, &values);
+            }
+        }
+    }
+    Cow::Owned(plain.finish())
+}
+
+/// Appends the head of an attribute: its form, number of values and size.
+#[inline]
+fn put_head(head: &mut Vec<u8>, id: AttrId, (form, count, size): (u8, usize, usize)) {
+    // Most heads are short.
+    if let (Ok(id @ ..0x80), Ok(count @ ..0x80), Ok(size @ ..0x80)) =
+        (u8::try_from(id.0), u8::try_from(count), u8::try_from(size))
+    {
+        return head.extend_from_slice(&[id, form, count, size]);
     }
     put_varint(head, u64::from(id.0));
-    head.push(if is_mixed { FORM_MIXED } else { FORM_INLINE });
+    head.push(form);
     put_varint(head, count as u64);
     put_varint(head, size as u64);
 }
 
-/// Appends the content of an inline attribute with these values.
-fn put_values<'v>(content: &mut Vec<u8>, values: impl Iterator<Item = InlineValue<'v>>) {
+/// Appends values without packing, and returns their form.
+fn put_values(content: &mut Vec<u8>, values: &[InlineValue<'_>]) -> u8 {
+    let mut form = FORM_INLINE;
     for value in values {
-        let (tag, bytes) = tagged(&value);
-        content.push(tag);
-        // Inline values have at most INLINE_VALUE_MAX bytes, so two length octets suffice.
-        match bytes.len().to_be_bytes() {
-            [.., 0, short @ ..=0x7f] => content.push(short),
-            [.., 0, medium] => content.extend_from_slice(&[0x81, medium]),
-            [.., high, low] => content.extend_from_slice(&[0x82, high, low]),
+        if let InlineValue::Elsewhere(_) = value {
+            form = FORM_MIXED;
         }
-        content.extend_from_slice(bytes);
+        put_value(content, value);
     }
+    form
 }
 
 /// Appends the head of an attribute without content.
 fn put_empty(head: &mut Vec<u8>, id: AttrId, form: u8) {
-    put_varint(head, u64::from(id.0));
-    head.extend_from_slice(&[form, 0, 0]);
+    put_head(head, id, (form, 0, 0));
 }
-
-fn tagged<'v>(value: &'v InlineValue<'_>) -> (u8, &'v [u8]) {
-    match value {
-        InlineValue::Here(bytes) => (Tag::OCTET_STRING.0, bytes),
-        InlineValue::Elsewhere(key) => (REFERENCE_TAG, key),
-    }
-}
-
-const _: () = assert!(crate::model::limits::INLINE_VALUE_MAX < 0x1_0000);

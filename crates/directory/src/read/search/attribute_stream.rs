@@ -10,13 +10,13 @@ use store::Direction;
 
 use crate::filter::{ByValue, Candidate};
 use crate::model::access_rule::READ;
-use crate::model::entry::{AttributeRow, Content, InlineValue};
+use crate::model::entry::{AttributeRow, Content};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId, VALUES, link_key};
 use crate::read::search::matched::{MatchedValues, Passing};
 use crate::read::search::result::{ResultWriter, for_each_target};
 use crate::snapshot::name_cache::NameCache;
-use crate::tree::stored_values::large_value;
+use crate::tree::stored_values::whole_value;
 use crate::tree::{TreeState, damaged_row, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -307,10 +307,7 @@ fn inline(
     let Content::Inline(values) = row.content else { return Err(damaged_row("entries", id)) };
     let def = state.catalog.attribute(row.id);
     for (place, value) in values.iter().enumerate().skip(from) {
-        let value = match value {
-            InlineValue::Here(value) => value,
-            InlineValue::Elsewhere(hash) => large_value(state.read, id, row.id, &hash)?,
-        };
+        let value = whole_value(state.read, id, row.id, &value)?;
         if each([&def.value_text(&state.catalog.schema, value), &[], &[]]).is_break() {
             return Ok((Walk::Inline(place + 1), ControlFlow::Break(())));
         }

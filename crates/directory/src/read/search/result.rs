@@ -22,7 +22,7 @@ use super::value_ranges::ValueRanges;
 use crate::catalog::{AttributeDef, Catalog, VirtualAttribute};
 use crate::filter::{Candidate, GroupsOf, for_each_visible};
 use crate::model::access_rule::READ;
-use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValues};
+use crate::model::entry::{AttributeRow, Content, EntryRow};
 use crate::model::limits::GATHERED_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId, LINKS, link_key};
@@ -215,20 +215,19 @@ impl ResultWriter {
         let mut gathered_len = 0;
         let mut attributes = row.attributes();
         let wanted = self.selection.low_numbers(state.catalog);
-        while let Some(attribute) =
+        while let Some((number, located)) =
             attributes.next_where(wanted, |id| self.selection.decide(state.catalog, id))
         {
-            let def = state.catalog.attribute(attribute.id);
+            let def = state.catalog.attribute(number);
             if !self.selection.permits(def.description.type_id) {
                 continue;
             }
-            let values: &[u8] = match attribute.content {
+            let values: &[u8] = match located.encoded() {
                 _ if self.types_only => &[],
                 // Most attributes are sent in the form in which they are stored.
-                Content::Inline(InlineValues { is_mixed: false, bytes, .. }) if def.name_syntax.is_none() => {
-                    bytes
-                }
+                Some(encoded) if def.name_syntax.is_none() => encoded,
                 _ => {
+                    let attribute = AttributeRow { id: number, content: located.content() };
                     self.gathered.clear();
                     gather_values(state, names, id, &attribute, def, &mut self.gathered)?;
                     gathered_len += self.gathered.len();
