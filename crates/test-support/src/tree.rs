@@ -64,10 +64,19 @@ pub fn plant(connection: &mut Connection) {
     let suffix =
         [("objectClass", "dcObject"), ("objectClass", "organization"), ("dc", "example"), ("o", "Example")];
     add(connection, SUFFIX, &suffix);
-    for unit in ["people", "groups"] {
-        let attributes = [("objectClass", "organizationalUnit"), ("ou", unit)];
-        add(connection, &format!("ou={unit},{SUFFIX}"), &attributes);
-    }
+    add_unit(connection, "people");
+    plant_staff(connection);
+}
+
+fn add_unit(connection: &mut Connection, unit: &str) {
+    let attributes = [("objectClass", "organizationalUnit"), ("ou", unit)];
+    add(connection, &format!("ou={unit},{SUFFIX}"), &attributes);
+}
+
+/// Adds anna and bert to ou=people, and ou=groups with cn=staff, which has both as members.
+#[track_caller]
+pub fn plant_staff(connection: &mut Connection) {
+    add_unit(connection, "groups");
     add_person(connection, "anna");
     add_person(connection, "bert");
     let (anna, bert) = (person_dn("anna"), person_dn("bert"));

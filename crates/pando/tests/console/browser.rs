@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::compare::{NEWEST, back_up, backup_table, compared};
+use crate::large;
 use crate::people;
 use test_support::clients::repository;
 use test_support::http::{Answer, Browser, get, quoted};
@@ -66,13 +68,24 @@ fn look(scratch: &Scratch, pages: &[(String, String)]) -> Value {
 /// Starts a server with people, a group, rules, a policy that allows codes, an audit trail, and a backup. Anna's entry
 /// is changed after the backup.
 pub(crate) fn sample(scratch: &Scratch) -> Pando {
+    sample_among(scratch, 0)
+}
+
+/// Starts the server of [`sample`] with this number of people in addition, and a group of all of them.
+pub(crate) fn sample_among(scratch: &Scratch, others: u64) -> Pando {
+    if others > 0 {
+        large::import(scratch, others);
+    }
     let trail = format!("[audit]\nfolder = {:?}\n", scratch.join("trail").to_str().unwrap());
     // The mail server is never used, because no page sends a mail.
     let mail = "[mail]\nserver = \"127.0.0.1:1\"\ntls = \"none\"\nsender = \"directory@example.com\"\n\
                 console_url = \"https://directory.example.com\"\n";
     let pando = crate::start(scratch, &[&trail, mail, &backup_table(scratch)].concat());
     let mut administrator = pando.administrator();
-    plant(&mut administrator);
+    match others {
+        0 => plant(&mut administrator),
+        _ => large::limit_scans(&mut administrator, others),
+    }
     for name in ["carl", "dora"] {
         add_person(&mut administrator, name);
     }
@@ -99,11 +112,22 @@ pub(crate) fn sample(scratch: &Scratch) -> Pando {
     pando
 }
 
+/// A page that a person opened.
+pub(crate) struct Opened {
+    /// Path and person.
+    pub(crate) name: String,
+    /// Time from the request to the last octet.
+    pub(crate) time: Duration,
+    /// Size of the HTML.
+    pub(crate) octets: usize,
+}
+
 /// Pages of all roles, with their style sheets included.
-struct Pages {
+pub(crate) struct Pages {
     style: String,
     all: Vec<(String, String)>,
     paths: BTreeSet<String>,
+    opened: Vec<Opened>,
 }
 
 impl Pages {
@@ -114,12 +138,38 @@ impl Pages {
         self.all.push((format!("{path} as {role}"), html.replace(STYLE_LINK, &self.style)));
     }
 
+    /// Requests a page, which must have this status, and measures the time.
+    pub(crate) fn open(&mut self, role: &str, browser: &Browser, path: &str, status: u16) -> Answer {
+        let begun = Instant::now();
+        let answer = browser.get(path);
+        let (name, time) = (format!("{path} as {role}"), begun.elapsed());
+        assert_eq!(answer.status, status, "{name}: {}", answer.text());
+        self.opened.push(Opened { name, time, octets: answer.body.len() });
+        answer
+    }
+
+    /// Adds the page with this path and status.
+    pub(crate) fn see(&mut self, role: &str, browser: &Browser, path: &str, status: u16) {
+        let answer = self.open(role, browser, path, status);
+        self.keep(path, role, &answer);
+    }
+
     /// Adds the pages with these paths, which must all succeed.
     fn visit(&mut self, role: &str, browser: &Browser, paths: &[&str]) {
         for path in paths {
-            let answer = browser.get(path);
-            assert_eq!(answer.status, 200, "{path} as {role}: {}", answer.text());
-            self.keep(path, role, &answer);
+            self.see(role, browser, path, 200);
+        }
+    }
+
+    /// Opens all these pages, and adds those that differ from what the administrator sees.
+    fn see_all(&mut self, role: &str, browser: &Browser, paths: &BTreeSet<String>) {
+        for path in paths {
+            let expected = people::status(role, path);
+            let answer = self.open(role, browser, &people::with_query(path), expected);
+            let is_kept = [200, 403].contains(&expected) && !people::OPEN.contains(&path.as_str());
+            if is_kept && role != "administrator" {
+                self.keep(path, role, &answer);
+            }
         }
     }
 
@@ -139,8 +189,11 @@ impl Pages {
             ("/edit", &edit, 200),
             ("/indexes", &[("attribute", "no-such"), ("kind", "equality")], 422),
         ] {
+            let begun = Instant::now();
             let answer = browser.post(path, fields);
-            assert_eq!(answer.status, status, "{path}: {}", answer.text());
+            let (name, time) = (format!("{path}, sent"), begun.elapsed());
+            assert_eq!(answer.status, status, "{name}: {}", answer.text());
+            self.opened.push(Opened { name, time, octets: answer.body.len() });
             self.keep(path, "administrator, sent", &answer);
         }
     }
@@ -157,15 +210,25 @@ fn described(browser: &Browser) -> BTreeSet<String> {
 
 #[test]
 fn pages_fit_screens_and_axe_finds_nothing_serious_for_every_role() {
+    walk(1_000);
+}
+
+/// Opens every page as each person, in a directory with this number of people in addition to the [`sample`], and
+/// examines the pages in Chromium. Returns the times and sizes of the pages.
+pub(crate) fn walk(others: u64) -> Vec<Opened> {
     let scratch = Scratch::new("console-chromium");
-    let pando = sample(&scratch);
+    let pando = sample_among(&scratch, others);
     let (anna, group) = (person_dn("anna"), format!("cn=staff,ou=groups,{SUFFIX}"));
     let (of_anna, of_group) = (format!("dn={}", quoted(&anna)), format!("dn={}", quoted(&group)));
     let at_anna = |path: &str| format!("{path}?{of_anna}");
     let anonymous = Browser::new(&pando);
     let style = get(anonymous.address, "/style.css", "").text();
-    let mut pages =
-        Pages { style: format!("<style>{style}</style>"), all: Vec::new(), paths: BTreeSet::new() };
+    let mut pages = Pages {
+        style: format!("<style>{style}</style>"),
+        all: Vec::new(),
+        paths: BTreeSet::new(),
+        opened: Vec::new(),
+    };
     pages.visit(
         "anonymous",
         &anonymous,
@@ -187,7 +250,7 @@ fn pages_fit_screens_and_axe_finds_nothing_serious_for_every_role() {
     let paths = [
         "/",
         &format!("/compare?{of_anna}&at={NEWEST}"),
-        &format!("/compare/tree?dn={}&at={NEWEST}", quoted(&format!("ou=people,{SUFFIX}"))),
+        &format!("/compare/tree?dn={}&at={NEWEST}", quoted(&person_dn("dora"))),
         "/?live=1",
         "/manage",
         "/me",
@@ -214,20 +277,10 @@ fn pages_fit_screens_and_axe_finds_nothing_serious_for_every_role() {
     let described = described(&administrator);
     for (role, name) in people::SIGNED_IN {
         let browser = people::signed_in(&pando, (role, name));
-        for path in &described {
-            let answer = browser.get(&people::with_query(path));
-            let expected = people::status(role, path);
-            assert_eq!(answer.status, expected, "{path} as {role}: {}", answer.text());
-            let is_kept = [200, 403].contains(&expected) && !people::OPEN.contains(&path.as_str());
-            if is_kept && role != "administrator" {
-                pages.keep(path, role, &answer);
-            }
-        }
+        pages.see_all(role, &browser, &described);
+        large::see_lists(&mut pages, role, &browser, others);
     }
-    for path in &described {
-        let status = anonymous.get(&people::with_query(path)).status;
-        assert_eq!(status, people::status("anonymous", path), "{path} as anonymous");
-    }
+    pages.see_all("anonymous", &anonymous, &described);
     assert_eq!(pages.paths, described);
     let found = look(&scratch, &pages.all);
     let found = found.as_array().unwrap_or_else(|| panic!("{found}"));
@@ -235,6 +288,7 @@ fn pages_fit_screens_and_axe_finds_nothing_serious_for_every_role() {
     let wrong: Vec<String> = found.iter().flat_map(lacks).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(pando.stop().success());
+    pages.opened
 }
 
 /// Returns the defects of a page, from the findings about it.
@@ -245,7 +299,11 @@ fn lacks(one: &Value) -> Vec<String> {
     let is_empty = |list: &Value| list.as_array().is_some_and(Vec::is_empty);
     for layout in layouts {
         let fits = layout["scroll_width"] == layout["width"] && layout["titles"] == 1;
-        if !fits || !is_empty(&layout["unnamed"]) || !is_empty(&layout["twice"]) {
+        if !fits
+            || !is_empty(&layout["unnamed"])
+            || !is_empty(&layout["twice"])
+            || !is_empty(&layout["foreign"])
+        {
             wrong.push(format!("{}: {layout}", one["page"]));
         }
     }

@@ -1,10 +1,12 @@
 //! Comparison of entries with the server's backup, and restoring values of an earlier moment.
 
+use std::time::Duration;
+
 use ldap::{ChangeOperation, ResultCode};
 use serde_json::Value;
 
 use crate::start;
-use test_support::cluster::until;
+use test_support::cluster::{until, until_within};
 use test_support::http::{Answer, Browser, quoted};
 use test_support::pando::command;
 use test_support::tree::{bind, person_dn, plant, replace, set_password};
@@ -18,6 +20,9 @@ pub(crate) fn backup_table(scratch: &Scratch) -> String {
 /// A moment in the future, which selects the end of the backup. Changes after the backup are not included.
 pub(crate) const NEWEST: &str = "2100-01-01T00:00:00Z";
 
+/// Maximum time for a backup, and for restoring it.
+const RESTORE_TIME_MAX: Duration = Duration::from_secs(600);
+
 const KEY_HOLDER: &str = "attributetype ( 1.3.6.1.4.1.7165.2.1.25 NAME 'sambaNTPassword' EQUALITY \
                           caseIgnoreIA5Match SYNTAX 1.3.6.1.4.1.1466.115.121.1.26 )\n\
                           objectclass ( 1.3.6.1.4.1.99999.9.1 NAME 'keyHolder' AUXILIARY MAY sambaNTPassword )\n";
@@ -30,14 +35,14 @@ pub(crate) fn back_up(scratch: &Scratch) {
     let folder = scratch.join("backup");
     let arguments = ["backup", "make", folder.to_str().unwrap()];
     // The server may be writing its own first backup.
-    until("a backup is made", || {
+    until_within(RESTORE_TIME_MAX, "a backup is made", || {
         (command(&arguments, Some(&Pando::data(scratch))).code == Some(0)).then_some(())
     });
 }
 
 /// Returns the comparison of an entry with an earlier moment, as soon as the server has restored that moment.
 pub(crate) fn compared(browser: &Browser, dn: &str, at: &str) -> Value {
-    until("the moment is restored", || {
+    until_within(RESTORE_TIME_MAX, "the moment is restored", || {
         let model = browser.json(&format!("/compare?dn={}&at={}", quoted(dn), quoted(at)));
         Some(model["compared"].clone()).filter(|compared| !compared.is_null())
     })

@@ -19,8 +19,9 @@ async function framed(html, width, use) {
   return result;
 }
 
-// Lacks of the layout: what is wider than the screen, controls without a name, ids that occur twice.
-function layout(page) {
+// Lacks of the layout: what is wider than the screen, controls without a name, ids that occur twice, and requests to
+// other origins.
+function layout(page, view) {
   const hasName = one => one.getAttribute('aria-label') || one.labels?.length;
   const fields = [...page.querySelectorAll('input:not([type=hidden]), select, textarea:not([hidden])')];
   const links = [...page.querySelectorAll('a, button, summary')];
@@ -31,6 +32,8 @@ function layout(page) {
       .concat(links.filter(one => !hasName(one) && !one.textContent.trim())).map(one => one.outerHTML),
     titles: page.querySelectorAll('h1').length,
     twice: ids.filter((id, place) => ids.indexOf(id) != place),
+    foreign: view.performance.getEntriesByType('resource').map(one => one.name)
+      .filter(name => !/^(file|data):/.test(name)),
   };
 }
 
@@ -65,7 +68,7 @@ async function all() {
     const one = { page: held.title, layouts: [] };
     for (const width of WIDTHS) {
       await framed(held.value, width, async (page, view) => {
-        one.layouts.push({ width, ...layout(page) });
+        one.layouts.push({ width, ...layout(page, view) });
         if (width === WIDTHS[0]) Object.assign(one, await inBothColours(page, view));
       });
     }

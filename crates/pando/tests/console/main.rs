@@ -8,6 +8,7 @@ mod certificates;
 mod changes;
 mod compare;
 mod forgotten;
+mod large;
 mod listener;
 mod people;
 mod photos;
