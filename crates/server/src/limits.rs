@@ -4,15 +4,26 @@
 //! module limits connections, queues and waits. An administrator may change some of the limits (see [`crate::config`]).
 //! For those, this module contains the defaults.
 
+mod audit_trail;
+mod authentication;
+mod backup;
 pub(crate) mod bucket;
 pub(crate) mod follow;
 pub(crate) mod http;
 pub(crate) mod mail;
+mod replication;
+mod searches;
+mod tls;
 pub(crate) mod traces;
 
 use std::time::Duration;
 
-use directory::index::sizes::SampleBounds;
+pub use self::audit_trail::*;
+pub use self::authentication::*;
+pub use self::backup::*;
+pub use self::replication::*;
+pub use self::searches::*;
+pub use self::tls::*;
 
 /// Default maximum number of open connections. If there are more, a new connection is closed at once.
 pub const CONNECTIONS_MAX: usize = 100_000;
@@ -48,59 +59,12 @@ pub const READINESS_INTERVAL: Duration = Duration::from_secs(1);
 /// this time and [`READINESS_INTERVAL`] is less than five seconds.
 pub const PROBE_ANSWER_MAX: Duration = Duration::from_secs(3);
 
-/// Maximum time without an answer of a replica's supplier. After that time the replica is not ready for changes.
-pub const SUPPLIER_ANSWER_MAX: Duration = Duration::from_secs(3);
-
 /// Time for which `/ready` reports a failure after a change was refused because the disk is full. It does so even if
 /// the disk appears to have room.
 pub const FULL_DISK_NOTED: Duration = Duration::from_secs(30);
 
-/// Nice value of the backup thread.
-pub const BACKUP_NICENESS: i32 = 10;
-
-/// Interval at which a server lists the files of its backup.
-pub const BACKUP_LIST: Duration = Duration::from_secs(60);
-
-/// Maximum number of chains of backup files that `cn=monitor` shows. The newest ones are shown.
-pub const BACKUP_CHAINS_MAX: usize = 100;
-
-/// Interval at which the backup thread checks whether a backup is due.
-pub const BACKUP_LOOK: Duration = Duration::from_secs(1);
-
-/// Delay before a failed backup is repeated, if no other backup is due earlier.
-pub const BACKUP_RETRY: Duration = Duration::from_secs(60);
-
-/// An extra backup is made when half of the records that the log keeps are newer than the last backup. If the log keeps
-/// fewer records than this number, this number is used in place of theirs. The log may then drop records before the
-/// backup contains them.
-pub const BACKUP_RECORDS_MIN: u64 = 2_000;
-
-/// Maximum number of recipients of a backup. Each recipient adds about 170 octets to every file.
-pub const BACKUP_RECIPIENTS_MAX: usize = 50;
-
-/// Maximum size of the header of an encrypted backup file, and of a file of identities, in octets.
-pub const BACKUP_HEADER_BYTES: u64 = 64 << 10;
-
 /// Time limit for connecting to another server over HTTP.
 pub const WEB_CONNECT: Duration = Duration::from_secs(10);
-
-/// Default maximum number of persistent searches. If there are more, a search is answered `busy`.
-pub const PERSISTENT_SEARCHES_MAX: usize = 10_000;
-
-/// [`PERSISTENT_SEARCHES_MAX`] is divided by this number. The result is the maximum number for one identity or one
-/// source. It applies when half of all places are in use.
-pub const PERSISTENT_SEARCHES_SHARE_DIVISOR: usize = 8;
-
-/// [`PERSISTENT_SEARCHES_MAX`] is divided by this number. The result is the number of places that are reserved for the
-/// administrator.
-pub const PERSISTENT_SEARCHES_RESERVE_DIVISOR: usize = 16;
-
-/// Maximum number of steps through the log that an event loop's feed makes before the loop serves connections again.
-pub const FEED_STEPS: u32 = 1_000;
-
-/// Maximum time for which an event loop's feed waits for searches that are still sending notifications about the feed's
-/// last set of changes.
-pub const FEED_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The maximum number of connections is divided by this number. The result is the default maximum for one address. It
 /// applies when half of all connections are in use.
@@ -196,42 +160,6 @@ pub const TURN_REQUESTS_PER_LOOK: usize = 16;
 /// because large requests may take long.
 pub const TURN_LARGE_REQUEST_SIZE: usize = 1024;
 
-/// Maximum number of entries that a search examines in one slice. After it, other connections have their turns. A slice
-/// takes less than a millisecond.
-pub const SLICE_ENTRIES_MAX: u32 = 250;
-
-/// Maximum time that an event loop spends on connections with unfinished work. After that, it checks whether new
-/// requests have arrived.
-pub const READY_TIME_MAX: Duration = Duration::from_millis(1);
-
-/// Maximum size of the results that a search adds in one slice, in octets.
-pub const SLICE_BYTES_MAX: usize = 64 << 10;
-
-/// Minimum number of remaining candidates with which a search moves to the scan threads. The event loop itself finishes
-/// a smaller search sooner.
-pub const SCAN_CANDIDATES_MIN: u64 = 2_048;
-
-/// Maximum number of candidates that a scan thread examines before it continues with another search. They take about a
-/// millisecond.
-pub const SCAN_ENTRIES_MAX: u32 = 4_096;
-
-/// Maximum number of searches on the scan threads. Any further searches stay on the event loops.
-pub const SCANS_MAX: usize = 128;
-
-/// Maximum number of searches of one identity on the scan threads. There is then still room for other identities.
-pub const SCANS_OF_IDENTITY_MAX: usize = SCANS_MAX / 2;
-
-/// Maximum number of clients whose use of the scan threads by unindexed searches is recorded.
-pub const SCAN_TALLIES_MAX: usize = if cfg!(test) { 100 } else { 8_192 };
-
-/// Maximum number of filter shapes in the statistics about missing indexes. Together with [`ADVISED_INDEXES_MAX`] and
-/// [`ADVISED_FILTERS_MAX`], it limits the size of the statistics to less than 100 KiB.
-pub const ADVISED_SHAPES_MAX: usize = 64;
-/// Maximum number of missing indexes that are recorded for one filter shape.
-pub const ADVISED_INDEXES_MAX: usize = 8;
-/// Maximum number of filters that are shown with a proposed index.
-pub const ADVISED_FILTERS_MAX: usize = 3;
-
 /// Maximum number of clients whose work an event loop counts in one period. Together with [`CLIENT_NAME_SIZE_MAX`], it
 /// limits the clients of two periods to 128 KiB.
 pub const CLIENTS_KEPT_MAX: usize = 128;
@@ -243,59 +171,6 @@ pub const CLIENTS_PERIOD: Duration = Duration::from_secs(300);
 pub const TOP_CLIENTS_MAX: usize = 20;
 /// Maximum number of indexes whose use an event loop counts.
 pub const INDEXES_COUNTED_MAX: usize = 1_024;
-
-/// Size in octets of the results that wait for the client of one search. At this size the scan threads stop working on
-/// the search. Together with [`SCANS_MAX`], it limits all waiting results to 64 MiB.
-pub const SCAN_BYTES_WAITING_MAX: usize = 512 << 10;
-
-/// Maximum number of completed parts of one search that wait for an earlier part. Parts without results count too.
-pub const SCAN_PIECES_WAITING_MAX: usize = 256;
-
-/// Nice value of the scan threads. 19 is the lowest priority.
-pub const SCAN_NICENESS: i32 = 19;
-
-/// Default maximum number of prefetch threads, for data that is larger than memory. A disk can perform about as many
-/// page reads at once.
-pub const READ_AHEAD_THREADS: usize = 64;
-
-/// Memory that the machine must have for each prefetch thread, in octets. After its first work, a thread occupies half
-/// a megabyte.
-pub const READ_AHEAD_MEMORY_PER_THREAD: u64 = 16 << 20;
-
-/// Nice value of the prefetch threads. The event loops run before them, because their clients may need only pages that
-/// are in memory.
-pub const READ_AHEAD_NICENESS: i32 = 10;
-
-/// Maximum number of requests that one thread prefetches in a row.
-pub const READ_AHEAD_MESSAGES: usize = 4;
-
-/// Maximum number of prefetch jobs that one thread takes at a time. The thread requests the pages of these jobs from
-/// the disk together.
-pub const READ_AHEAD_PAGES: usize = 16;
-
-/// Maximum number of requests of one connection that are checked for missing pages at a time.
-pub const READ_AHEAD_LOOKS: usize = 16;
-
-/// Maximum number of entries for which the event loop itself checks a search for missing pages. If there are more, a
-/// prefetch thread does it.
-pub const READ_AHEAD_LOOK_ENTRIES: u32 = 4;
-
-/// Maximum number of prefetch rounds in a row for one request. A request follows a few paths of about five pages each,
-/// from a root to a row. If more rounds are necessary, memory is so short that pages are evicted before they are read.
-pub const READ_AHEAD_ROUNDS: u8 = 32;
-
-/// Interval at which an event loop checks how long it has waited for the disk.
-pub const COLD_TICK: Duration = Duration::from_millis(100);
-
-/// Minimum wait for the disk in one [tick](COLD_TICK) that starts prefetching. It is an eighth of the tick. If the wait
-/// is shorter, it costs less than a dry run of each request.
-pub const COLD_WAIT_MIN: Duration = Duration::from_micros(12_500);
-
-/// Minimum number of missing pages in one tick that starts prefetching, however long the loop has waited.
-pub const COLD_PAGES_MIN: u32 = 8;
-
-/// Number of ticks without such a wait after which an event loop stops prefetching.
-pub const COLD_TICKS: u32 = 20;
 
 /// Idle time after which an event loop gives up its snapshot. The store can then reuse old pages.
 pub const PARK_AFTER: Duration = Duration::from_millis(10);
@@ -323,38 +198,6 @@ pub const BATCH_BYTES_MAX: usize = 16 << 20;
 /// Maximum number of entries that can be loaded at the start. They are loaded in one batch: either all of them or none.
 pub const LOAD_ENTRIES_MAX: usize = 10_000;
 
-/// Maximum number of hashes that wait, per hash thread. With Argon2id they take about ten seconds. At this number a
-/// bind is answered `busy`. Changes of passwords have a separate queue with the same limit.
-pub const HASHES_PER_THREAD_MAX: usize = 512;
-
-/// The maximum number of waiting hashes for changes is divided by this number. The result is the maximum for one
-/// identity from all of its sources.
-pub const HASH_IDENTITY_DIVISOR: u64 = 4;
-
-/// Number of consecutive wrong passwords from one source. After it, binds of that source wait until there are none of
-/// other sources.
-pub const SOURCE_FAILURES_MAX: u32 = 3;
-
-/// Number of consecutive binds of one source that were answered `busy`. After it, binds of that source wait until there
-/// are none of other sources.
-pub const SOURCE_REFUSALS_MAX: u32 = 16;
-
-/// This limit applies in place of [`SOURCE_FAILURES_MAX`] to a source that has sent right passwords before. Example: an
-/// application with many users.
-pub const GOOD_SOURCE_FAILURES_MAX: u32 = 100;
-
-/// Time after which a source's wrong passwords are forgotten.
-pub const REPUTATION_FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
-
-/// Time after a bind for which its user may change their own TOTP codes and application passwords.
-pub const RECENT_PROOF_TIME: Duration = Duration::from_secs(5 * 60);
-
-/// Default time for which the verification of a password stays in the cache.
-pub const BIND_CACHE: Duration = Duration::from_secs(60);
-
-/// Maximum number of verified passwords in the cache. Each occupies about 50 octets. The full cache occupies 6 MB.
-pub const VERIFIED_BINDS_MAX: usize = 65_536;
-
 /// Maximum number of changes in a transaction. The writer makes all of them at once, and other changes must wait for
 /// that time.
 pub const TRANSACTION_CHANGES_MAX: usize = 1_000;
@@ -371,95 +214,6 @@ pub const TRANSACTION_COPIES_BYTES_MAX: usize = 2 << 20;
 
 /// Default time after which the server aborts a transaction that the client has not ended.
 pub const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Maximum number of clear passwords in one request. Each takes a hash thread about 20 ms. A request with more is
-/// refused. Deleting a clear password counts once for every password of the entry.
-pub const CLEAR_PASSWORDS_MAX: usize = 16;
-
-/// Maximum number of an account's failures that wait to be recorded. An entry stores no more than this number.
-pub const FAILURES_NOTED_MAX: usize = 100;
-
-/// Maximum number of accounts with events that are not recorded yet. At this number, events of further accounts are
-/// dropped.
-pub const UNWRITTEN_ACCOUNTS_MAX: usize = 100_000;
-
-/// Maximum number of last logins that are gathered. At this number they are written early. As many more may be in the
-/// writer's queue. The gathered logins occupy about 13 MB: a hash table with 2^19 slots just before it would grow.
-pub const LOGINS_MAX: usize = 458_752;
-
-/// This limit applies in place of [`LOGINS_MAX`] to cluster nodes. A node that stops keeps all changes in memory that
-/// are not yet in the log.
-pub const CLUSTER_LOGINS_MAX: usize = 57_344;
-
-/// The precision of last logins in their policy is divided by this number. The result is the time for which they are
-/// gathered. Writing them takes the same time.
-pub const LOGIN_WAIT_DIVISOR: u32 = 16;
-
-/// Maximum time for which last logins are gathered before they are written.
-pub const LOGIN_WAIT_MAX: Duration = Duration::from_secs(300);
-
-/// Minimum time for which last logins are gathered. If the time would be shorter, each of them is written at once.
-pub const LOGIN_WAIT_MIN: Duration = Duration::from_secs(1);
-
-/// Interval at which a part of the gathered last logins is written.
-pub const LOGIN_TICK: Duration = Duration::from_secs(1);
-
-/// Interval at which a thread checks again whether the writer's queue has room for last logins.
-pub const LOGIN_RETRY: Duration = Duration::from_millis(5);
-
-/// Maximum time for which last logins wait for room in the writer's queue.
-pub const LOGIN_PATIENCE: Duration = Duration::from_secs(10);
-
-/// Number of wrong passwords for an account from one source that are answered without a delay.
-pub const GUESSES_FREE: u32 = 3;
-/// Delay of the answer to the first wrong password after those. The delay doubles with each further one.
-pub const GUESS_DELAY_FIRST: Duration = Duration::from_millis(250);
-/// Maximum delay of an answer.
-pub const GUESS_DELAY_MAX: Duration = Duration::from_secs(8);
-/// Maximum number of delayed answers to one source about one account. At this number further binds are answered `busy`.
-pub const GUESSES_DELAYED_MAX: u32 = 8;
-/// Time without a failure after which earlier failures are forgotten.
-pub const GUESSES_FORGOTTEN_AFTER: Duration = Duration::from_secs(900);
-/// Maximum number of pairs of account and source whose failures are counted. They occupy about 10 MB.
-pub const GUESSES_MAX: usize = 100_000;
-
-/// Maximum size of a file of forbidden words, in octets. The words are kept in memory.
-pub const BAD_WORDS_SIZE_MAX: u64 = 64 << 20;
-/// Maximum size of a line in a file of breached passwords, in octets.
-pub const BREACHED_LINE_MAX: usize = 128;
-
-/// Default time limit of each step of a bind at another server.
-pub const PASS_THROUGH_SECONDS: u64 = 5;
-
-/// Default maximum number of concurrent binds at another server.
-pub const PASS_THROUGH_THREADS: usize = 8;
-
-/// Maximum number of passwords that wait to be verified by a bind at another server, per thread that does so.
-pub const PASS_THROUGH_JOBS_PER_THREAD_MAX: usize = 64;
-
-/// Default maximum difference between this server's clock and the clock of an issuer of tokens, in seconds.
-pub const CLOCK_SKEW_SECONDS: u32 = 60;
-
-/// Maximum number of Kerberos exchanges in progress on all connections. The context of an exchange occupies a few KiB
-/// in MIT's library. At this number further exchanges are answered `busy`.
-pub const KERBEROS_EXCHANGES_MAX: usize = 4_096;
-
-/// Memory that is charged for a SASL exchange that waits for the client's next message, in octets. A Kerberos exchange
-/// occupies about this much, and most other exchanges less.
-pub const SASL_EXCHANGE_BYTES: usize = 8 << 10;
-
-/// Maximum number of SASL exchanges for Verify Credentials on one connection that wait for the client's next message. A
-/// further exchange replaces the oldest one.
-pub const VERIFYING_MAX: usize = 16;
-
-/// Maximum number of tokens of one Kerberos exchange. Kerberos itself needs one, and SPNEGO needs a few.
-pub const KERBEROS_TOKENS_MAX: u8 = 8;
-
-/// Maximum number of octets of the Kerberos library's message about a token that are logged.
-pub const KERBEROS_REASON_MAX: usize = 512;
-
-/// Maximum number of octets of the trace information in an anonymous bind that are logged.
-pub const SASL_TRACE_MAX: usize = 255;
 
 /// Maximum time without progress while a message is incomplete or the client does not read answers.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(120);
@@ -541,82 +295,14 @@ pub const BATCHES_PER_INDEX_SLICE: u32 = 16;
 /// Number of random octets that the writer reads from the system at a time. Each change needs 16 of them.
 pub const RANDOM_BLOCK_SIZE: usize = 4 << 10;
 
-/// Size of the events that an event loop gathers before it passes them to the thread of the audit trail, in octets.
-pub const AUDIT_BUFFER_BYTES: usize = 64 << 10;
-
-/// Maximum time for which a busy event loop gathers events for the audit trail.
-pub const AUDIT_HAND_OVER: Duration = Duration::from_millis(100);
-
-/// Maximum size in octets of the events that wait to be written to the audit trail. If there are more, requests wait,
-/// or events are lost and counted.
-pub const AUDIT_WAITING_BYTES_MAX: usize = 8 << 20;
-
-/// Approximate size of the events in one block of the audit trail, in octets. A block of this size compresses well.
-pub const AUDIT_BLOCK_BYTES: usize = 512 << 10;
-
 /// Maximum time for which a request may wait for a position. A longer time in a request is reduced to this one.
 pub const POSITION_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Maximum number of connections of one event loop that wait for a position.
 pub const POSITION_WAITERS_MAX: usize = 1_024;
 
-/// Maximum time for which the thread of the audit trail waits for more events.
-pub const AUDIT_GATHER: Duration = Duration::from_millis(100);
-
-/// Interval between two syncs of the audit trail while events arrive. A power failure may lose the reads and binds of
-/// this time.
-pub const AUDIT_SYNC_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Delay before a failed write to the audit trail is repeated.
-pub const AUDIT_RETRY: Duration = Duration::from_millis(500);
-
-/// Maximum number of changes in the log that are missing in the audit trail because it cannot be written. If there are
-/// more, requests wait, or the changes count as lost.
-pub const AUDIT_LAG_CHANGES_MAX: u64 = 100_000;
-
-/// Approximate size of the events in one answer to a reader of the audit trail, in octets. The answer may be larger by
-/// one block.
-pub const TRAIL_ANSWER_BYTES: usize = 1 << 20;
-
 /// Maximum number of requests about settings that wait for the thread that answers them.
 pub const SETTINGS_REQUESTS_MAX: usize = 8;
-
-/// Maximum number of requests for entries of the backup that wait for the thread that answers them.
-pub const BACKUP_READS_MAX: usize = 4;
-
-/// Maximum time for which a request waits until its moment of the backup is restored. After that it is answered `busy`.
-pub const BACKUP_READ_WAIT: Duration = Duration::from_secs(3);
-
-/// Time for which a restored moment of the backup is kept after the last request for it.
-pub const BACKUP_COPY_KEPT: Duration = Duration::from_secs(10 * 60);
-
-/// Time for which a restored copy of the newest moment also answers later requests for the newest moment. The backup
-/// may have grown meanwhile.
-pub const BACKUP_COPY_FRESH: Duration = Duration::from_secs(60);
-
-/// Maximum size of the sample from which the sizes of indexes are estimated.
-pub const INDEX_SAMPLE: SampleBounds = SampleBounds { entries_max: 1_000, rows_max: 200_000 };
-
-/// Minimum time between two measurements of the sizes of indexes.
-pub const INDEX_SIZES_FRESH: Duration = Duration::from_secs(10);
-
-/// The time of a measurement is multiplied by this number. The result is another minimum for the time between two
-/// measurements.
-pub const INDEX_SIZES_PAUSE: u32 = 100;
-
-/// Maximum size of an entry or tree of the backup in one answer, in octets.
-pub const BACKUP_ENTRY_BYTES: usize = 8 << 20;
-
-/// Maximum number of entries in an answer with a tree of the backup. A transaction that restores the tree may contain
-/// as many changes.
-pub const BACKUP_TREE_ENTRIES_MAX: usize = TRANSACTION_CHANGES_MAX;
-
-/// Maximum number of references in an answer with a subtree from the backup. A reference is a value of an entry outside
-/// the subtree that names an entry in the subtree.
-pub const BACKUP_TREE_NAMES_MAX: usize = 20_000;
-
-/// Maximum size of these references and of the DNs of their entries, in octets.
-pub const BACKUP_TREE_NAMES_BYTES: usize = 4 << 20;
 
 /// Time limit of a rehearsal of access rules that a client requested. After it, the rehearsal begins with no further
 /// requester.
@@ -634,130 +320,6 @@ pub const REHEARSAL_LINES: usize = 100;
 /// Maximum number of entries that are checked against the rules of proposed settings when a client asks for a plan.
 pub const PLAN_ENTRIES_MAX: u64 = 200_000;
 
-/// Maximum number of requests for the audit trail that wait for the thread that answers them.
-pub const TRAIL_READS_MAX: usize = 16;
-
-/// Maximum size of the records in an answer to a replica, in octets. The first record may be larger than this.
-pub const LOG_BLOCK_BYTES: usize = 512 << 10;
-
-/// Maximum number of requests by replicas that wait for records.
-pub const LOG_READS_MAX: usize = 1_024;
-
-/// Maximum time for which a replica's request waits for records.
-pub const LOG_WAIT_MAX: Duration = Duration::from_secs(2);
-
-/// Size of the blocks of records that are cached for other replicas, in octets. The last block may exceed it.
-pub const LOG_BLOCKS_BYTES: usize = 8 << 20;
-
-/// Each answer to a replica delays the next records by this time. If there are many replicas, this leaves processor
-/// time for changes.
-pub const LOG_ANSWER_PAUSE: Duration = Duration::from_micros(200);
-
-/// Maximum total delay by [`LOG_ANSWER_PAUSE`].
-pub const LOG_PAUSE_MAX: Duration = Duration::from_millis(10);
-
-/// Interval at which a slice of the data is compared with the replicas.
-pub const COMPARE_INTERVAL: Duration = Duration::from_secs(600);
-
-/// Maximum size of the slice of data in one comparison, in octets of rows.
-pub const COMPARE_SLICE_BYTES: u64 = 256 << 20;
-
-/// Nice value of the thread that reads the slice for a comparison. No client waits for it.
-pub const DIGEST_NICENESS: i32 = 19;
-
-/// Maximum number of differing parts of the data that a message lists.
-pub const DIFFERING_PARTS_LOGGED: usize = 20;
-
-/// Maximum number of replicas that have their own figures in the metrics.
-pub const REPLICAS_NAMED_MAX: usize = 100;
-
-/// Time for which the monitor shows a replica after its last request.
-pub const CONSUMER_KEPT: Duration = Duration::from_secs(10);
-
-/// Maximum time for which a replica waits for an event.
-pub const REPLICA_TICK: Duration = Duration::from_millis(100);
-
-/// Time limit of each step when a replica connects to its supplier.
-pub const REPLICA_CONNECT: Duration = Duration::from_secs(5);
-
-/// Time for which the supplier may keep a replica's request until there are records.
-pub const REPLICA_LOOK: Duration = Duration::from_millis(500);
-
-/// Time without an answer of the supplier after which a replica connects again.
-pub const REPLICA_SILENCE: Duration = Duration::from_secs(30);
-
-/// Minimum delay before a replica connects again.
-pub const REPLICA_RETRY_MIN: Duration = Duration::from_millis(200);
-
-/// Maximum delay before a replica connects again.
-pub const REPLICA_RETRY_MAX: Duration = Duration::from_secs(5);
-
-/// Delay before a replica asks its supplier again, if the supplier has no records for it.
-pub const REPLICA_HALTED_RETRY: Duration = Duration::from_secs(30);
-
-/// Maximum number of answers with records that a replica has received and not yet applied.
-pub const BLOCKS_WAITING_MAX: usize = 4;
-
-/// Size of a commit in octets at which a replica adds no further records to it.
-pub const APPLY_BYTES_MAX: usize = 1 << 20;
-
-/// Delay before a replica tries again to apply records.
-pub const APPLY_RETRY: Duration = Duration::from_millis(500);
-
-/// Maximum time for which a change waits on a replica. After it the client's request is refused.
-pub const FORWARD_PATIENCE: Duration = Duration::from_secs(15);
-
-/// Maximum number of changes that a replica forwards in one group.
-pub const FORWARD_MAX: usize = 128;
-
-/// Size of a group of forwarded changes in octets at which a replica adds no further change to it.
-pub const FORWARD_BYTES_MAX: usize = 1 << 20;
-
-/// Idle time after which a connection for forwarded changes is tested before it is used again.
-pub const FORWARD_IDLE: Duration = Duration::from_secs(1);
-
-/// Maximum time for which a replica that stops waits for the answers to forwarded changes.
-pub const REPLICA_STOP: Duration = Duration::from_secs(5);
-
-/// Size of a part of a copy of the data, in octets before compression.
-pub const COPY_PART_BYTES: usize = 1 << 20;
-
-/// Maximum number of requests for parts of a copy that wait for the thread that answers them.
-pub const COPY_READS_MAX: usize = 256;
-
-/// Number of parts that a new replica requests before the first of them has arrived.
-pub const COPY_PIPELINE: usize = 4;
-
-/// Maximum number of attempts that a new replica makes to copy the data.
-pub const COPY_TRIES: u32 = 10;
-
-/// Delay between two attempts to copy the data.
-pub const COPY_RETRY: Duration = Duration::from_secs(1);
-
-/// Maximum time for which a request for a part waits until the copy is ready. After that it is answered anyway.
-pub const COPY_WAIT: Duration = Duration::from_secs(1);
-
-/// Time for which a copy of the data is kept after its last use.
-pub const COPY_KEPT: Duration = Duration::from_secs(60);
-
-/// Rate at which a copy for replicas is made, in octets of rows per second.
-pub const REPLICA_COPY_BYTES_PER_SECOND: u64 = 512 << 20;
-
-/// A replica syncs the copy that it receives each time after this number of octets.
-pub const COPY_SYNC_BYTES: u64 = 64 << 20;
-
-/// Maximum size in octets of the text of a filter or name in an event. A longer text is cut off.
-pub const AUDIT_TEXT_SIZE_MAX: usize = 1_024;
-
-/// Maximum size in octets of a recorded field of a session tracking control.
-pub const TRACKING_SIZE_MAX: usize = 256;
-
-/// Maximum number of session tracking controls of one request that are recorded.
-pub const TRACKING_MAX: usize = 4;
-
-/// Maximum number of attributes of one request that an event contains.
-pub const AUDIT_ATTRIBUTES_MAX: usize = 64;
-
 const _: () = assert!(AUDIT_BLOCK_BYTES + AUDIT_BUFFER_BYTES < audit::limits::PAYLOAD_BYTES_MAX);
 const _: () = assert!(WRITES_QUEUED_BYTES_MAX >= ldap::MESSAGE_SIZE_MAX);
 const _: () = assert!(SLICE_BYTES_MAX <= UNSENT_MAX && BUFFER_SIZE <= BUFFERS_KEPT_BYTES_MAX);
@@ -767,43 +329,8 @@ const _: () = assert!(UNCHARGED_MAX < BUFFER_SIZE && OUTSTANDING_SEARCH_BYTES_MA
 const _: () = assert!(PARTIAL_COPY_MAX < BUFFER_SIZE && BATCH_WRITES_MAX <= WRITES_QUEUED_MAX);
 const _: () = assert!(RANDOM_BLOCK_SIZE.is_multiple_of(16));
 
-/// Size in octets of the responses that are encrypted before the socket accepts them. A TLS connection occupies this
-/// memory in addition to [`UNSENT_MAX`].
-pub const TLS_CHUNK_MAX: usize = 64 << 10;
-
 /// Time that a proxy has to send the header that contains the address of its client.
 pub const PROXY_HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Time that a client has for its part of a TLS handshake.
-pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Maximum size in octets of a client's messages in a TLS handshake. Certificates are the largest part of them.
-pub const TLS_HANDSHAKE_SIZE_MAX: usize = 64 << 10;
-
-/// Maximum size of a file with certificates or keys, in octets.
-pub const TLS_FILE_SIZE_MAX: u64 = 16 << 20;
-
-/// Interval at which the certificate files are checked for changes.
-pub const CERTIFICATE_WATCH: Duration = Duration::from_secs(10);
-
-/// Time before the end of a certificate's validity from which on the server warns about it.
-pub const CERTIFICATE_WARNING: Duration = Duration::from_secs(30 * 86_400);
-
-/// Interval between two warnings about the end of a certificate's validity.
-pub const CERTIFICATE_WARNING_INTERVAL: Duration = Duration::from_secs(86_400);
-
-/// Number of days for which the server's own certificate authority is valid.
-pub const OWN_AUTHORITY_DAYS: i64 = 7_300;
-
-/// Number of days for which the server's own certificate is valid. Apple's systems reject a certificate that is valid
-/// for more than 825 days.
-pub const OWN_CERTIFICATE_DAYS: i64 = 730;
-
-/// The server's own certificate is renewed this number of days before its validity ends.
-pub const OWN_CERTIFICATE_RENEWAL_DAYS: i64 = 90;
-
-/// Maximum time by which the clock of a client may lag the clock of the server that creates a certificate.
-pub const CERTIFICATE_CLOCK_SKEW: Duration = Duration::from_secs(86_400);
 
 /// Maximum time for which a reload waits for all event loops to apply the new settings.
 pub const RELOAD_PATIENCE: Duration = Duration::from_secs(10);
