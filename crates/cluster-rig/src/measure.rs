@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::nodes::{ADMIN_DN, Alone, Nodes, PASSWORD, figure, position, run as run_command};
 use crate::{Result, until};
-use clients::{Adding, Times, see_everywhere};
+use clients::{AddClients, Times, see_everywhere};
 use driver::Driver;
 use processes::{Processes, disk_bytes};
 use replicas::{Measured, Peers};
@@ -56,7 +56,7 @@ const BEGUN: f64 = 0.3;
 const IN_FLIGHT: u64 = 50;
 
 /// Servers and results of a measurement.
-struct Stand<'m> {
+struct TestBed<'m> {
     what: &'m Measure,
     driver: Driver<'m>,
     brokers: Brokers,
@@ -70,7 +70,7 @@ pub(crate) fn run(program: PathBuf, folder: &Path, what: &Measure) -> Result<()>
     let peers = Peers::find()?;
     std::fs::create_dir_all(&what.to)?;
     let begun = Instant::now();
-    let mut stand = Stand::start(program.clone(), folder, what)?;
+    let mut stand = TestBed::start(program.clone(), folder, what)?;
     stand.join()?;
     stand.settle()?;
     stand.searches()?;
@@ -98,9 +98,9 @@ pub(crate) fn run(program: PathBuf, folder: &Path, what: &Measure) -> Result<()>
     replicated_all
 }
 
-impl<'m> Stand<'m> {
+impl<'m> TestBed<'m> {
     /// Starts two nodes and one single server with the same data.
-    fn start(program: PathBuf, folder: &Path, what: &'m Measure) -> Result<Stand<'m>> {
+    fn start(program: PathBuf, folder: &Path, what: &'m Measure) -> Result<TestBed<'m>> {
         let alone = folder.join("alone");
         std::fs::create_dir_all(&alone)?;
         let password = folder.join("password");
@@ -115,7 +115,7 @@ impl<'m> Stand<'m> {
         nodes.join()?;
         let alone = Alone::start(&program, &data, &folder.join("alone.log"))?;
         let driver = Driver { what, program, user: ADMIN_DN.to_owned(), password };
-        Ok(Stand { what, driver, brokers, nodes, alone, steps: Vec::new() })
+        Ok(TestBed { what, driver, brokers, nodes, alone, steps: Vec::new() })
     }
 
     /// Returns all processes whose processor time is measured.
@@ -149,7 +149,7 @@ impl<'m> Stand<'m> {
     /// Lets a third node join under load, by a copy over the network.
     fn join(&mut self) -> Result<()> {
         let writer = self.nodes.writer()?;
-        let loaded = Adding::start("join", &[self.nodes.address(writer)?; LOADING], LOAD);
+        let loaded = AddClients::start("join", &[self.nodes.address(writer)?; LOADING], LOAD);
         let cost = self.processes();
         let begun = Instant::now();
         std::thread::sleep(Duration::from_secs(self.what.seconds));
@@ -266,7 +266,7 @@ impl<'m> Stand<'m> {
     /// Measures the highest rate of changes at the single server, at the writer, and at another node.
     fn changes(&mut self) -> Result<()> {
         let places = [self.server_alone(), self.writing()?, self.follower()?];
-        let sizes = |stand: &Stand<'_>| -> Result<[u64; 3]> {
+        let sizes = |stand: &TestBed<'_>| -> Result<[u64; 3]> {
             let log = disk_bytes(&stand.brokers.data(0).join("pando-0"));
             let at = position(stand.nodes.address(1)?).ok_or("node 1 does not say its position")?;
             Ok([log, disk_bytes(&stand.nodes.data(1)), at])
@@ -298,7 +298,7 @@ impl<'m> Stand<'m> {
         let at = self.nodes.address(writer)?;
         let others: Vec<_> = self.nodes.addresses().into_iter().filter(|other| *other != at).collect();
         for load in [0, LOAD] {
-            let loaded = (load > 0).then(|| Adding::start("seen", &[at; LOADING], load));
+            let loaded = (load > 0).then(|| AddClients::start("seen", &[at; LOADING], load));
             let cost = self.processes();
             let count = self.what.seconds * LOOKUPS_PER_SECOND;
             let (from_request, from_answer) = see_everywhere(at, &others, count, LOOKUPS_PER_SECOND, load)?;
@@ -322,7 +322,7 @@ impl<'m> Stand<'m> {
             let writer = self.nodes.writer()?;
             let own = self.nodes.address(writer)?;
             let others: Vec<_> = self.nodes.addresses().into_iter().filter(|other| *other != own).collect();
-            let adding = Adding::start(&format!("killed-{round}"), &others, 0);
+            let adding = AddClients::start(&format!("killed-{round}"), &others, 0);
             std::thread::sleep(Duration::from_secs(2));
             let killed = Instant::now();
             self.nodes.kill(writer)?;

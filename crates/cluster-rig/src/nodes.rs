@@ -12,7 +12,7 @@ use ldap::{ResultCode, Scope};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::net::Party;
-use crate::rig::Around;
+use crate::rig::Infrastructure;
 use crate::{Result, until};
 
 /// Suffix of the directory.
@@ -37,7 +37,7 @@ pub(crate) struct Nodes {
     folder: PathBuf,
     /// Addresses of the brokers.
     brokers: String,
-    around: Option<Arc<Around>>,
+    around: Option<Arc<Infrastructure>>,
     nodes: Vec<Node>,
 }
 
@@ -68,7 +68,7 @@ impl Nodes {
         program: PathBuf,
         folder: &Path,
         brokers: String,
-        around: Option<Arc<Around>>,
+        around: Option<Arc<Infrastructure>>,
     ) -> Nodes {
         Nodes { program, folder: folder.to_owned(), brokers, around, nodes: Vec::new() }
     }

@@ -16,12 +16,12 @@ pub(crate) const NODES: usize = 3;
 
 /// Network between brokers and nodes, and their disks.
 #[derive(Default)]
-pub(crate) struct Around {
+pub(crate) struct Infrastructure {
     pub(crate) net: Net,
     pub(crate) disks: Disks,
 }
 
-impl Surroundings for Around {
+impl Surroundings for Infrastructure {
     fn before(&self, index: usize, port: u16) -> io::Result<u16> {
         let proxy = self.net.before(Party::Broker(index), ([127, 0, 0, 1], port).into())?;
         Ok(proxy.port())
@@ -36,13 +36,13 @@ impl Surroundings for Around {
 pub(crate) struct Rig {
     pub(crate) nodes: Nodes,
     pub(crate) brokers: Brokers,
-    around: Arc<Around>,
+    around: Arc<Infrastructure>,
 }
 
 impl Rig {
     /// Starts brokers, and nodes that run `program` on new data.
     pub(crate) fn start(program: PathBuf, folder: &Path) -> Result<Rig> {
-        let around = Arc::<Around>::default();
+        let around = Arc::<Infrastructure>::default();
         let brokers = Brokers::start_in(BROKERS, folder, &*around)?;
         let nodes = Nodes::new(program, folder, brokers.bootstrap(), Some(Arc::clone(&around)));
         let mut rig = Rig { nodes, brokers, around };

@@ -59,8 +59,8 @@ pub(crate) struct Ports {
     pub(crate) controller: u16,
     /// Ports that the listeners for clients and for the controller advertise. They differ from the real ports if there
     /// is a proxy.
-    pub(crate) told_clients: u16,
-    pub(crate) told_controller: u16,
+    pub(crate) advertised_clients: u16,
+    pub(crate) advertised_controller: u16,
     /// Ports of the listener with TLS and of the listener with TLS and SASL, if the broker has them.
     pub(crate) tls: u16,
     pub(crate) sasl: u16,
@@ -111,8 +111,8 @@ impl Brokers {
             let mut ports = free_ports(count)?;
             if let Some(around) = around {
                 for (index, ports) in ports.iter_mut().enumerate() {
-                    ports.told_clients = around.before(index, ports.clients)?;
-                    ports.told_controller = around.before(index, ports.controller)?;
+                    ports.advertised_clients = around.before(index, ports.clients)?;
+                    ports.advertised_controller = around.before(index, ports.controller)?;
                 }
             }
             let running = (0..count).map(|_| None).collect();
@@ -140,7 +140,7 @@ impl Brokers {
 
     /// Returns the addresses for clients, as the setting `bootstrap.servers`.
     pub fn bootstrap(&self) -> String {
-        self.addresses(|ports| ports.told_clients)
+        self.addresses(|ports| ports.advertised_clients)
     }
 
     /// Returns the addresses of the listeners with TLS, which require a certificate of [`security`](Brokers::security).
@@ -305,8 +305,15 @@ fn free_ports(count: usize) -> io::Result<Vec<Ports>> {
     held.iter()
         .map(|[a, b, c, d]| {
             let (clients, controller) = (port(a)?, port(b)?);
-            let (told_clients, told_controller) = (clients, controller);
-            Ok(Ports { clients, controller, told_clients, told_controller, tls: port(c)?, sasl: port(d)? })
+            let (advertised_clients, advertised_controller) = (clients, controller);
+            Ok(Ports {
+                clients,
+                controller,
+                advertised_clients,
+                advertised_controller,
+                tls: port(c)?,
+                sasl: port(d)?,
+            })
         })
         .collect()
 }

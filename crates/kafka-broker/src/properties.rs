@@ -19,8 +19,9 @@ logger.server.level = info
 
 /// Returns the properties of the broker at `index`.
 pub(crate) fn server(home: &Path, index: usize, all: &[Ports], security: Option<&Security>) -> String {
-    let voter =
-        |(number, ports): (usize, &Ports)| format!("{}@127.0.0.1:{}", number + 1, ports.told_controller);
+    let voter = |(number, ports): (usize, &Ports)| {
+        format!("{}@127.0.0.1:{}", number + 1, ports.advertised_controller)
+    };
     let voters: Vec<_> = all.iter().enumerate().map(voter).collect();
     let Some(ports) = all.get(index) else { return String::new() };
     let (count, in_sync) = (all.len(), all.len().saturating_sub(1).max(1));
@@ -31,8 +32,8 @@ pub(crate) fn server(home: &Path, index: usize, all: &[Ports], security: Option<
          node.id={id}\n\
          controller.quorum.voters={voters}\n\
          listeners=PLAINTEXT://127.0.0.1:{clients},CONTROLLER://127.0.0.1:{controller}{listeners}\n\
-         advertised.listeners=PLAINTEXT://127.0.0.1:{told_clients},\
-         CONTROLLER://127.0.0.1:{told_controller}{advertised}\n\
+         advertised.listeners=PLAINTEXT://127.0.0.1:{advertised_clients},\
+         CONTROLLER://127.0.0.1:{advertised_controller}{advertised}\n\
          controller.listener.names=CONTROLLER\n\
          inter.broker.listener.name=PLAINTEXT\n\
          listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT{protocols}\n\
@@ -60,8 +61,8 @@ pub(crate) fn server(home: &Path, index: usize, all: &[Ports], security: Option<
         voters = voters.join(","),
         clients = ports.clients,
         controller = ports.controller,
-        told_clients = ports.told_clients,
-        told_controller = ports.told_controller,
+        advertised_clients = ports.advertised_clients,
+        advertised_controller = ports.advertised_controller,
         data = home.join("data").display(),
     )
 }

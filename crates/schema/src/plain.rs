@@ -36,7 +36,7 @@ static RARITY: [u8; 256] = {
 pub(crate) struct PlainMatching {
     /// Whether spaces in a value must be compared as in its key. True if a substring contains spaces or is bound to an
     /// end of the value.
-    looks_at_spaces: bool,
+    depends_on_spaces: bool,
     fold: bool,
     /// If spaces matter, a word of the substrings that must be in the value whatever its spaces are.
     word: Option<Box<Needle>>,
@@ -55,7 +55,7 @@ pub(crate) struct Needle {
 /// value contains it, in either case. So values without it need no further test, and the search for one character is
 /// cheap.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sign {
+pub(crate) struct RequiredCharacter {
     byte: u8,
     /// The bit in which the two cases of a letter differ; 0 if case matters or the character has no case.
     case_bit: u8,
@@ -64,9 +64,12 @@ pub(crate) struct Sign {
 /// Number of bytes that are examined at a time.
 const BLOCK: usize = 16;
 
-impl Sign {
+impl RequiredCharacter {
     /// Returns the two rarest characters in substrings of keys of this form, or fewer if there are fewer.
-    pub(crate) fn of<'p>(form: Form, pieces: impl Iterator<Item = &'p [u8]> + Clone) -> [Option<Sign>; 2] {
+    pub(crate) fn of<'p>(
+        form: Form,
+        pieces: impl Iterator<Item = &'p [u8]> + Clone,
+    ) -> [Option<RequiredCharacter>; 2] {
         let Form::Text(preparation, _) = form else { return [None; 2] };
         // Preparation adds and removes spaces, and for some rules removes hyphens.
         let lasting = pieces.flatten().copied().filter(|byte| !matches!(byte, b' ' | b'-' | 0));
@@ -75,7 +78,7 @@ impl Sign {
         [first, second].map(|byte| {
             let byte = byte?;
             let has_cases = preparation.fold && byte.is_ascii_lowercase();
-            Some(Sign { byte, case_bit: if has_cases { 0x20 } else { 0 } })
+            Some(RequiredCharacter { byte, case_bit: if has_cases { 0x20 } else { 0 } })
         })
     }
 
@@ -155,9 +158,9 @@ impl PlainMatching {
             return None;
         }
         let is_bound = initial.is_some() || last.is_some();
-        let looks_at_spaces = is_bound || pieces().any(|piece| piece.contains(&b' '));
+        let depends_on_spaces = is_bound || pieces().any(|piece| piece.contains(&b' '));
         // If all substrings are bound to the ends, comparing the ends decides sooner than searching a word.
-        let word = if looks_at_spaces && !any.is_empty() {
+        let word = if depends_on_spaces && !any.is_empty() {
             let words = pieces().flat_map(|piece| piece.split(|byte| *byte == b' '));
             let words = words.filter(|word| !word.is_empty());
             words.max_by_key(|word| word.iter().map(|byte| rarity(*byte)).max())
@@ -165,7 +168,7 @@ impl PlainMatching {
             None
         };
         let word = word.map(|word| Box::new(Needle::new(word)));
-        Some(PlainMatching { looks_at_spaces, fold: preparation.fold, word })
+        Some(PlainMatching { depends_on_spaces, fold: preparation.fold, word })
     }
 
     /// Returns true if a value contains the substrings in order, without overlap; `None` if the value's key must be
@@ -183,7 +186,7 @@ impl PlainMatching {
         if self.word.as_ref().is_some_and(|word| self.find_end(word, value).is_none()) {
             return Some(false);
         }
-        if self.looks_at_spaces && !is_plain(value) {
+        if self.depends_on_spaces && !is_plain(value) {
             return None;
         }
         let (head, tail) = (initial.len(), final_piece.len());
@@ -293,7 +296,7 @@ pub(crate) fn has_key(form: Form, value: &[u8], key: &[u8]) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::Sign;
+    use super::RequiredCharacter;
     use crate::{MatchingRule, Schema, SubstringAssertion};
 
     const ALPHABET: [&str; 9] = ["a", "B", "b", " ", "-", "\t", "\0", "\u{e9}", "\u{ff42}"];
@@ -346,7 +349,8 @@ mod tests {
     #[test]
     fn a_sign_is_found_at_every_position() {
         let form = MatchingRule::find("caseIgnoreSubstringsMatch").unwrap().form();
-        let [sign, second] = Sign::of(form, [&b"lazy dog"[..], b"-zz"].into_iter()).map(Option::unwrap);
+        let [sign, second] =
+            RequiredCharacter::of(form, [&b"lazy dog"[..], b"-zz"].into_iter()).map(Option::unwrap);
         assert_eq!((sign.byte, sign.case_bit), (b'z', 0x20));
         assert_eq!((second.byte, second.case_bit), (b'y', 0x20));
         for len in 0..40 {
@@ -366,7 +370,9 @@ mod tests {
                 text[place] = was;
             }
         }
-        let signs = |piece: &[u8]| Sign::of(form, [piece].into_iter()).map(|sign| sign.map(|sign| sign.byte));
+        let signs = |piece: &[u8]| {
+            RequiredCharacter::of(form, [piece].into_iter()).map(|sign| sign.map(|sign| sign.byte))
+        };
         assert_eq!(signs(b" - "), [None, None]);
         assert_eq!(signs(b"aa"), [Some(b'a'), None]);
     }

@@ -8,7 +8,7 @@
 //! form first.
 
 use crate::form::{Form, IGNORE_CASE};
-use crate::plain::{Needle, PlainMatching, Sign};
+use crate::plain::{Needle, PlainMatching, RequiredCharacter};
 use crate::prepare::{Edges, Preparation, Spaces, expand_inner_spaces, expand_spaces};
 use crate::{Fault, MatchingRule, ValueError};
 
@@ -24,8 +24,8 @@ pub struct SubstringAssertion {
     /// The substrings in the form of keys, if the fields above have them in the RFC's form, to which values must then
     /// be expanded. `None` if the fields above have the form of keys already.
     in_keys: Option<Box<[KeyPiece]>>,
-    /// Signs. Most values without the substrings lack at least one of them.
-    signs: [Option<Sign>; 2],
+    /// Required characters. Most values without the substrings lack at least one of them.
+    signs: [Option<RequiredCharacter>; 2],
     /// Search that compares values directly, without computing their keys. `None` if the keys are necessary.
     plain: Option<PlainMatching>,
 }
@@ -85,7 +85,7 @@ impl SubstringAssertion {
         // If a substring is bound to an end of the value, the first comparison rejects as much as signs do.
         let is_bound = initial.is_some() || last.is_some();
         let texts = any.iter().chain(&initial).chain(&last).map(|piece| &*piece.text);
-        let signs = if is_bound { [None; 2] } else { Sign::of(rule.form(), texts) };
+        let signs = if is_bound { [None; 2] } else { RequiredCharacter::of(rule.form(), texts) };
         let in_keys = expanded.then(|| {
             let inner = any.iter().map(|piece| (piece, PiecePosition::Any));
             let all = initial.iter().map(|piece| (piece, PiecePosition::Initial)).chain(inner);

@@ -28,7 +28,7 @@ pub(crate) struct BulkOperation {
 
 /// The result of an operation.
 #[derive(Debug)]
-pub(crate) struct Done {
+pub(crate) struct OperationResult {
     pub(crate) status: u16,
     pub(crate) id: Option<String>,
     pub(crate) location: Option<String>,
@@ -41,11 +41,11 @@ pub(crate) struct Done {
 /// The whole request is malformed or too large. Errors of single operations are in the response.
 pub(crate) fn answer(
     body: Map<String, Value>,
-    run: &mut dyn FnMut(&BulkOperation) -> Result<Done>,
+    run: &mut dyn FnMut(&BulkOperation) -> Result<OperationResult>,
 ) -> Result<Value> {
     let (operations, errors_max) = parse(body)?;
     let mut results: Vec<Option<Value>> = operations.iter().map(|_| None).collect();
-    let mut waiting = Waiting::of(&operations);
+    let mut waiting = PendingOperations::of(&operations);
     let (mut ids, mut failed) = (HashMap::new(), HashSet::new());
     let mut errors = 0;
     while let Some(place) = waiting.next().filter(|_| errors < errors_max) {
@@ -53,7 +53,7 @@ pub(crate) fn answer(
         let outcome = resolved(operation, &ids, &failed).and_then(|operation| run(&operation));
         if let Some(bulk_id) = &operation.bulk_id {
             match &outcome {
-                Ok(Done { id: Some(id), .. }) => drop(ids.insert(bulk_id.clone(), id.clone())),
+                Ok(OperationResult { id: Some(id), .. }) => drop(ids.insert(bulk_id.clone(), id.clone())),
                 _ => drop(failed.insert(bulk_id.clone())),
             }
             waiting.done(bulk_id);
@@ -132,17 +132,18 @@ fn operation(value: Value) -> Result<BulkOperation> {
 }
 
 /// The operations that have not run yet. Each may wait for others, to whose resources it refers.
-struct Waiting<'a> {
+struct PendingOperations<'a> {
     ready: BTreeSet<usize>,
     open: Vec<usize>,
     /// The operations that refer to an operation, by the id of the latter.
     naming: HashMap<&'a str, Vec<usize>>,
 }
 
-impl<'a> Waiting<'a> {
-    fn of(operations: &'a [BulkOperation]) -> Waiting<'a> {
+impl<'a> PendingOperations<'a> {
+    fn of(operations: &'a [BulkOperation]) -> PendingOperations<'a> {
         let known: HashSet<&str> = operations.iter().filter_map(|one| one.bulk_id.as_deref()).collect();
-        let mut waiting = Waiting { ready: BTreeSet::new(), open: Vec::new(), naming: HashMap::new() };
+        let mut waiting =
+            PendingOperations { ready: BTreeSet::new(), open: Vec::new(), naming: HashMap::new() };
         for (place, operation) in operations.iter().enumerate() {
             let mut named = Vec::new();
             references(operation, &mut named);
@@ -221,13 +222,13 @@ fn resolve_in(value: &mut Value, ids: &HashMap<String, String>) {
     }
 }
 
-fn result(operation: &BulkOperation, outcome: Result<Done>) -> Value {
+fn result(operation: &BulkOperation, outcome: Result<OperationResult>) -> Value {
     let mut result = json!({ "method": operation.method });
     if let Some(bulk_id) = &operation.bulk_id {
         result["bulkId"] = bulk_id.as_str().into();
     }
     match outcome {
-        Ok(Done { status, location, version, .. }) => {
+        Ok(OperationResult { status, location, version, .. }) => {
             result["status"] = status.to_string().into();
             for (name, value) in [("location", location), ("version", version)] {
                 if let Some(value) = value {

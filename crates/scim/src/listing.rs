@@ -11,10 +11,10 @@ use crate::limits::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, SKIPPED_MAX};
 use crate::model::ResourceType;
 use crate::path::AttributePath;
 use crate::places::{Place, Places};
-use crate::read::{Requested, Writer};
+use crate::read::{RequestedAttributes, Writer};
 use crate::resources::Resources;
 use crate::selection::Selection;
-use crate::session::{Found, Query, Session};
+use crate::session::{FoundEntry, Query, Session};
 use crate::translate::{sort_attribute, translate};
 
 /// URNs of the schemas of a list and of a search by POST.
@@ -155,7 +155,7 @@ struct Source<'a> {
     resource: &'a ResourceType,
     filter: String,
     sort: Option<(String, bool)>,
-    requested: Requested,
+    requested: RequestedAttributes,
 }
 
 impl Source<'_> {
@@ -210,7 +210,7 @@ fn source<'a>(
         }
         _ => None,
     };
-    Ok(Source { resource, filter, sort, requested: Requested::of(resource, &listing.selection) })
+    Ok(Source { resource, filter, sort, requested: RequestedAttributes::of(resource, &listing.selection) })
 }
 
 fn by_index(
@@ -249,7 +249,7 @@ fn window(
     (places, key): (&Places, &dyn Fn(usize) -> u64),
     from: usize,
     wanted: usize,
-) -> Result<(Vec<Found>, usize)> {
+) -> Result<(Vec<FoundEntry>, usize)> {
     let query = source.query();
     if wanted == 0 {
         return Ok((Vec::new(), session.count(&query)?.unwrap_or(0)));

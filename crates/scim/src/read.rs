@@ -9,50 +9,56 @@ use crate::model::{
     ResourceType, UNSET,
 };
 use crate::selection::Selection;
-use crate::session::Found;
+use crate::session::FoundEntry;
 use crate::time;
 
 /// The LDAP attributes that a search for a resource requests: those to return, and those that contain DNs of other
 /// resources.
 #[derive(Debug)]
-pub(crate) struct Requested {
+pub(crate) struct RequestedAttributes {
     pub(crate) attributes: Vec<String>,
     pub(crate) links: Vec<String>,
 }
 
-impl Requested {
+impl RequestedAttributes {
     /// Returns the LDAP attributes that store the selected SCIM attributes.
-    pub(crate) fn of(resource: &ResourceType, selection: &Selection) -> Requested {
+    pub(crate) fn of(resource: &ResourceType, selection: &Selection) -> RequestedAttributes {
         let core = resource.core().map(|attribute| (attribute, false));
         let extended = resource.extended().iter().map(|attribute| (attribute, true));
         let is_wanted = |(attribute, is_extension): &(&Attribute, bool)| {
             selection.wants(resource, attribute, *is_extension)
         };
-        Requested::holding(resource, core.chain(extended).filter(is_wanted).map(|(attribute, _)| attribute))
+        RequestedAttributes::holding(
+            resource,
+            core.chain(extended).filter(is_wanted).map(|(attribute, _)| attribute),
+        )
     }
 
     /// Returns the attributes that clients can set, without the members of a group. A change reads them first.
-    pub(crate) fn of_change(resource: &ResourceType) -> Requested {
+    pub(crate) fn of_change(resource: &ResourceType) -> RequestedAttributes {
         let is_read = |attribute: &&Attribute| {
             !matches!(attribute.binding, Binding::Members(_) | Binding::Groups(_) | Binding::Password(_))
         };
-        Requested::holding(resource, resource.all().filter(is_read))
+        RequestedAttributes::holding(resource, resource.all().filter(is_read))
     }
 
     /// Returns only the attribute with the members of a group.
-    pub(crate) fn of_members(resource: &ResourceType) -> Requested {
+    pub(crate) fn of_members(resource: &ResourceType) -> RequestedAttributes {
         let is_members = |attribute: &&Attribute| matches!(attribute.binding, Binding::Members(_));
-        Requested::holding(resource, resource.all().filter(is_members))
+        RequestedAttributes::holding(resource, resource.all().filter(is_members))
     }
 
     /// Returns the attributes from which the id, the version and the times of a resource are derived.
-    pub(crate) fn of_entry() -> Requested {
+    pub(crate) fn of_entry() -> RequestedAttributes {
         let always = [ENTRY_UUID, ENTRY_CSN, CREATE_TIMESTAMP, MODIFY_TIMESTAMP, OBJECT_CLASS];
-        Requested { attributes: always.map(str::to_owned).to_vec(), links: Vec::new() }
+        RequestedAttributes { attributes: always.map(str::to_owned).to_vec(), links: Vec::new() }
     }
 
-    fn holding<'a>(resource: &ResourceType, wanted: impl Iterator<Item = &'a Attribute>) -> Requested {
-        let mut requested = Requested::of_entry();
+    fn holding<'a>(
+        resource: &ResourceType,
+        wanted: impl Iterator<Item = &'a Attribute>,
+    ) -> RequestedAttributes {
+        let mut requested = RequestedAttributes::of_entry();
         for attribute in wanted {
             attribute.each_description(&mut |name| requested.attributes.push(name.to_owned()));
             if let Binding::Link(name) | Binding::Members(name) | Binding::Groups(name) = &attribute.binding {
@@ -74,13 +80,13 @@ impl Requested {
 }
 
 /// Returns the id of an entry's resource. Every entry has one.
-pub(crate) fn id_of(found: &Found) -> String {
+pub(crate) fn id_of(found: &FoundEntry) -> String {
     found.entry.text(ENTRY_UUID).unwrap_or_default()
 }
 
 /// Returns the version of an entry (RFC 7644 section 3.14). It is a weak entity tag, because an entry has several
 /// representations. Returns `None` if the requester cannot read it.
-pub(crate) fn version_of(found: &Found) -> Option<String> {
+pub(crate) fn version_of(found: &FoundEntry) -> Option<String> {
     found.entry.text(ENTRY_CSN).map(|csn| format!("W/\"{csn}\""))
 }
 
@@ -93,7 +99,12 @@ pub(crate) struct Writer<'a> {
 
 impl Writer<'_> {
     /// Returns the resource of an entry. It has only the selected attributes.
-    pub(crate) fn resource(&self, resource: &ResourceType, found: &Found, selection: &Selection) -> Value {
+    pub(crate) fn resource(
+        &self,
+        resource: &ResourceType,
+        found: &FoundEntry,
+        selection: &Selection,
+    ) -> Value {
         let mut object = self.attributes(resource, found);
         let mut schemas = vec![resource.schema];
         schemas
@@ -124,7 +135,7 @@ impl Writer<'_> {
     }
 
     /// Returns the attributes of the entry's resource in the form that the SCIM schemas define.
-    pub(crate) fn attributes(&self, resource: &ResourceType, found: &Found) -> Map<String, Value> {
+    pub(crate) fn attributes(&self, resource: &ResourceType, found: &FoundEntry) -> Map<String, Value> {
         let mut object = Map::new();
         for attribute in resource.core() {
             if let Some(value) = self.value(resource, attribute, found) {
@@ -143,7 +154,7 @@ impl Writer<'_> {
         object
     }
 
-    fn value(&self, resource: &ResourceType, attribute: &Attribute, found: &Found) -> Option<Value> {
+    fn value(&self, resource: &ResourceType, attribute: &Attribute, found: &FoundEntry) -> Option<Value> {
         let entry = &found.entry;
         match &attribute.binding {
             Binding::Unmapped | Binding::Password(_) => None,
@@ -192,7 +203,7 @@ impl Writer<'_> {
 
     /// Returns references to the resources whose DNs are in the LDAP attribute `name`. If they are members, each has
     /// the kind of its resource.
-    fn links(&self, found: &Found, name: &str, is_member: bool) -> Vec<Value> {
+    fn links(&self, found: &FoundEntry, name: &str, is_member: bool) -> Vec<Value> {
         let links = found.links.iter().filter(|link| link.attribute.eq_ignore_ascii_case(name));
         let value = |link: &crate::session::Link| {
             let is_group = |class: &String| {

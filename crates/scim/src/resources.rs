@@ -11,9 +11,9 @@ use crate::error::{Result, ScimError};
 use crate::limits::{ATTEMPTS_MAX, IDS_PER_SEARCH, MEMBERS_RETURNED_MAX};
 use crate::model::{ENTRY_CSN, ENTRY_UUID, Model, ResourceType};
 use crate::patch::{MemberChange, apply, member_ids, parse, take_member_changes};
-use crate::read::{Requested, Writer, id_of, version_of};
+use crate::read::{RequestedAttributes, Writer, id_of, version_of};
 use crate::selection::Selection;
-use crate::session::{Found, Query, Session};
+use crate::session::{FoundEntry, Query, Session};
 use crate::translate::is_id;
 use crate::write::{EntryChanges, changes_of, follow_names, linked_ids, new_entry, wishes};
 
@@ -28,7 +28,7 @@ pub(crate) struct Resources<'a> {
 
 /// A resource after the operation that created or changed it.
 #[derive(Debug)]
-pub(crate) struct Stored {
+pub(crate) struct StoredResource {
     pub(crate) id: String,
     pub(crate) version: Option<String>,
     pub(crate) location: String,
@@ -63,8 +63,8 @@ impl Resources<'_> {
         resource: &ResourceType,
         id: &str,
         selection: &Selection,
-    ) -> Result<Stored> {
-        let found = self.find(session, resource, id, &Requested::of(resource, selection))?;
+    ) -> Result<StoredResource> {
+        let found = self.find(session, resource, id, &RequestedAttributes::of(resource, selection))?;
         Ok(self.stored(resource, &found, Some(selection)))
     }
 
@@ -78,7 +78,7 @@ impl Resources<'_> {
         resource: &ResourceType,
         body: Map<String, Value>,
         selection: &Selection,
-    ) -> Result<Stored> {
+    ) -> Result<StoredResource> {
         let mut object = check_resource(resource, body)?;
         let members = members_of(resource);
         let ids = member_ids(members.and_then(|(attribute, _)| object.remove(attribute.name)));
@@ -102,7 +102,7 @@ impl Resources<'_> {
         id: &str,
         (body, version): (Map<String, Value>, Option<&str>),
         selection: &Selection,
-    ) -> Result<Stored> {
+    ) -> Result<StoredResource> {
         let mut object = check_resource(resource, body)?;
         let members = members_of(resource).map(|(attribute, _)| object.remove(attribute.name));
         let members = members.map(|members| MemberChange::Replace(member_ids(members)));
@@ -124,7 +124,7 @@ impl Resources<'_> {
         id: &str,
         (body, version): (Map<String, Value>, Option<&str>),
         selection: &Selection,
-    ) -> Result<Stored> {
+    ) -> Result<StoredResource> {
         let mut operations = parse(body)?;
         let members = take_member_changes(resource, &mut operations)?;
         let attributes = |mut object: Map<String, Value>| {
@@ -146,7 +146,8 @@ impl Resources<'_> {
         let Some((_, name)) = members_of(resource) else { return Ok(true) };
         // If the attribute has no further values, the range in the answer ends with `*`.
         let attributes = vec![format!("{name};range=0-{}", MEMBERS_RETURNED_MAX - 1)];
-        let found = self.find(session, resource, id, &Requested { attributes, links: Vec::new() })?;
+        let found =
+            self.find(session, resource, id, &RequestedAttributes { attributes, links: Vec::new() })?;
         let mut described = found.entry.attributes.iter().map(|attribute| attribute.description.as_str());
         Ok(described.all(|description| !description.contains(";range=") || description.ends_with("-*")))
     }
@@ -159,7 +160,7 @@ impl Resources<'_> {
         id: &str,
         version: Option<&str>,
     ) -> Result<()> {
-        let found = self.find(session, resource, id, &Requested::of_entry())?;
+        let found = self.find(session, resource, id, &RequestedAttributes::of_entry())?;
         let assertion = check_version(&found, version)?;
         session.delete(&found.entry.dn, assertion.as_ref())
     }
@@ -173,9 +174,9 @@ impl Resources<'_> {
         id: &str,
         edit: &Edit<'_>,
         shown: Option<&Selection>,
-    ) -> Result<Stored> {
+    ) -> Result<StoredResource> {
         for _ in 0..ATTEMPTS_MAX {
-            let found = self.find(session, resource, id, &Requested::of_change(resource))?;
+            let found = self.find(session, resource, id, &RequestedAttributes::of_change(resource))?;
             let mut assertion = check_version(&found, edit.version)?;
             let mut object = self.writer().attributes(resource, &found);
             strip_read_only(resource, &mut object);
@@ -240,7 +241,7 @@ impl Resources<'_> {
                     changes.push(ChangeOperation::Replace, name, &dns);
                     return Ok(());
                 }
-                let requested = Requested::of_members(resource);
+                let requested = RequestedAttributes::of_members(resource);
                 let found = session.at(dn, &query(resource, &requested, "(objectClass=*)"))?;
                 let present = found.map(|found| found.links).unwrap_or_default();
                 let kept: HashSet<_> = present.iter().map(|link| link.id.to_ascii_lowercase()).collect();
@@ -264,8 +265,8 @@ impl Resources<'_> {
         session: &mut Session,
         resource: &ResourceType,
         id: &str,
-        requested: &Requested,
-    ) -> Result<Found> {
+        requested: &RequestedAttributes,
+    ) -> Result<FoundEntry> {
         let missing = || ScimError::not_found(&format!("{} {:?}", resource.name.text(), ldap::Excerpt(id)));
         if !is_id(id) {
             return Err(missing());
@@ -281,17 +282,23 @@ impl Resources<'_> {
         resource: &ResourceType,
         dn: &str,
         shown: Option<&Selection>,
-    ) -> Result<Stored> {
-        let requested =
-            shown.map_or_else(Requested::of_entry, |selection| Requested::of(resource, selection));
+    ) -> Result<StoredResource> {
+        let requested = shown.map_or_else(RequestedAttributes::of_entry, |selection| {
+            RequestedAttributes::of(resource, selection)
+        });
         let found = session.at(dn, &query(resource, &requested, "(objectClass=*)"))?;
         let hidden = || ScimError::new(403, "the change is made, but you may not read the resource");
         Ok(self.stored(resource, &found.ok_or_else(hidden)?, shown))
     }
 
-    fn stored(&self, resource: &ResourceType, found: &Found, shown: Option<&Selection>) -> Stored {
+    fn stored(
+        &self,
+        resource: &ResourceType,
+        found: &FoundEntry,
+        shown: Option<&Selection>,
+    ) -> StoredResource {
         let (id, writer) = (id_of(found), self.writer());
-        Stored {
+        StoredResource {
             location: writer.location(resource, &id),
             version: version_of(found),
             resource: shown.map(|selection| writer.resource(resource, found, selection)),
@@ -332,7 +339,7 @@ impl Resources<'_> {
     }
 }
 
-fn query<'a>(resource: &'a ResourceType, requested: &'a Requested, filter: &'a str) -> Query<'a> {
+fn query<'a>(resource: &'a ResourceType, requested: &'a RequestedAttributes, filter: &'a str) -> Query<'a> {
     Query {
         base: &resource.base,
         filter,
@@ -364,7 +371,7 @@ fn strip_read_only(resource: &ResourceType, object: &mut Map<String, Value>) {
 
 /// Compares the version in the request with that of the entry. Returns an assertion. The directory uses it to check
 /// again at the time of the change.
-fn check_version(found: &Found, version: Option<&str>) -> Result<Option<FilterBuf>> {
+fn check_version(found: &FoundEntry, version: Option<&str>) -> Result<Option<FilterBuf>> {
     let Some(stated) = version else { return Ok(None) };
     let is_current = version_of(found).is_some_and(|version| matches_version(stated, &version));
     match stated.trim() {
@@ -383,7 +390,7 @@ pub(crate) fn matches_version(stated: &str, version: &str) -> bool {
 
 /// Returns a filter that matches the entry as long as it is not changed. Returns `None` if the requester cannot read
 /// versions.
-fn assertion_of(found: &Found) -> Result<Option<FilterBuf>> {
+fn assertion_of(found: &FoundEntry) -> Result<Option<FilterBuf>> {
     let Some(csn) = found.entry.text(ENTRY_CSN) else { return Ok(None) };
     let invalid = |error: ldap::FilterError| ScimError::filter(error.to_string());
     FilterBuf::parse(&format!("({ENTRY_CSN}={})", filter_value(&csn))).map_err(invalid).map(Some)

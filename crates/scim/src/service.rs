@@ -7,7 +7,7 @@ use client::{ClientError, Connection};
 use serde_json::Value;
 
 use crate::answer_memory::{AnswerMemory, AnswerShare};
-use crate::bulk::{self, BulkOperation, Done};
+use crate::bulk::{self, BulkOperation, OperationResult};
 use crate::credentials::Credentials;
 use crate::documents;
 use crate::error::{Result, ScimError};
@@ -16,7 +16,7 @@ use crate::limits::BODY_SIZE_MAX;
 use crate::listing::{Listing, list, selection_of};
 use crate::model::{Model, ResourceType};
 use crate::places::Places;
-use crate::resources::{Resources, Stored, matches_version};
+use crate::resources::{Resources, StoredResource, matches_version};
 use crate::session::Session;
 use crate::settings::ScimSettings;
 
@@ -210,7 +210,7 @@ impl Service {
         resources: &Resources<'_>,
         session: &mut Session,
         operation: &BulkOperation,
-    ) -> Result<Done> {
+    ) -> Result<OperationResult> {
         let (method, version) = (operation.method.as_str(), operation.version.as_deref());
         let (data, selection) = (operation.data.clone(), selection_of(&[])?);
         let stored = match (method, self.target(&operation.path)?) {
@@ -224,7 +224,7 @@ impl Service {
             ("DELETE", Target::One(resource, id)) => {
                 resources.delete(session, resource, id, version)?;
                 let location = Some(resources.writer().location(resource, id));
-                return Ok(Done { status: 204, id: None, location, version: None });
+                return Ok(OperationResult { status: 204, id: None, location, version: None });
             }
             _ => {
                 return Err(ScimError::syntax(
@@ -232,8 +232,8 @@ impl Service {
                 ));
             }
         };
-        let (status, Stored { id, version, location, .. }) = stored;
-        Ok(Done { status, id: Some(id), location: Some(location), version })
+        let (status, StoredResource { id, version, location, .. }) = stored;
+        Ok(OperationResult { status, id: Some(id), location: Some(location), version })
     }
 
     fn target<'a>(&'a self, path: &'a str) -> Result<Target<'a>> {
@@ -331,7 +331,7 @@ fn document(status: u16, body: &Value) -> ScimResponse {
     ScimResponse { status, body: Some(body.to_string()), ..ScimResponse::default() }
 }
 
-fn stored(status: u16, stored: Stored) -> ScimResponse {
+fn stored(status: u16, stored: StoredResource) -> ScimResponse {
     ScimResponse {
         status,
         body: stored.resource.map(|resource| resource.to_string()),

@@ -28,7 +28,7 @@ pub(crate) struct Session {
 
 /// An entry with the ids of the entries that it refers to.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundEntry {
     pub(crate) entry: Entry,
     pub(crate) links: Vec<Link>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Query<'a> {
 
 /// A page of entries, and the cookie for the next page. On the last page the cookie is empty.
 pub(crate) struct Page {
-    pub(crate) found: Vec<Found>,
+    pub(crate) found: Vec<FoundEntry>,
     pub(crate) cookie: Vec<u8>,
 }
 
@@ -105,13 +105,13 @@ impl Session {
     }
 
     /// Returns the entry that matches the query. Returns `None` if no entry or several entries match it.
-    pub(crate) fn only(&mut self, query: &Query<'_>) -> Result<Option<Found>> {
+    pub(crate) fn only(&mut self, query: &Query<'_>) -> Result<Option<FoundEntry>> {
         let mut found = self.search(query, Scope::WholeSubtree, &mut ControlsBuf::new())?.0;
         Ok(if found.len() == 1 { found.pop() } else { None })
     }
 
     /// Returns the entry with this DN. Returns `None` if it does not exist.
-    pub(crate) fn at(&mut self, dn: &str, query: &Query<'_>) -> Result<Option<Found>> {
+    pub(crate) fn at(&mut self, dn: &str, query: &Query<'_>) -> Result<Option<FoundEntry>> {
         let query = Query { base: dn, ..*query };
         match self.search(&query, Scope::BaseObject, &mut ControlsBuf::new()) {
             Ok((mut found, _)) => Ok(found.pop()),
@@ -121,7 +121,7 @@ impl Session {
     }
 
     /// Returns all entries that match the query. The caller must ensure that there are not too many.
-    pub(crate) fn all(&mut self, query: &Query<'_>) -> Result<Vec<Found>> {
+    pub(crate) fn all(&mut self, query: &Query<'_>) -> Result<Vec<FoundEntry>> {
         Ok(self.search(query, Scope::WholeSubtree, &mut ControlsBuf::new())?.0)
     }
 
@@ -176,7 +176,7 @@ impl Session {
         query: &Query<'_>,
         scope: Scope,
         controls: &mut ControlsBuf,
-    ) -> Result<(Vec<Found>, Received)> {
+    ) -> Result<(Vec<FoundEntry>, Received)> {
         self.check_time()?;
         let filter = FilterBuf::parse(query.filter).map_err(ClientError::Filter)?;
         let wanted = vec![ENTRY_UUID, OBJECT_CLASS];
@@ -204,7 +204,7 @@ impl Session {
             self.share.reach(size)?;
             if let Response::SearchEntry(entry) = &received.message().response {
                 let links = links_of(received.message().controls);
-                found.push(Found { entry: Entry::from(entry), links });
+                found.push(FoundEntry { entry: Entry::from(entry), links });
             }
             match received.outcome() {
                 Some(outcome) if outcome.is_success() => return Ok((found, received)),
@@ -243,10 +243,10 @@ impl Session {
         &mut self,
         dn: &str,
         changes: &ChangesBuf,
-        renamed: Option<&Renamed>,
+        renamed: Option<&NewName>,
         assertion: Option<&FilterBuf>,
     ) -> Result<()> {
-        let Some(Renamed { rdn, dn: new_dn }) = renamed else {
+        let Some(NewName { rdn, dn: new_dn }) = renamed else {
             let request = Request::Modify(ModifyRequest { object: dn, changes: changes.as_changes() });
             return self.change(request, assertion, &[]);
         };
@@ -292,7 +292,7 @@ impl Session {
 
 /// The new name of an entry.
 #[derive(Debug)]
-pub(crate) struct Renamed {
+pub(crate) struct NewName {
     pub(crate) rdn: String,
     pub(crate) dn: String,
 }

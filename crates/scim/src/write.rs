@@ -8,11 +8,11 @@ use crate::attribute::{Attribute, Binding, DISABLED, Kind, Slot};
 use crate::error::{Result, ScimError};
 use crate::model::{EXTERNAL_ID, OBJECT_CLASS, ResourceName, ResourceType, SCIM_CLASS, UNSET};
 use crate::read::{first, without_label};
-use crate::session::{Found, Renamed};
+use crate::session::{FoundEntry, NewName};
 
 /// The content that an attribute of an entry must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum TargetContent {
     /// The first value. The other values do not change.
     First(String),
     /// The URI in the first value. A space and a label may follow the URI (labeledURI, RFC 2079).
@@ -30,14 +30,14 @@ pub(crate) enum Wanted {
 }
 
 /// LDAP attributes, and the content that they must have.
-pub(crate) type Wishes = Vec<(String, Wanted)>;
+pub(crate) type TargetAttributes = Vec<(String, TargetContent)>;
 
 /// Returns the content that a checked resource determines, without the members of a group. If an attribute is missing
 /// in the resource, it must be empty. However, a password or a lock does not change if it is missing.
 ///
 /// # Errors
 /// invalidValue if an entry cannot have all of the values.
-pub(crate) fn wishes(resource: &ResourceType, object: &Map<String, Value>) -> Result<Wishes> {
+pub(crate) fn wishes(resource: &ResourceType, object: &Map<String, Value>) -> Result<TargetAttributes> {
     let mut all = Vec::new();
     for attribute in resource.core() {
         wish(attribute, object.get(attribute.name), &mut all);
@@ -49,7 +49,10 @@ pub(crate) fn wishes(resource: &ResourceType, object: &Map<String, Value>) -> Re
     if resource.name == ResourceName::User {
         give_names(resource, object, &mut all);
         let unset = resource.core().filter(|attribute| is_unset(attribute, object.get(attribute.name)));
-        all.push((UNSET.to_owned(), Wanted::All(unset.map(|attribute| attribute.name.to_owned()).collect())));
+        all.push((
+            UNSET.to_owned(),
+            TargetContent::All(unset.map(|attribute| attribute.name.to_owned()).collect()),
+        ));
     }
     Ok(all)
 }
@@ -67,24 +70,24 @@ fn is_unset(attribute: &Attribute, value: Option<&Value>) -> bool {
     }
 }
 
-fn wish(attribute: &Attribute, value: Option<&Value>, all: &mut Wishes) {
+fn wish(attribute: &Attribute, value: Option<&Value>, all: &mut TargetAttributes) {
     let text = |value: Option<&Value>| match value.and_then(Value::as_str) {
-        Some(text) => Wanted::First(text.to_owned()),
-        None => Wanted::Nothing,
+        Some(text) => TargetContent::First(text.to_owned()),
+        None => TargetContent::Nothing,
     };
     match &attribute.binding {
         Binding::Unmapped | Binding::Members(_) | Binding::Groups(_) => {}
         Binding::Text(name) => all.push(match (attribute.kind, text(value)) {
-            (Kind::Reference, Wanted::First(uri)) => (name.clone(), Wanted::Uri(uri)),
+            (Kind::Reference, TargetContent::First(uri)) => (name.clone(), TargetContent::Uri(uri)),
             (_, wanted) => (name.clone(), wanted),
         }),
         Binding::Password(name) => {
             let password = value.and_then(Value::as_str).map(str::to_owned);
-            all.extend(password.map(|password| (name.clone(), Wanted::Password(password))));
+            all.extend(password.map(|password| (name.clone(), TargetContent::Password(password))));
         }
         Binding::Active(name) => {
             // If the value is missing, the lock does not change. If the value was removed, the default applies.
-            all.extend(value.map(|value| (name.clone(), Wanted::Disabled(*value == false))));
+            all.extend(value.map(|value| (name.clone(), TargetContent::Disabled(*value == false))));
         }
         Binding::Inner => {
             attribute
@@ -97,21 +100,24 @@ fn wish(attribute: &Attribute, value: Option<&Value>, all: &mut Wishes) {
             for part in &attribute.parts {
                 let Binding::Text(name) = &part.binding else { continue };
                 let wanted = match (part.name, text(address.and_then(|address| address.get(part.name)))) {
-                    ("formatted", Wanted::First(text)) => Wanted::First(postal_address(&text)),
+                    ("formatted", TargetContent::First(text)) => TargetContent::First(postal_address(&text)),
                     (_, wanted) => wanted,
                 };
                 all.push((name.clone(), wanted));
             }
         }
-        Binding::Values(name) => all.push((name.clone(), Wanted::All(texts(value, |_| true)))),
+        Binding::Values(name) => all.push((name.clone(), TargetContent::All(texts(value, |_| true)))),
         Binding::Typed(slots) => {
             for slot in slots {
-                all.push((slot.description.clone(), Wanted::All(of_slot(value, slot))));
+                all.push((slot.description.clone(), TargetContent::All(of_slot(value, slot))));
             }
         }
         Binding::Link(name) => {
             let id = value.and_then(|value| value.get("value")).and_then(Value::as_str);
-            all.push((name.clone(), id.map_or(Wanted::Nothing, |id| Wanted::Link(id.to_owned()))));
+            all.push((
+                name.clone(),
+                id.map_or(TargetContent::Nothing, |id| TargetContent::Link(id.to_owned())),
+            ));
         }
     }
 }
@@ -135,7 +141,7 @@ fn postal_address(text: &str) -> String {
 }
 
 /// Generates a name for a user who has none, because an entry must have `cn` and `sn`.
-fn give_names(resource: &ResourceType, object: &Map<String, Value>, all: &mut Wishes) {
+fn give_names(resource: &ResourceType, object: &Map<String, Value>, all: &mut TargetAttributes) {
     let text = |name: &str| object.get(name).and_then(Value::as_str).map(str::to_owned);
     let part = |name: &str| object.get("name")?.get(name)?.as_str().map(str::to_owned);
     let user_name = text("userName").unwrap_or_default();
@@ -148,8 +154,8 @@ fn give_names(resource: &ResourceType, object: &Map<String, Value>, all: &mut Wi
             continue;
         }
         for (name, wanted) in all.iter_mut() {
-            if name == required && *wanted == Wanted::Nothing {
-                *wanted = Wanted::First(default.clone());
+            if name == required && *wanted == TargetContent::Nothing {
+                *wanted = TargetContent::First(default.clone());
             }
         }
     }
@@ -182,9 +188,9 @@ pub(crate) fn follow_names(before: &Map<String, Value>, after: &mut Map<String, 
 }
 
 /// Returns the ids of the resources that the content refers to.
-pub(crate) fn linked_ids(wishes: &Wishes) -> Vec<String> {
-    let id = |(_, wanted): &(String, Wanted)| match wanted {
-        Wanted::Link(id) => Some(id.clone()),
+pub(crate) fn linked_ids(wishes: &TargetAttributes) -> Vec<String> {
+    let id = |(_, wanted): &(String, TargetContent)| match wanted {
+        TargetContent::Link(id) => Some(id.clone()),
         _ => None,
     };
     wishes.iter().filter_map(id).collect()
@@ -196,13 +202,13 @@ pub(crate) fn linked_ids(wishes: &Wishes) -> Vec<String> {
 /// invalidValue if the attribute of the RDN has no value, or an id belongs to no resource.
 pub(crate) fn new_entry(
     resource: &ResourceType,
-    wishes: Wishes,
+    wishes: TargetAttributes,
     members: Option<(&str, &[String])>,
     dn_of: &dyn Fn(&str) -> Result<String>,
 ) -> Result<(String, AttributesBuf)> {
-    let is_name = |(name, _): &&(String, Wanted)| name.eq_ignore_ascii_case(&resource.rdn);
+    let is_name = |(name, _): &&(String, TargetContent)| name.eq_ignore_ascii_case(&resource.rdn);
     let rdn = match wishes.iter().find(is_name) {
-        Some((_, Wanted::First(value))) => value.clone(),
+        Some((_, TargetContent::First(value))) => value.clone(),
         _ => {
             return Err(ScimError::value(format!(
                 "{}, the attribute of the name, has no value",
@@ -215,11 +221,13 @@ pub(crate) fn new_entry(
     let mut classes = resource.classes.clone();
     for (name, wanted) in wishes {
         let values = match wanted {
-            Wanted::First(value) | Wanted::Uri(value) | Wanted::Password(value) => vec![value],
-            Wanted::All(values) => values,
-            Wanted::Disabled(true) => vec![DISABLED.to_owned()],
-            Wanted::Disabled(false) | Wanted::Nothing => continue,
-            Wanted::Link(id) => vec![dn_of(&id)?],
+            TargetContent::First(value) | TargetContent::Uri(value) | TargetContent::Password(value) => {
+                vec![value]
+            }
+            TargetContent::All(values) => values,
+            TargetContent::Disabled(true) => vec![DISABLED.to_owned()],
+            TargetContent::Disabled(false) | TargetContent::Nothing => continue,
+            TargetContent::Link(id) => vec![dn_of(&id)?],
         };
         if values.is_empty() {
             continue;
@@ -247,7 +255,7 @@ pub(crate) fn new_entry(
 #[derive(Default)]
 pub(crate) struct EntryChanges {
     pub(crate) changes: ChangesBuf,
-    pub(crate) renamed: Option<Renamed>,
+    pub(crate) renamed: Option<NewName>,
     is_changed: bool,
 }
 
@@ -270,8 +278,8 @@ impl EntryChanges {
 /// invalidValue if an id belongs to no resource.
 pub(crate) fn changes_of(
     resource: &ResourceType,
-    found: &Found,
-    wishes: Wishes,
+    found: &FoundEntry,
+    wishes: TargetAttributes,
     dn_of: &dyn Fn(&str) -> Result<String>,
     changes: &mut EntryChanges,
 ) -> Result<()> {
@@ -279,30 +287,30 @@ pub(crate) fn changes_of(
     for (name, wanted) in wishes {
         let present = entry.texts(&name);
         match wanted {
-            Wanted::First(value) => set_first(resource, entry, &name, value, changes)?,
-            Wanted::Uri(value) => {
+            TargetContent::First(value) => set_first(resource, entry, &name, value, changes)?,
+            TargetContent::Uri(value) => {
                 let labeled = first(resource, entry, &name);
                 if labeled.as_deref().map(without_label) != Some(&value) {
                     set_first(resource, entry, &name, value, changes)?;
                 }
             }
-            Wanted::All(values) if values == present => {}
-            Wanted::All(values) => {
+            TargetContent::All(values) if values == present => {}
+            TargetContent::All(values) => {
                 give_class(entry, &name, changes);
                 changes.push(ChangeOperation::Replace, &name, &values);
             }
-            Wanted::Password(value) => changes.push(ChangeOperation::Replace, &name, &[value]),
-            Wanted::Disabled(true) => {
+            TargetContent::Password(value) => changes.push(ChangeOperation::Replace, &name, &[value]),
+            TargetContent::Disabled(true) => {
                 if present != [DISABLED] {
                     changes.push(ChangeOperation::Replace, &name, &[DISABLED.to_owned()]);
                 }
             }
-            Wanted::Disabled(false) => {
+            TargetContent::Disabled(false) => {
                 if present == [DISABLED] {
                     changes.push(ChangeOperation::Replace, &name, &[]);
                 }
             }
-            Wanted::Link(id) => {
+            TargetContent::Link(id) => {
                 let is_own = |link: &crate::session::Link| {
                     link.attribute.eq_ignore_ascii_case(&name) && link.id.eq_ignore_ascii_case(&id)
                 };
@@ -310,13 +318,13 @@ pub(crate) fn changes_of(
                     changes.push(ChangeOperation::Replace, &name, &[dn_of(&id)?]);
                 }
             }
-            Wanted::Nothing if present.is_empty() => {}
-            Wanted::Nothing if is_in_name(entry, &name) => {
+            TargetContent::Nothing if present.is_empty() => {}
+            TargetContent::Nothing if is_in_name(entry, &name) => {
                 return Err(ScimError::mutability(format!(
                     "{name} is the name of the entry and cannot be removed"
                 )));
             }
-            Wanted::Nothing => changes.push(ChangeOperation::Replace, &name, &[]),
+            TargetContent::Nothing => changes.push(ChangeOperation::Replace, &name, &[]),
         }
     }
     Ok(())
@@ -367,7 +375,7 @@ fn is_in_name(entry: &Entry, name: &str) -> bool {
 }
 
 /// Returns the new name of an entry if the attribute in its RDN has this new value.
-fn renamed(entry: &Entry, name: &str, value: &str) -> Result<Renamed> {
+fn renamed(entry: &Entry, name: &str, value: &str) -> Result<NewName> {
     let dn = ldap::Dn::parse(&entry.dn).map_err(|error| ScimError::new(500, error.to_string()))?;
     let avas = dn.rdn().map(|rdn| rdn.avas.len());
     if avas != Some(1) {
@@ -378,5 +386,5 @@ fn renamed(entry: &Entry, name: &str, value: &str) -> Result<Renamed> {
     let rdn = format!("{name}={}", ldap::escaped_value(value.as_bytes()));
     let parent = dn.text_from(1);
     let dn = if parent.is_empty() { rdn.clone() } else { format!("{rdn},{parent}") };
-    Ok(Renamed { rdn, dn })
+    Ok(NewName { rdn, dn })
 }

@@ -46,7 +46,7 @@ struct ReplayedClient {
 }
 
 /// Reason why an exchange is not compared.
-type Skipped = &'static str;
+type SkipReason = &'static str;
 
 impl Worker {
     pub(crate) fn new(servers: [Server; 2], ignored: BTreeSet<String>, shared: Arc<Shared>) -> Worker {
@@ -76,7 +76,7 @@ impl Worker {
         self.clients.insert(exchange.client, client);
     }
 
-    fn exchange(&mut self, client: &mut ReplayedClient, exchange: &Exchange) -> Result<(), Skipped> {
+    fn exchange(&mut self, client: &mut ReplayedClient, exchange: &Exchange) -> Result<(), SkipReason> {
         if let Some(reason) = client.unusable {
             return Err(reason);
         }
@@ -136,7 +136,7 @@ impl Worker {
         client: &mut ReplayedClient,
         exchange: &Exchange,
         request: &[u8],
-    ) -> Result<Option<Answer>, Skipped> {
+    ) -> Result<Option<Answer>, SkipReason> {
         let failed = |_: ClientError| "the connection to the other server failed";
         let connection = match &mut client.connection {
             Some(connection) => connection,
@@ -169,7 +169,7 @@ impl Worker {
 impl ReplayedClient {
     /// Returns the request for the other server if it must differ from the client's. It differs if it contains a
     /// cookie, or if the active server has generated a password for it.
-    fn prepare(&mut self, request: &Message<'_>, active: &Answer) -> Result<Option<Vec<u8>>, Skipped> {
+    fn prepare(&mut self, request: &Message<'_>, active: &Answer) -> Result<Option<Vec<u8>>, SkipReason> {
         let encoded = |request, controls: &ControlsBuf, id| {
             let mut bytes = Vec::new();
             Message { id, request, controls: controls.as_controls() }.encode(&mut bytes);

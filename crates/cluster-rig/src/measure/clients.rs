@@ -57,15 +57,15 @@ impl Times {
 }
 
 /// Clients that add entries, each on a separate connection.
-pub(super) struct Adding {
+pub(super) struct AddClients {
     is_stopping: Arc<AtomicBool>,
     clients: Vec<JoinHandle<std::result::Result<Times, String>>>,
 }
 
-impl Adding {
+impl AddClients {
     /// Starts one client for each address. `rate` is the total rate, by which each addition has an intended start time.
     /// 0 means the highest possible rate.
-    pub(super) fn start(name: &str, addresses: &[SocketAddr], rate: u64) -> Adding {
+    pub(super) fn start(name: &str, addresses: &[SocketAddr], rate: u64) -> AddClients {
         let is_stopping = Arc::<AtomicBool>::default();
         let pause = (rate > 0).then(|| Duration::from_secs_f64(addresses.len() as f64 / rate as f64));
         let client = |(number, address): (usize, &SocketAddr)| {
@@ -76,7 +76,7 @@ impl Adding {
             })
         };
         let clients = addresses.iter().enumerate().map(client).collect();
-        Adding { is_stopping, clients }
+        AddClients { is_stopping, clients }
     }
 
     /// Stops the clients. Returns the changes, each with its intended start time.

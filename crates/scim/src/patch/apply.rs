@@ -12,9 +12,9 @@ use crate::model::{Resolved, ResourceType};
 
 /// The work that the operations of a request may still cause, in octets of compared or copied values. Without this
 /// limit, operations could do any amount of work in memory before the directory checks the change.
-struct Work(usize);
+struct WorkBudget(usize);
 
-impl Work {
+impl WorkBudget {
     /// Subtracts the work for values of `octets` in total that are examined `times` times.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ pub(crate) fn apply(
     object: &mut Map<String, Value>,
     operations: Vec<PatchOperation>,
 ) -> Result<()> {
-    let mut work = Work(PATCH_WORK_MAX);
+    let mut work = WorkBudget(PATCH_WORK_MAX);
     for PatchOperation { action, path, value } in operations {
         match path {
             Some(path) => at_path(resource, object, action, (&path, value), &mut work)?,
@@ -75,7 +75,7 @@ fn at_root(
     object: &mut Map<String, Value>,
     action: Action,
     value: Value,
-    work: &mut Work,
+    work: &mut WorkBudget,
 ) -> Result<()> {
     let Value::Object(attributes) = value else {
         return Err(ScimError::value("without a path, the value is an object of attributes"));
@@ -130,7 +130,7 @@ fn at_path(
     object: &mut Map<String, Value>,
     action: Action,
     (path, value): (&PatchPath, Value),
-    work: &mut Work,
+    work: &mut WorkBudget,
 ) -> Result<()> {
     if is_extension(resource, path) {
         return whole_extension(resource, object, action, value);
