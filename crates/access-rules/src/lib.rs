@@ -16,4 +16,4 @@ mod translate;
 
 pub use review::{RecordedRehearsal, Review, ReviewError, TakeExplained};
 pub use trail_operations::EventPlace;
-pub use translate::{LeftOut, Translation, translate};
+pub use translate::{OmittedClause, Translation, translate};

@@ -116,7 +116,8 @@ impl Review {
         each_damage: &mut dyn FnMut(String),
     ) -> Result<RecordedRehearsal, ReviewError> {
         let mut rehearsal = rehearse::RecordedRehearsal::new(self.state(), &proposed.general, limits);
-        let (asks_link, asks_listener) = (rehearsal.asks_link(), rehearsal.asks_listener());
+        let (depends_on_link, depends_on_listener) =
+            (rehearsal.depends_on_link(), rehearsal.depends_on_listener());
         let (mut rehearsed, mut damages) = (RecordedRehearsal::default(), 0);
         OperationReader::default().read::<ReviewError>(
             folder,
@@ -130,7 +131,8 @@ impl Review {
                     EventReading::Nothing => {}
                     EventReading::Withheld => rehearsed.withheld += 1,
                     EventReading::Read { has_link } => {
-                        rehearsed.link_unknown += u64::from(asks_listener || (asks_link && !has_link));
+                        rehearsed.link_unknown +=
+                            u64::from(depends_on_listener || (depends_on_link && !has_link));
                     }
                 }
                 Ok(())

@@ -9,8 +9,8 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::path::Path;
 
-use audit::{AuditError, Event, Events, Field, Item, Kind, Walk};
-use directory::rehearse::{Act, RecordedOperation};
+use audit::{AuditError, Event, Events, Field, Item, Kind, Traversal};
+use directory::rehearse::{OperationType, RecordedOperation};
 use directory::{BindMethod, ClientLink, WeekTime};
 use ldap::{DecodeLimits, Filter, ResultCode, Scope, SelectionBuf};
 
@@ -79,8 +79,8 @@ impl Connections {
             VecDeque::new()
         });
         // Of the states that are older than all delayed events, only the newest can still apply to an operation.
-        let still_asked = written_micros.saturating_sub(2 * KEPT_BACK_MICROS);
-        while turns.get(1).is_some_and(|second| second.micros < still_asked) {
+        let needed_since = written_micros.saturating_sub(2 * KEPT_BACK_MICROS);
+        while turns.get(1).is_some_and(|second| second.micros < needed_since) {
             turns.pop_front();
             self.turns -= 1;
         }
@@ -167,7 +167,7 @@ impl OperationReader {
         each: TakeEvent<'_, E>,
         each_damage: &mut dyn FnMut(String),
     ) -> Taken<E> {
-        for item in Walk::begin(folder)? {
+        for item in Traversal::begin(folder)? {
             match item? {
                 Item::Damage(place, damage) => each_damage(format!("{place}: {damage}")),
                 Item::Torn(_) => {}
@@ -236,8 +236,8 @@ impl OperationReader {
         let names: Vec<&str> = names.iter().map(|name| &**name).collect();
         // The trail withholds names of attributes that the schema does not define. If a client requested only such
         // names, the search returned no attributes. An empty selection would return all of them.
-        let asks_nothing = names.is_empty() && event.bytes(Field::Attribute).is_some();
-        let none = asks_nothing.then_some("1.1");
+        let selects_nothing = names.is_empty() && event.bytes(Field::Attribute).is_some();
+        let none = selects_nothing.then_some("1.1");
         let selection: SelectionBuf = names.iter().copied().chain(none).collect();
         let act = match kind {
             Kind::Search => {
@@ -245,16 +245,16 @@ impl OperationReader {
                 let filter =
                     filter.and_then(|bytes| Filter::from_bytes(bytes, &DecodeLimits::AUTHENTICATED).ok());
                 let Some(filter) = filter else { return Ok(EventReading::Withheld) };
-                Act::Search { scope: scope_of(event), filter, attributes: selection.as_selection() }
+                OperationType::Search { scope: scope_of(event), filter, attributes: selection.as_selection() }
             }
             Kind::Compare => match names.first() {
-                Some(name) => Act::Compare(name),
+                Some(name) => OperationType::Compare(name),
                 None => return Ok(EventReading::Withheld),
             },
-            Kind::Modify => Act::Modify(&names),
-            Kind::Add => Act::Add,
-            Kind::Delete => Act::Delete,
-            _ => Act::Rename { rdn: &rdn, superior: superior.as_deref() },
+            Kind::Modify => OperationType::Modify(&names),
+            Kind::Add => OperationType::Add,
+            Kind::Delete => OperationType::Delete,
+            _ => OperationType::Rename { rdn: &rdn, superior: superior.as_deref() },
         };
         if target.starts_with(WITHHELD) || rdn.starts_with(WITHHELD) {
             return Ok(EventReading::Withheld);

@@ -16,7 +16,7 @@ use rule_parts::{RuleParts, free_name};
 
 /// A clause that was omitted, or whose translation has another meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct OmittedClause {
     /// Line of the source on which the clause begins.
     pub line: usize,
     /// The clause as written in the source.
@@ -25,7 +25,7 @@ pub struct LeftOut {
     pub why: String,
 }
 
-impl fmt::Display for LeftOut {
+impl fmt::Display for OmittedClause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: {}: {}", self.line, self.clause, self.why)
     }
@@ -37,12 +37,12 @@ pub struct Translation {
     /// Texts of the access rules.
     pub rules: Vec<String>,
     /// Omitted clauses.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<OmittedClause>,
 }
 
 impl Translation {
     fn leave_out(&mut self, line: usize, clause: &str, why: impl Into<String>) {
-        self.left_out.push(LeftOut { line, clause: clause.trim().to_owned(), why: why.into() });
+        self.left_out.push(OmittedClause { line, clause: clause.trim().to_owned(), why: why.into() });
     }
 
     /// Reports a rule that would let requesters read passwords of other users. The source allows this, but Pando does
@@ -53,7 +53,7 @@ impl Translation {
             "{requester} reads passwords there; here only the administrator does: let the program bind as its users, \
              compare (password_comparers), or copy as the administrator"
         );
-        let report = LeftOut { line, clause: clause.trim().to_owned(), why };
+        let report = OmittedClause { line, clause: clause.trim().to_owned(), why };
         if !self.left_out.contains(&report) {
             self.left_out.push(report);
         }

@@ -38,12 +38,12 @@ const NICENESS: i32 = 10;
 /// A running flood, on its own thread.
 pub(crate) struct Flood {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Flooded>,
+    thread: JoinHandle<FloodOutcome>,
 }
 
 /// Outcome of a flood.
 #[derive(Debug, Default)]
-pub(crate) struct Flooded {
+pub(crate) struct FloodOutcome {
     /// Binds that were hashed and rejected.
     pub(crate) wrong: u64,
     /// Binds answered busy.
@@ -75,19 +75,19 @@ impl Flood {
         Flood { stop, thread }
     }
 
-    pub(crate) fn end(self) -> Flooded {
+    pub(crate) fn end(self) -> FloodOutcome {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap()
     }
 }
 
-fn flood(mut attackers: Vec<Attacker>, stop: &AtomicBool) -> Flooded {
+fn flood(mut attackers: Vec<Attacker>, stop: &AtomicBool) -> FloodOutcome {
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
     for (index, attacker) in attackers.iter().enumerate() {
         let data = epoll::EventData::new_u64(index as u64);
         epoll::add(&poll, &attacker.stream, data, epoll::EventFlags::IN).unwrap();
     }
-    let (mut flooded, mut events) = (Flooded::default(), Vec::with_capacity(SOURCES));
+    let (mut flooded, mut events) = (FloodOutcome::default(), Vec::with_capacity(SOURCES));
     let (started, mut sent, mut next) = (Instant::now(), 0, 0);
     while !stop.load(Ordering::Relaxed) {
         let due = (started.elapsed().as_secs_f64() * f64::from(BINDS_PER_SECOND)) as u64;
@@ -114,7 +114,7 @@ fn flood(mut attackers: Vec<Attacker>, stop: &AtomicBool) -> Flooded {
     flooded
 }
 
-impl Flooded {
+impl FloodOutcome {
     /// Reads an answer. Returns false if the connection has ended.
     fn read_response(&mut self, stream: &mut TcpStream) -> bool {
         let mut buffer = [0; 4_096];

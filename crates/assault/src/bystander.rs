@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use client::{ClientError, Connection};
 
 use crate::data::{PERSON, PERSON_PASSWORD};
-use crate::horde::connect_from;
+use crate::hostile_connections::connect_from;
 use crate::report::Finding;
 
 /// Address of the client.
@@ -30,12 +30,12 @@ const REQUESTS_PER_CONNECT: u64 = 25;
 /// A user of the server, on its own thread.
 pub(crate) struct Bystander {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Seen>,
+    thread: JoinHandle<Observations>,
 }
 
 /// Observations of the client.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct Observations {
     answers: u64,
     /// Slowest answer on the client's first connection.
     slowest: Duration,
@@ -54,7 +54,7 @@ impl Bystander {
         let mut connection = open(PERSON_SOURCE, server).unwrap();
         let (socket, stopped) = (data.join("pando.sock"), Arc::clone(&stop));
         let thread = std::thread::spawn(move || {
-            let mut seen = Seen::default();
+            let mut seen = Observations::default();
             while !stopped.load(Ordering::Relaxed) {
                 seen.use_all(server, &socket, &mut connection);
                 std::thread::sleep(PACE);
@@ -65,13 +65,13 @@ impl Bystander {
     }
 
     /// Ends the client, and returns its observations.
-    pub(crate) fn end(self) -> Seen {
+    pub(crate) fn end(self) -> Observations {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap()
     }
 }
 
-impl Seen {
+impl Observations {
     fn use_all(&mut self, server: SocketAddr, socket: &Path, connection: &mut Connection) {
         let started = Instant::now();
         let answer = search(connection);

@@ -14,7 +14,7 @@ use ldap::{
 
 use crate::bystander::ms;
 use crate::data::{self, PERSON_PASSWORD};
-use crate::horde::{connect_from, hostile_source};
+use crate::hostile_connections::{connect_from, hostile_source};
 use crate::plan::Plan;
 use crate::report::{Finding, Report};
 use test_support::pando::{Pando, Start, command};
@@ -50,7 +50,7 @@ const FIRST_VICTIM: u32 = u32::from_be_bytes([127, 200, 0, 1]);
 
 /// Requests of a flood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manner {
+enum FloodRequests {
     /// Changes of the attacker's own password.
     Changes,
     /// Binds with the right password, binds with a wrong password, and changes.
@@ -60,9 +60,9 @@ enum Manner {
 /// Runs the attacks.
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let attacks = [
-        ("changes", Manner::Changes, false),
-        ("history", Manner::Changes, true),
-        ("mixed", Manner::Mixed, true),
+        ("changes", FloodRequests::Changes, false),
+        ("history", FloodRequests::Changes, true),
+        ("mixed", FloodRequests::Mixed, true),
     ];
     let attacks = attacks.map(|(name, manner, history)| (format!("hash-flood/{name}"), manner, history));
     if !attacks.iter().any(|(name, ..)| report.wants(name)) {
@@ -139,7 +139,7 @@ fn people_with_history() -> (Scratch, Vec<String>) {
 fn flood(
     pando: &Pando,
     people: &[String],
-    manner: Manner,
+    manner: FloodRequests,
     (length, longest): (Duration, Duration),
 ) -> Finding {
     let server = pando.address();
@@ -237,7 +237,7 @@ fn time_bind(
 fn attack(
     mut connection: Connection,
     name: &str,
-    (manner, index): (Manner, usize),
+    (manner, index): (FloodRequests, usize),
     is_over: &AtomicBool,
     answered: &AtomicU64,
 ) {
@@ -253,9 +253,9 @@ fn attack(
             Request::Bind(BindRequest { version: 3, name, authentication })
         };
         let request = match (manner, index % 3) {
-            (Manner::Changes, _) | (Manner::Mixed, 0) => change,
-            (Manner::Mixed, 1) => bind(PERSON_PASSWORD),
-            (Manner::Mixed, _) => bind("a wrong password"),
+            (FloodRequests::Changes, _) | (FloodRequests::Mixed, 0) => change,
+            (FloodRequests::Mixed, 1) => bind(PERSON_PASSWORD),
+            (FloodRequests::Mixed, _) => bind("a wrong password"),
         };
         connection.send_as(MessageId(id), request, Controls::NONE).is_ok()
     };

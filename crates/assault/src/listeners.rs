@@ -14,7 +14,7 @@ use ldap::{
 
 use crate::bystander::ms;
 use crate::data::{self, PERSON, PERSON_PASSWORD};
-use crate::horde::connect_from;
+use crate::hostile_connections::connect_from;
 use crate::memory::{MANY_COST_MAX, REQUEST_MEMORY};
 use crate::plan::Plan;
 use crate::process::{MIB, connections_possible, wait_until};

@@ -16,7 +16,7 @@ mod damage;
 mod data;
 mod hash_flood;
 mod hidden;
-mod horde;
+mod hostile_connections;
 mod kills;
 mod listeners;
 mod memory;

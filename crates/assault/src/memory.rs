@@ -14,7 +14,7 @@ use ldap::{Controls, FilterBuf, MessageId, Request, Scope, SearchRequest, Select
 
 use crate::bystander::Bystander;
 use crate::data::{self, MANY, PERSON, PERSON_PASSWORD};
-use crate::horde::{Horde, connect_from, hostile_source};
+use crate::hostile_connections::{HostileConnections, connect_from, hostile_source};
 use crate::plan::Plan;
 use crate::process::{MIB, Memory, connections_possible};
 use crate::report::{Finding, Report};
@@ -82,7 +82,7 @@ fn attack(plan: &Plan, scratch: &Scratch, shape: &Shape) -> Finding {
     // The limit for few connections does not depend on settings.
     let pando = start(scratch, if is_few { &[] } else { &arguments });
     let bystander = Bystander::start(pando.address(), &Pando::data(scratch));
-    let mut horde = Horde::connect(pando.address(), count, shape.one_source);
+    let mut horde = HostileConnections::connect(pando.address(), count, shape.one_source);
     if let Some((dn, password)) = shape.bind {
         horde.bind(dn, password);
     }

@@ -11,7 +11,7 @@ use ldap::{
 };
 
 use crate::data::{self, PERSON, PERSON_PASSWORD};
-use crate::horde::{connect_from, hostile_source};
+use crate::hostile_connections::{connect_from, hostile_source};
 use crate::plan::Plan;
 use crate::report::{Finding, Report};
 use test_support::pando::{Pando, Start, command};

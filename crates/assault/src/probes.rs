@@ -9,7 +9,7 @@ use client::Tls;
 
 use crate::bystander::ms;
 use crate::data;
-use crate::horde::connect_from;
+use crate::hostile_connections::connect_from;
 use crate::plan::Plan;
 use crate::process::{MIB, wait_until};
 use crate::report::{Finding, Report};
@@ -36,7 +36,7 @@ const PROBE_SOURCE: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
 /// Behaviour of the hostile clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manner {
+enum HostileBehavior {
     /// Clients connect and send nothing.
     Idle,
     /// Clients send an octet of a request from time to time.
@@ -50,12 +50,12 @@ enum Manner {
 /// Runs the attacks.
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let attacks = [
-        ("idle", Manner::Idle, 1),
-        ("idle-everywhere", Manner::Idle, 64),
-        ("slow", Manner::Slow, 1),
-        ("slow-everywhere", Manner::Slow, 64),
-        ("handshakes", Manner::Handshake, 64),
-        ("unread", Manner::Unread, 1),
+        ("idle", HostileBehavior::Idle, 1),
+        ("idle-everywhere", HostileBehavior::Idle, 64),
+        ("slow", HostileBehavior::Slow, 1),
+        ("slow-everywhere", HostileBehavior::Slow, 64),
+        ("handshakes", HostileBehavior::Handshake, 64),
+        ("unread", HostileBehavior::Unread, 1),
     ];
     let attacks = attacks.map(|(name, manner, sources)| (format!("probes/{name}"), manner, sources));
     if !attacks.iter().any(|(name, ..)| report.wants(name)) {
@@ -65,7 +65,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     for (name, manner, sources) in attacks {
         let time = Duration::from_secs(plan.count(2, 12) as u64);
         report.attack(&name, || {
-            let start = start(&scratch, manner == Manner::Handshake);
+            let start = start(&scratch, manner == HostileBehavior::Handshake);
             under_attack(&scratch, start, BOUNDS, |pando| attack(pando, manner, sources, time))
         });
     }
@@ -85,9 +85,9 @@ fn metrics_address(pando: &Pando) -> SocketAddr {
     rest.split_whitespace().next().unwrap().split('/').nth(2).unwrap().parse().unwrap()
 }
 
-fn attack(pando: &Pando, manner: Manner, sources: u8, time: Duration) -> Finding {
+fn attack(pando: &Pando, manner: HostileBehavior, sources: u8, time: Duration) -> Finding {
     let at = metrics_address(pando);
-    let tls = (manner == Manner::Handshake).then(|| Tls::insecure().unwrap());
+    let tls = (manner == HostileBehavior::Handshake).then(|| Tls::insecure().unwrap());
     let (is_over, connections) = (AtomicBool::new(false), AtomicUsize::new(0));
     let (mut probes, mut slowest, mut failures) = (0, Duration::ZERO, Vec::new());
     std::thread::scope(|scope| {
@@ -123,7 +123,13 @@ fn attack(pando: &Pando, manner: Manner, sources: u8, time: Duration) -> Finding
 }
 
 /// Occupies connections, and reconnects soon after the server has closed one.
-fn hold(at: SocketAddr, manner: Manner, sources: u8, connections: &AtomicUsize, is_over: &AtomicBool) {
+fn hold(
+    at: SocketAddr,
+    manner: HostileBehavior,
+    sources: u8,
+    connections: &AtomicUsize,
+    is_over: &AtomicBool,
+) {
     let mut hello = Vec::new();
     Tls::insecure().unwrap().session("localhost").unwrap().write_tls(&mut hello).unwrap();
     let connect = |index: usize| {
@@ -131,10 +137,10 @@ fn hold(at: SocketAddr, manner: Manner, sources: u8, connections: &AtomicUsize, 
         let source = Ipv4Addr::from(u32::from(PROBE_SOURCE) + (index % usize::from(sources)) as u32);
         let mut stream = connect_from(source, at).ok()?;
         let octets: &[u8] = match manner {
-            Manner::Idle => b"",
-            Manner::Slow => b"GET /live HTTP/1.1\r\nX: ",
-            Manner::Handshake => &hello[..hello.len() - index % 2],
-            Manner::Unread => b"GET /metrics HTTP/1.1\r\nHost: pando\r\n\r\n",
+            HostileBehavior::Idle => b"",
+            HostileBehavior::Slow => b"GET /live HTTP/1.1\r\nX: ",
+            HostileBehavior::Handshake => &hello[..hello.len() - index % 2],
+            HostileBehavior::Unread => b"GET /metrics HTTP/1.1\r\nHost: pando\r\n\r\n",
         };
         stream.write_all(octets).ok()?;
         stream.set_nonblocking(true).ok()?;
@@ -145,7 +151,7 @@ fn hold(at: SocketAddr, manner: Manner, sources: u8, connections: &AtomicUsize, 
     while !is_over.load(Ordering::Relaxed) {
         for (index, place) in held.iter_mut().enumerate() {
             let stays = place.as_mut().is_some_and(|stream| match manner {
-                Manner::Unread => stream.peer_addr().is_ok(),
+                HostileBehavior::Unread => stream.peer_addr().is_ok(),
                 _ => goes_on(stream, manner),
             });
             if !stays {
@@ -157,8 +163,8 @@ fn hold(at: SocketAddr, manner: Manner, sources: u8, connections: &AtomicUsize, 
 }
 
 /// Returns true if the server has not closed a connection. A slow client sends another octet to test it.
-fn goes_on(stream: &mut TcpStream, manner: Manner) -> bool {
-    if manner == Manner::Slow && stream.write_all(b"x").is_err() {
+fn goes_on(stream: &mut TcpStream, manner: HostileBehavior) -> bool {
+    if manner == HostileBehavior::Slow && stream.write_all(b"x").is_err() {
         return false;
     }
     match stream.read(&mut [0; 4_096]) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ldap::ResultCode;
 
 use crate::data;
-use crate::horde::connect_from;
+use crate::hostile_connections::connect_from;
 use crate::plan::Plan;
 use crate::process::{MIB, connections_possible};
 use crate::report::{Finding, Report};

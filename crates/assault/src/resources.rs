@@ -14,7 +14,7 @@ use client::Connection;
 use ldap::{ChangeOperation, Scope};
 use powercut::{FailKind, PowerCut};
 
-use crate::horde::{connect_from, hostile_source};
+use crate::hostile_connections::{connect_from, hostile_source};
 use crate::plan::Plan;
 use crate::process::{descriptors, wait_until};
 use crate::report::{Finding, Report};

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::bystander::ms;
 use crate::data::{self, PERSON, PERSON_PASSWORD};
-use crate::horde::{connect_from, hostile_source};
+use crate::hostile_connections::{connect_from, hostile_source};
 use crate::plan::Plan;
 use crate::process::{MIB, wait_until};
 use crate::report::{Finding, Report};

@@ -9,7 +9,7 @@ use ldap::{
     ResponseMessage, ResultCode, Scope, SearchRequest, SelectionBuf,
 };
 
-use crate::horde::{connect_from, hostile_source};
+use crate::hostile_connections::{connect_from, hostile_source};
 use crate::process::wait_until;
 use test_support::pando::Pando;
 

@@ -419,7 +419,7 @@ impl<'a> Iterator for Events<'a> {
 
 /// Effect of a change on the values of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ValueFate {
+pub enum ValueEffect {
     /// The values were added.
     Added,
     /// The values were removed.
@@ -430,17 +430,17 @@ pub enum ValueFate {
     Before,
 }
 
-impl ValueFate {
-    const ALL: [ValueFate; 4] =
-        [ValueFate::Added, ValueFate::Removed, ValueFate::Replaced, ValueFate::Before];
+impl ValueEffect {
+    const ALL: [ValueEffect; 4] =
+        [ValueEffect::Added, ValueEffect::Removed, ValueEffect::Replaced, ValueEffect::Before];
 
     /// Returns the name of the effect, for output.
     pub fn name(self) -> &'static str {
         match self {
-            ValueFate::Added => "added",
-            ValueFate::Removed => "removed",
-            ValueFate::Replaced => "replaced",
-            ValueFate::Before => "before",
+            ValueEffect::Added => "added",
+            ValueEffect::Removed => "removed",
+            ValueEffect::Replaced => "replaced",
+            ValueEffect::Before => "before",
         }
     }
 }
@@ -448,7 +448,7 @@ impl ValueFate {
 /// Appends the values of a changed attribute in the form of [`Field::Values`].
 pub fn put_values<'v>(
     out: &mut Vec<u8>,
-    fate: ValueFate,
+    fate: ValueEffect,
     attribute: &str,
     values: impl Iterator<Item = &'v [u8]>,
 ) {
@@ -461,7 +461,7 @@ pub fn put_values<'v>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Values<'a> {
     /// Effect of the change on the values.
-    pub fate: ValueFate,
+    pub fate: ValueEffect,
     /// Name of the attribute.
     pub attribute: &'a [u8],
     values: &'a [u8],
@@ -471,7 +471,7 @@ impl<'a> Values<'a> {
     /// Parses the bytes of a [`Field::Values`].
     pub fn parse(bytes: &'a [u8]) -> Option<Values<'a>> {
         let (&fate, mut rest) = bytes.split_first()?;
-        let fate = *ValueFate::ALL.get(usize::from(fate))?;
+        let fate = *ValueEffect::ALL.get(usize::from(fate))?;
         let attribute = take_bytes(&mut rest)?;
         let values = rest;
         while !rest.is_empty() {
@@ -546,9 +546,9 @@ mod tests {
     #[test]
     fn values_decode_as_encoded() {
         let mut out = Vec::new();
-        put_values(&mut out, ValueFate::Before, "cn", [&b"a"[..], b"", b"bc"].into_iter());
+        put_values(&mut out, ValueEffect::Before, "cn", [&b"a"[..], b"", b"bc"].into_iter());
         let values = Values::parse(&out).unwrap();
-        assert_eq!((values.fate, values.attribute), (ValueFate::Before, &b"cn"[..]));
+        assert_eq!((values.fate, values.attribute), (ValueEffect::Before, &b"cn"[..]));
         assert_eq!(values.iter().collect::<Vec<_>>(), [&b"a"[..], b"", b"bc"]);
         assert_eq!(Values::parse(&[9, 0]), None);
         assert_eq!(Values::parse(&out[..out.len() - 1]), None);

@@ -2,7 +2,7 @@
 //!
 //! An [`EventWriter`] appends an event to a buffer, which costs only copying. A [`Trail`] compresses buffered events
 //! into blocks, chains the blocks by their hashes, signs the chain at intervals, and removes segments by size and age.
-//! A [`Walk`] reads the blocks in a directory, checks each block, and continues after damage. [`verify()`] reads a
+//! A [`Traversal`] reads the blocks in a directory, checks each block, and continues after damage. [`verify()`] reads a
 //! whole trail, and checks the chain of blocks, the signatures and the file `head`. `docs/reference/audit-format.md`
 //! describes the encoding.
 //!
@@ -19,12 +19,12 @@ mod key;
 pub mod limits;
 mod segments;
 mod trail;
+mod traversal;
 mod verify;
-mod walk;
 
 pub use error::{AuditError, Damage, TrailPlace};
-pub use event::{Event, EventWriter, Events, Field, Kind, ValueFate, Values, put_values};
+pub use event::{Event, EventWriter, Events, Field, Kind, ValueEffect, Values, put_values};
 pub use key::{NodeKey, PublicKey};
 pub use trail::{Opening, Options, Torn, Trail};
+pub use traversal::{Block, Item, Traversal};
 pub use verify::{Anchored, Report, verify};
-pub use walk::{Block, Item, Walk};

@@ -9,7 +9,7 @@ use crate::error::{AuditError, Damage, TrailPlace};
 use crate::event::{Events, Field, Kind};
 use crate::format::{Hash, HeadFile};
 use crate::key::{PublicKey, parse_hex};
-use crate::walk::{Block, Item, Walk};
+use crate::traversal::{Block, Item, Traversal};
 
 /// An anchor that was recorded outside of the trail. [`Report::anchored`] is such an anchor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,14 +71,14 @@ pub struct Report {
 /// # Errors
 /// The directory cannot be read, or contains no trail. Damage is not an error: see [`Report::damage`].
 pub fn verify(folder: &Path, key: Option<PublicKey>, noted: &[Anchored]) -> Result<Report, AuditError> {
-    let mut walk = Walk::begin(folder)?;
+    let mut traversal = Traversal::begin(folder)?;
     let head = fs::read(folder.join("head")).ok();
     let mut report = Report::default();
     let head_block = head.as_deref().and_then(HeadFile::decode).map(|(head, ..)| head.block);
     let wanted: Vec<u64> = noted.iter().map(|noted| noted.block).chain(head_block).collect();
     let mut seen: Vec<(u64, Hash)> = Vec::new();
     let (mut retired, mut last_block) = (0, 0);
-    while let Some(item) = walk.next().transpose()? {
+    while let Some(item) = traversal.next().transpose()? {
         let segment = match item {
             Item::Block(block) => {
                 if wanted.contains(&block.number) {
@@ -101,16 +101,19 @@ pub fn verify(folder: &Path, key: Option<PublicKey>, noted: &[Anchored]) -> Resu
         let (first, _) = report.segments.unwrap_or((segment, segment));
         report.segments = Some((first, segment));
     }
-    report.public_key = walk.public_key();
-    let end =
-        TrailPlace { segment: walk.segment().unwrap_or(0), offset: walk.offset(), ..TrailPlace::default() };
+    report.public_key = traversal.public_key();
+    let end = TrailPlace {
+        segment: traversal.segment().unwrap_or(0),
+        offset: traversal.offset(),
+        ..TrailPlace::default()
+    };
     if let Some((first, _)) = report.segments
         && retired + 1 < first
     {
         let place = TrailPlace { segment: first, ..TrailPlace::default() };
         report.damage.insert(0, (place, Damage::Unretired(first - 1)));
     }
-    if let (Some(given), Some(found)) = (key, walk.public_key())
+    if let (Some(given), Some(found)) = (key, traversal.public_key())
         && given != found
     {
         report.damage.push((TrailPlace::default(), Damage::OtherKey));
@@ -120,8 +123,8 @@ pub fn verify(folder: &Path, key: Option<PublicKey>, noted: &[Anchored]) -> Resu
         Some((head, text, signature)) => {
             // If no header can be read, no key is known that could check the signature. The damaged headers are
             // reported instead.
-            let is_signed = walk.public_key().is_none_or(|key| key.has_signed(&text, &signature));
-            if !is_signed || walk.trail().is_some_and(|trail| trail != head.trail) {
+            let is_signed = traversal.public_key().is_none_or(|key| key.has_signed(&text, &signature));
+            if !is_signed || traversal.trail().is_some_and(|trail| trail != head.trail) {
                 report.damage.push((end, Damage::HeadFile));
             } else if !is_there(head.block, head.hash) {
                 let damage = match last_block < head.block {

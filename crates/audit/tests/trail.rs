@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use audit::{
     Anchored, AuditError, Damage, EventWriter, Events, Field, Item, Kind, NodeKey, Opening, Options, Report,
-    Trail, TrailPlace, Walk, verify,
+    Trail, TrailPlace, Traversal, verify,
 };
 
 const SECOND: u64 = 1_000_000;
@@ -80,7 +80,7 @@ fn sample(folder: &Folder) -> Vec<(TrailPlace, bool)> {
 }
 
 fn blocks(folder: &Path) -> Vec<(TrailPlace, bool)> {
-    let items = Walk::begin(folder).unwrap().map(Result::unwrap);
+    let items = Traversal::begin(folder).unwrap().map(Result::unwrap);
     items
         .filter_map(
             |item| if let Item::Block(block) = item { Some((block.place, block.is_anchor)) } else { None },
@@ -90,7 +90,7 @@ fn blocks(folder: &Path) -> Vec<(TrailPlace, bool)> {
 
 fn targets(folder: &Path) -> Vec<String> {
     let mut targets = Vec::new();
-    for item in Walk::begin(folder).unwrap() {
+    for item in Traversal::begin(folder).unwrap() {
         if let Item::Block(block) = item.unwrap() {
             let events = Events::of(&block.events).map(Result::unwrap);
             targets.extend(events.filter_map(|event| Some(event.text(Field::Target)?.into_owned())));
@@ -404,9 +404,9 @@ fn only_one_writes_to_a_folder() {
 fn a_walk_follows_what_is_written() {
     let folder = Folder::new();
     let (mut trail, _) = folder.open(0);
-    let mut walk = Walk::begin(&folder.trail()).unwrap();
+    let mut walk = Traversal::begin(&folder.trail()).unwrap();
     let mut seen = Vec::new();
-    let mut read = |walk: &mut Walk| {
+    let mut read = |walk: &mut Traversal| {
         while let Some(item) = walk.follow().unwrap() {
             let Item::Block(block) = item else { panic!("{item:?}") };
             let events = Events::of(&block.events).map(Result::unwrap);
@@ -430,7 +430,7 @@ fn a_walk_continues_where_another_ended() {
     let folder = Folder::new();
     let places = sample(&folder);
     let rest = |segment: u64, offset: u64| -> Vec<TrailPlace> {
-        let mut walk = Walk::resume(&folder.trail(), segment, offset).unwrap();
+        let mut walk = Traversal::resume(&folder.trail(), segment, offset).unwrap();
         let items = std::iter::from_fn(|| walk.follow().unwrap());
         items
             .map(|item| if let Item::Block(block) = item { block.place } else { panic!("{item:?}") })

@@ -101,22 +101,22 @@ pub struct Options {
     pub keep_histograms: bool,
     /// Synchronization with other load machines, before the load and again before the cleanup.
     #[serde(skip)]
-    pub together: Option<Together>,
+    pub together: Option<StartBarrier>,
 }
 
 /// Synchronization of several load machines. The function is called when this machine is ready, and waits for the other
 /// machines. It returns the time at which all machines continue, or `None` if they do not continue.
 #[derive(Clone)]
-pub struct Together(Arc<dyn Fn() -> Option<Instant> + Send + Sync>);
+pub struct StartBarrier(Arc<dyn Fn() -> Option<Instant> + Send + Sync>);
 
-impl Together {
+impl StartBarrier {
     /// Creates a synchronization from a function that waits.
-    pub fn new(wait: impl Fn() -> Option<Instant> + Send + Sync + 'static) -> Together {
-        Together(Arc::new(wait))
+    pub fn new(wait: impl Fn() -> Option<Instant> + Send + Sync + 'static) -> StartBarrier {
+        StartBarrier(Arc::new(wait))
     }
 }
 
-impl std::fmt::Debug for Together {
+impl std::fmt::Debug for StartBarrier {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Together")
     }
@@ -508,7 +508,7 @@ fn follow(
     watch: &mut dyn FnMut(&Progress),
 ) -> Seconds {
     let mut seconds = Seconds::new(shared.threads, options.keep_histograms);
-    let mut told = 0;
+    let mut reported = 0;
     let now = || shared.base.elapsed().as_nanos() as u64;
     loop {
         // The server's processes are sampled exactly at the beginning and the end of the measurement, so that CPU time
@@ -527,8 +527,8 @@ fn follow(
             _ => (Phase::Measure, schedule.to),
         };
         let left = Duration::from_nanos(end.saturating_sub(now));
-        if now / 1_000_000_000 > told {
-            told = now / 1_000_000_000;
+        if now / 1_000_000_000 > reported {
+            reported = now / 1_000_000_000;
             watch(&Progress { phase, left, second: seconds.last_whole().cloned() });
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::cgroup::{MemoryLimit, forget_pages};
 use crate::peers::measure::{Measure, Target};
-use crate::peers::under_load::{self, Driven, Group};
+use crate::peers::under_load::{self, Group, GroupDriver};
 use crate::peers::{self, Data, Peer, PeerError, Product, Programs};
 use crate::result::{RunResult, ServerDescription, SweepAxis, WorkloadResult};
 use crate::workload::Workload;
@@ -96,7 +96,7 @@ impl Steps {
 pub fn sweep(
     sweep: &Sweep<'_>,
     workload: &Workload,
-    driven: &mut Driven<'_>,
+    driven: &mut GroupDriver<'_>,
     result: &mut RunResult,
     say: &mut dyn FnMut(&str),
 ) -> Result<(), SweepError> {
@@ -131,7 +131,7 @@ struct Run<'r, 'd> {
     axis: SweepAxis,
     group: &'r Group,
     data: &'r Data,
-    driven: &'r mut Driven<'d>,
+    driven: &'r mut GroupDriver<'d>,
     result: &'r mut RunResult,
     say: &'r mut dyn FnMut(&str),
 }
@@ -176,7 +176,7 @@ impl Run<'_, '_> {
         for connections in Steps::of(&self.sweep.steps.connections) {
             self.driven.options.entries = self.group.entries;
             self.driven.options.clients = connections.or(self.driven.options.clients);
-            let mut driven = Driven {
+            let mut driven = GroupDriver {
                 workloads: &self.group.workloads,
                 options: self.driven.options.clone(),
                 cores: self.driven.cores.clone(),

@@ -52,7 +52,7 @@ fn failed<E: std::fmt::Display>(path: &Path) -> impl Fn(E) -> IdentityError {
 /// Content of an identity file, and of an invitation: everything that makes a node a member of its cluster.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct Papers {
+struct MemberIdentity {
     /// Identity of the cluster: 16 random octets, in hexadecimal.
     cluster: String,
     node: u32,
@@ -98,7 +98,7 @@ fn first_invited(node: u32) -> Option<u32> {
 /// A node's identity.
 pub struct Identity {
     folder: PathBuf,
-    papers: Papers,
+    papers: MemberIdentity,
 }
 
 impl Identity {
@@ -117,8 +117,16 @@ impl Identity {
         let (cluster, key) = (HEXLOWER.encode(&cluster), HEXLOWER.encode(&key));
         let keys = BTreeMap::new();
         let authority_key = None;
-        let papers =
-            Papers { cluster, node: 1, key, keys, authority, certificate, certificate_key, authority_key };
+        let papers = MemberIdentity {
+            cluster,
+            node: 1,
+            key,
+            keys,
+            authority,
+            certificate,
+            certificate_key,
+            authority_key,
+        };
         let identity = Identity::keep(folder, papers)?;
         let private = write_private(folder, AUTHORITY_KEY_FILE, issuer.key().serialize_pem().as_bytes());
         private.and_then(|()| write_private(folder, NEXT_NODE_FILE, b"2")).map_err(failed(folder))?;
@@ -149,21 +157,23 @@ impl Identity {
     /// The file is not an invitation.
     pub fn invited(folder: &Path, invitation: &Path) -> Result<Identity, IdentityError> {
         let text = fs::read_to_string(invitation).map_err(failed(invitation))?;
-        let papers: Papers = toml::from_str(&text).map_err(failed(invitation))?;
+        let papers: MemberIdentity = toml::from_str(&text).map_err(failed(invitation))?;
         // The identity is checked before it is written.
         let identity = Identity { folder: folder.to_owned(), papers };
         identity.server_config().and(identity.keys().map(drop)).map_err(failed(invitation))?;
         Ok(identity)
     }
 
-    fn keep(folder: &Path, papers: Papers) -> Result<Identity, IdentityError> {
+    fn keep(folder: &Path, papers: MemberIdentity) -> Result<Identity, IdentityError> {
         let file = folder.join(IDENTITY_FILE);
         if file.try_exists().map_err(failed(&file))? {
             return Err(failed(&file)("this data directory belongs to a cluster already"));
         }
         let text = toml::to_string(&papers).map_err(failed(folder))?;
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.and_then(|()| write_private(folder, IDENTITY_FILE, text.as_bytes())).map_err(failed(folder))?;
+        let result = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        result
+            .and_then(|()| write_private(folder, IDENTITY_FILE, text.as_bytes()))
+            .map_err(failed(folder))?;
         Ok(Identity { folder: folder.to_owned(), papers })
     }
 
@@ -205,11 +215,11 @@ impl Identity {
         // The next number is written first, so that no number is assigned twice.
         write_private(&self.folder, NEXT_NODE_FILE, (node + 1).to_string().as_bytes())
             .map_err(failed(&next_file))?;
-        let made = authority_params().and_then(|params| certificate(node, &Issuer::new(params, key)));
-        let (certificate, certificate_key) = made.map_err(failed(&key_file))?;
+        let result = authority_params().and_then(|params| certificate(node, &Issuer::new(params, key)));
+        let (certificate, certificate_key) = result.map_err(failed(&key_file))?;
         let keys = self.invited_keys()?;
         let papers =
-            Papers { node, keys, certificate, certificate_key, authority_key, ..self.papers.clone() };
+            MemberIdentity { node, keys, certificate, certificate_key, authority_key, ..self.papers.clone() };
         Ok((toml::to_string(&papers).map_err(failed(&self.folder))?, NodeId(node)))
     }
 
@@ -232,8 +242,8 @@ impl Identity {
     pub fn renewal(&self, node: NodeId) -> Result<String, IdentityError> {
         let (key, file) = self.authority_key()?;
         let authority = authority_params().and_then(|params| Ok(params.self_signed(&key)?.pem()));
-        let made = authority_params().and_then(|params| certificate(node.0, &Issuer::new(params, key)));
-        let (certificate, certificate_key) = made.map_err(failed(&file))?;
+        let result = authority_params().and_then(|params| certificate(node.0, &Issuer::new(params, key)));
+        let (certificate, certificate_key) = result.map_err(failed(&file))?;
         let renewal = Renewal {
             cluster: self.papers.cluster.clone(),
             node: node.0,
@@ -259,7 +269,7 @@ impl Identity {
             )));
         }
         let Renewal { authority, certificate, certificate_key, .. } = renewal;
-        let papers = Papers { authority, certificate, certificate_key, ..self.papers.clone() };
+        let papers = MemberIdentity { authority, certificate, certificate_key, ..self.papers.clone() };
         let renewed = Identity { folder: self.folder.clone(), papers };
         renewed.server_config()?;
         // Other nodes verify the new certificate with the authority's certificate that they have.

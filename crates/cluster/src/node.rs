@@ -36,7 +36,7 @@ use crate::host::Host;
 use crate::identity::Identity;
 use crate::limits::{RETRY, START_OVER};
 use crate::operation::{Ids, Operation};
-use announcements::Announced;
+use announcements::AnnouncedCommits;
 use digests::Digests;
 use keys::Keys;
 use requests::{Decided, RemoteFrame, Sent};
@@ -103,7 +103,7 @@ pub(crate) struct Node {
     /// Offset of the next message to read at the time of the last answer about the log's end.
     read_at_last_end: u64,
     /// Last known end of the log, and the time of the query.
-    end_heard: Option<(u64, Instant)>,
+    last_end: Option<(u64, Instant)>,
     /// Address of the writer, taken from the writer's claim.
     writer_address: Option<String>,
     ids: Ids,
@@ -125,7 +125,7 @@ pub(crate) struct Node {
     /// Set while the disk is full. After the disk has room again, the node waits for this delay and takes part again.
     waits_for_room: Option<Duration>,
     growth: Growth,
-    announced: Announced,
+    announced: AnnouncedCommits,
     digests: Digests,
     keys: Keys,
     snapshots: Snapshots,
@@ -152,7 +152,7 @@ impl Node {
             group: None,
             appended: VecDeque::new(),
             read_at_last_end: 0,
-            end_heard: None,
+            last_end: None,
             writer_address: None,
             ids,
             waiting: VecDeque::new(),
@@ -168,7 +168,7 @@ impl Node {
             has_started_over: false,
             waits_for_room: None,
             growth: Growth::default(),
-            announced: Announced::default(),
+            announced: AnnouncedCommits::default(),
             digests: Digests::default(),
             keys: Keys::default(),
             snapshots: Snapshots::default(),
@@ -335,8 +335,8 @@ impl Node {
                 }
                 None
             }
-            Event::Ends { asked, ends } => {
-                self.take_ends(asked, ends);
+            Event::Ends { requested, ends } => {
+                self.take_ends(requested, ends);
                 None
             }
             Event::Failed { ticket, error, reason } => {
@@ -395,7 +395,7 @@ impl Node {
     }
 
     /// Records the first and the next offset of the log, or the reason why they are unknown.
-    fn take_ends(&mut self, asked: Instant, ends: Result<(u64, u64), String>) {
+    fn take_ends(&mut self, requested: Instant, ends: Result<(u64, u64), String>) {
         let next = self.member.as_ref().map_or(0, |member| member.follower().next_offset());
         let (start, end) = match ends {
             Ok(ends) => ends,
@@ -417,7 +417,7 @@ impl Node {
             let alarm = member.went_back(end);
             return self.raise(&alarm, end);
         }
-        self.end_heard = Some((end, asked));
+        self.last_end = Some((end, requested));
         let now_millis = u64::try_from(self.now_millis()).unwrap_or(0);
         let mut figures = self.parts.figures.lock();
         (figures.start_offset, figures.end_offset) = (start, end.max(next));
@@ -547,7 +547,7 @@ impl Node {
             let mut figures = self.parts.figures.lock();
             (figures.start_offset, figures.end_offset) = (place.start, place.end);
         }
-        self.announced = Announced::default();
+        self.announced = AnnouncedCommits::default();
         if let Err(error) = self.open_log(next) {
             self.stop(&error.to_string());
         }
@@ -612,7 +612,7 @@ impl Node {
     fn close_log(&mut self) {
         self.reading += 1;
         self.parts.log.close();
-        (self.read_at_last_end, self.end_heard) = (0, None);
+        (self.read_at_last_end, self.last_end) = (0, None);
         (self.is_elected, self.claim, self.group) = (false, None, None);
     }
 
@@ -660,10 +660,10 @@ impl Node {
             figures.writer = Some(epoch.node);
             figures.epoch = epoch.offset;
         }
-        if let Some((end, asked)) = self.end_heard
+        if let Some((end, requested)) = self.last_end
             && follower.next_offset() >= end
         {
-            self.parts.host.is_complete_as_of(asked);
+            self.parts.host.is_complete_as_of(requested);
         }
         let is_behind = figures.end_offset > figures.next_offset;
         let lag = if is_behind && self.last_millis > 0 {

@@ -153,9 +153,9 @@ fn serve(socket: TcpStream, services: &Services) -> io::Result<()> {
             return Err(unusable("requests in the name of another node"));
         }
         let (reply, answers) = sync_channel(1);
-        let gone = || io::Error::new(ErrorKind::UnexpectedEof, "this node stops");
-        events.send(NodeEvent::Frame(Frame { requests, reply })).map_err(|_| gone())?;
-        let answers = answers.recv().map_err(|_| gone())?;
+        let closed = || io::Error::new(ErrorKind::UnexpectedEof, "this node stops");
+        events.send(NodeEvent::Frame(Frame { requests, reply })).map_err(|_| closed())?;
+        let answers = answers.recv().map_err(|_| closed())?;
         write_frame(&mut stream, &forward::encode_answers(&answers))?;
     }
 }

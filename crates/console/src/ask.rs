@@ -8,7 +8,7 @@ use ldap::{
 };
 
 use crate::limits::{PAGE_BYTES_MAX, VALUES_PER_PAGE, VALUES_PER_REQUEST, WHOLE_ENTRY_BYTES_MAX};
-use crate::trouble::Trouble;
+use crate::page_error::PageError;
 
 /// Maximum number of value ranges in one request that the server accepts.
 const RANGES_MAX: usize = 16;
@@ -25,7 +25,7 @@ pub(crate) struct Search {
 
 /// One page of the result of a search.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct SearchPage {
     pub(crate) entries: Vec<Entry>,
     /// Cookie for the next page; `None` on the last page.
     pub(crate) next: Option<Vec<u8>>,
@@ -48,7 +48,7 @@ pub(crate) fn page(
     size: u32,
     cookie: &[u8],
     bytes_max: usize,
-) -> Result<Found, Trouble> {
+) -> Result<SearchPage, PageError> {
     let value = PagedResults { size, cookie }.encode();
     let control = Control { oid: oids::PAGED_RESULTS, critical: true, value: Some(&value) };
     let controls = ControlsBuf::from_iter([control]);
@@ -58,7 +58,7 @@ pub(crate) fn page(
     let selection = SelectionBuf::from_iter(attributes.iter().map(String::as_str));
     let request =
         SearchRequest::new(&search.base, search.scope, filter.as_filter(), selection.as_selection());
-    let (mut found, mut bytes) = (Found::default(), 0);
+    let (mut found, mut bytes) = (SearchPage::default(), 0);
     let last = connection.search_each::<ClientError>(request, controls.as_controls(), |entry| {
         let entry = Entry::from(entry);
         bytes += size_of(&entry);
@@ -85,7 +85,7 @@ pub(crate) fn page(
         found.limit = Some(format!("{}: {}", outcome.code, outcome.diagnostic));
         return Ok(found);
     }
-    Trouble::unless_success(outcome, None)?;
+    PageError::unless_success(outcome, None)?;
     Ok(found)
 }
 
@@ -154,7 +154,7 @@ pub(crate) fn entry(
     connection: &mut Connection,
     dn: &str,
     selection: &[&str],
-) -> Result<WholeEntry, Trouble> {
+) -> Result<WholeEntry, PageError> {
     let filter = FilterBuf::parse("(objectClass=*)").map_err(ClientError::Filter)?;
     let mut read = |names: &[&str], types_only: bool| {
         let selection = SelectionBuf::from_iter(names);
@@ -162,8 +162,8 @@ pub(crate) fn entry(
             SearchRequest::new(dn, Scope::BaseObject, filter.as_filter(), selection.as_selection());
         request.types_only = types_only;
         let reply = connection.request(Request::Search(request), ldap::Controls::NONE)?;
-        Trouble::unless_success(reply.outcome.clone(), None)?;
-        let missing = || Trouble::Request(axum::http::StatusCode::NOT_FOUND, "trouble.no_such_entry");
+        PageError::unless_success(reply.outcome.clone(), None)?;
+        let missing = || PageError::Request(axum::http::StatusCode::NOT_FOUND, "trouble.no_such_entry");
         reply.entries.into_iter().next().ok_or_else(missing)
     };
     let names = read(selection, true)?;
@@ -178,7 +178,7 @@ pub(crate) fn entry(
         let part = read(&names, false)?;
         bytes += size_of(&part);
         if bytes > PAGE_BYTES_MAX * 16 {
-            return Err(Trouble::Client(ClientError::TooLarge(PAGE_BYTES_MAX * 16)));
+            return Err(PageError::Client(ClientError::TooLarge(PAGE_BYTES_MAX * 16)));
         }
         attributes.extend(part.attributes.into_iter().map(without_range));
     }
@@ -193,7 +193,7 @@ pub(crate) fn whole_entry(
     connection: &mut Connection,
     dn: &str,
     selection: &[&str],
-) -> Result<WholeEntry, Trouble> {
+) -> Result<WholeEntry, PageError> {
     let mut entry = entry(connection, dn, selection)?;
     let mut bytes = 0;
     for attribute in &mut entry.attributes {
@@ -204,7 +204,7 @@ pub(crate) fn whole_entry(
             let Some(found) = found else { break };
             bytes += found.values.iter().map(|value| value.len() + 32).sum::<usize>();
             if bytes > WHOLE_ENTRY_BYTES_MAX {
-                return Err(Trouble::Client(ClientError::TooLarge(WHOLE_ENTRY_BYTES_MAX)));
+                return Err(PageError::Client(ClientError::TooLarge(WHOLE_ENTRY_BYTES_MAX)));
             }
             let more = without_range(found);
             attribute.next = more.next.filter(|_| !more.values.is_empty());
@@ -222,15 +222,15 @@ pub(crate) fn change(
     connection: &mut Connection,
     request: Request<'_>,
     controls: &[Control<'_>],
-) -> Result<(), Trouble> {
+) -> Result<(), PageError> {
     let controls = ControlsBuf::from_iter(controls.iter().copied());
     let reply = connection.request(request, controls.as_controls())?;
-    Trouble::unless_success(reply.outcome.clone(), policy_of(&reply))
+    PageError::unless_success(reply.outcome.clone(), policy_of(&reply))
 }
 
 /// Returns the value of an assertion control (RFC 4528) with this filter. The server makes a change with the control
 /// only if the entry matches the filter.
-pub(crate) fn assertion(filter: &str) -> Result<Vec<u8>, Trouble> {
+pub(crate) fn assertion(filter: &str) -> Result<Vec<u8>, PageError> {
     let mut value = Vec::new();
     FilterBuf::parse(filter).map_err(ClientError::Filter)?.as_filter().encode(&mut value);
     Ok(value)
@@ -243,7 +243,7 @@ pub(crate) fn policy_of(reply: &Reply) -> Option<PolicyResponse> {
 }
 
 /// Returns the naming contexts. The default one is first. Blocks.
-pub(crate) fn contexts(connection: &mut Connection) -> Result<Vec<String>, Trouble> {
+pub(crate) fn contexts(connection: &mut Connection) -> Result<Vec<String>, PageError> {
     let root = connection.entry("", &["namingContexts", "defaultNamingContext"])?;
     let Some(root) = root else { return Ok(Vec::new()) };
     let mut contexts = root.texts("namingContexts");

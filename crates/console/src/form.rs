@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::ask::{self, Values, WholeEntry};
 use crate::describe::{input_of, type_of};
 use crate::fields::Fields;
-use crate::trouble::Trouble;
+use crate::page_error::PageError;
 
 /// Prefix of the names of form fields that contain attribute values.
 const VALUE: &str = "v:";
@@ -218,7 +218,7 @@ pub(crate) fn ldif(dn: &str, changes: &[Change]) -> String {
 
 /// Returns the value of an assertion control. It requires that the entry still has this CSN. Returns `None` if no CSN
 /// is known.
-pub(crate) fn unchanged_since(csn: Option<&str>) -> Result<Option<Vec<u8>>, Trouble> {
+pub(crate) fn unchanged_since(csn: Option<&str>) -> Result<Option<Vec<u8>>, PageError> {
     csn.map(|csn| ask::assertion(&format!("(entryCSN={})", filter_value(csn)))).transpose()
 }
 

@@ -27,6 +27,7 @@ mod multipart;
 mod origin;
 mod own;
 mod page;
+mod page_error;
 mod pages;
 mod places;
 mod prove;
@@ -37,7 +38,6 @@ mod sessions;
 mod sign_ins;
 mod texts;
 mod times;
-mod trouble;
 
 use std::sync::Arc;
 

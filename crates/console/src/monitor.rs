@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::ask::{self, Search};
 use crate::limits::PAGE_BYTES_MAX;
-use crate::trouble::Trouble;
+use crate::page_error::PageError;
 
 /// Maximum number of entries that are read from `cn=monitor`.
 const FIGURES_MAX: u32 = 2_000;
@@ -33,10 +33,10 @@ pub(crate) struct Figure {
 ///
 /// # Errors
 /// The requester cannot read them, or the directory does not answer.
-pub(crate) fn figures(connection: &mut Connection) -> Result<Figures, Trouble> {
+pub(crate) fn figures(connection: &mut Connection) -> Result<Figures, PageError> {
     let entries = entries(connection, "cn=monitor", Scope::WholeSubtree)?;
     if entries.is_empty() {
-        return Err(Trouble::Client(ClientError::Unexpected("cn=monitor is empty".to_owned())));
+        return Err(PageError::Client(ClientError::Unexpected("cn=monitor is empty".to_owned())));
     }
     let pairs = entries.into_iter().filter_map(|entry| {
         let name = entry.dn.to_ascii_lowercase();
@@ -50,9 +50,9 @@ pub(crate) fn figures(connection: &mut Connection) -> Result<Figures, Trouble> {
 ///
 /// # Errors
 /// The requester cannot read them, or the directory does not answer.
-pub(crate) fn group(connection: &mut Connection, name: &str) -> Result<Vec<Figure>, Trouble> {
+pub(crate) fn group(connection: &mut Connection, name: &str) -> Result<Vec<Figure>, PageError> {
     let entries = match entries(connection, &format!("cn={name},cn=monitor"), Scope::SingleLevel) {
-        Err(Trouble::Refused(outcome, _)) if is_missing(connection, &outcome)? => return Ok(Vec::new()),
+        Err(PageError::Refused(outcome, _)) if is_missing(connection, &outcome)? => return Ok(Vec::new()),
         entries => entries?,
     };
     let figure = |entry: Entry| {
@@ -63,7 +63,7 @@ pub(crate) fn group(connection: &mut Connection, name: &str) -> Result<Vec<Figur
 }
 
 /// Returns true if the group does not exist. Returns false if the requester cannot read `cn=monitor` at all.
-fn is_missing(connection: &mut Connection, outcome: &client::Outcome) -> Result<bool, Trouble> {
+fn is_missing(connection: &mut Connection, outcome: &client::Outcome) -> Result<bool, PageError> {
     Ok(outcome.code == ldap::ResultCode::NO_SUCH_OBJECT && may_read(connection)?)
 }
 
@@ -71,11 +71,11 @@ fn is_missing(connection: &mut Connection, outcome: &client::Outcome) -> Result<
 ///
 /// # Errors
 /// The directory does not answer.
-pub(crate) fn may_read(connection: &mut Connection) -> Result<bool, Trouble> {
+pub(crate) fn may_read(connection: &mut Connection) -> Result<bool, PageError> {
     Ok(connection.entry("cn=monitor", &["1.1"])?.is_some())
 }
 
-fn entries(connection: &mut Connection, base: &str, scope: Scope) -> Result<Vec<Entry>, Trouble> {
+fn entries(connection: &mut Connection, base: &str, scope: Scope) -> Result<Vec<Entry>, PageError> {
     let attributes = VALUES.iter().chain(&["cn", "description"]).map(|name| (*name).to_owned());
     let search = Search {
         base: base.to_owned(),

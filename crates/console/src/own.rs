@@ -10,15 +10,15 @@ use zeroize::Zeroizing;
 
 use crate::app::App;
 use crate::host::Client;
-use crate::prove::{Proven, USE, bind};
-use crate::trouble::Trouble;
+use crate::page_error::PageError;
+use crate::prove::{SuccessfulBind, USE, bind};
 
 /// Returns the credentials of the user and the rules of the password policy. Returns `null` for the administrator, who
 /// has no entry. Returns an empty object if no policy applies to the entry. Blocks.
 ///
 /// # Errors
 /// The directory does not answer.
-pub(crate) fn read(connection: &mut Connection) -> Result<Value, Trouble> {
+pub(crate) fn read(connection: &mut Connection) -> Result<Value, PageError> {
     let value = OwnCredentials::Read.encode();
     let reply = connection.extended(oids::OWN_CREDENTIALS, Some(&value))?;
     // The administrator has no such credentials. An access rule may also deny the operation to a user.
@@ -68,21 +68,21 @@ pub(crate) async fn change(
     (app, client): (&Arc<App>, Client),
     (who, password): (&str, Zeroizing<String>),
     request: Vec<u8>,
-) -> Result<Option<Zeroizing<String>>, Trouble> {
-    let busy = Trouble::Request(StatusCode::SERVICE_UNAVAILABLE, "sign_in.busy");
+) -> Result<Option<Zeroizing<String>>, PageError> {
+    let busy = PageError::Request(StatusCode::SERVICE_UNAVAILABLE, "sign_in.busy");
     let Some(_under_way) = app.sign_ins.take(client.address.ip()) else { return Err(busy) };
     if password.is_empty() {
-        return Err(Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "account_page.no_password"));
+        return Err(PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, "account_page.no_password"));
     }
     let (ldap, who) = (app.ldap.clone(), who.to_owned());
     let changed = app.ldap.talk(move || {
-        let Proven { mut connection, .. } = bind(ldap.connect(client)?, &who, &password)?;
+        let SuccessfulBind { mut connection, .. } = bind(ldap.connect(client)?, &who, &password)?;
         let reply = connection.extended(oids::OWN_CREDENTIALS, Some(&request))?;
-        Trouble::unless_success(reply.outcome.clone(), None)?;
+        PageError::unless_success(reply.outcome.clone(), None)?;
         let made = reply.extended.value.as_deref().and_then(decode_generated_password);
         Ok(made.map(|made| Zeroizing::new(String::from_utf8_lossy(made).into_owned())))
     });
-    changed.await.map_err(Trouble::Conversation)?
+    changed.await.map_err(PageError::Conversation)?
 }
 
 #[cfg(test)]

@@ -18,9 +18,9 @@ use serde_json::json;
 use crate::app::App;
 use crate::fields::Fields;
 use crate::host::Client;
+use crate::page_error::PageError;
 use crate::sessions::{Session, Sessions};
 use crate::texts::url;
-use crate::trouble::Trouble;
 
 /// Format of a response. The header `Accept` of the request determines it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,22 +57,22 @@ impl Page {
 }
 
 /// A request for a page.
-pub(crate) struct Visit {
+pub(crate) struct PageRequest {
     pub(crate) app: Arc<App>,
     pub(crate) client: Client,
     pub(crate) format: Format,
     pub(crate) session: Option<Arc<Session>>,
 }
 
-impl FromRequestParts<Arc<App>> for Visit {
+impl FromRequestParts<Arc<App>> for PageRequest {
     type Rejection = StatusCode;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Visit, StatusCode> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<PageRequest, StatusCode> {
         let found = Extension::<Client>::from_request_parts(parts, app).await;
         let Extension(client) = found.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
         let find = if loads_by_itself(&parts.uri) { Sessions::find_unused } else { Sessions::find };
         let session = find(&app.sessions, &parts.headers, client.is_secured, Instant::now());
-        Ok(Visit { app: Arc::clone(app), client, format: Format::of(&parts.headers), session })
+        Ok(PageRequest { app: Arc::clone(app), client, format: Format::of(&parts.headers), session })
     }
 }
 
@@ -83,7 +83,7 @@ fn loads_by_itself(uri: &Uri) -> bool {
     uri.path() == "/" && query.any(|(name, _)| name == "live")
 }
 
-impl Visit {
+impl PageRequest {
     /// Returns the response with a page, in the format that the client requested.
     pub(crate) fn show(&self, page: Page) -> Response {
         let Page { status, template, title, model } = page;
@@ -109,7 +109,7 @@ impl Visit {
     }
 
     /// Returns the response with a page about an error.
-    pub(crate) fn fail(&self, trouble: &Trouble) -> Response {
+    pub(crate) fn fail(&self, trouble: &PageError) -> Response {
         self.show(Page {
             status: trouble.status(),
             template: "trouble.html",
@@ -128,7 +128,7 @@ impl Visit {
     }
 
     /// Returns the model of an error. It contains the text of the error.
-    pub(crate) fn said(&self, trouble: &Trouble) -> serde_json::Value {
+    pub(crate) fn said(&self, trouble: &PageError) -> serde_json::Value {
         let mut said = trouble.explain();
         said.text = self.app.texts.text(&said.text);
         json!(said)
@@ -147,73 +147,73 @@ impl Visit {
 }
 
 /// A request of a signed-in user who need not change the password first.
-pub(crate) struct Signed {
-    pub(crate) visit: Visit,
+pub(crate) struct SignedInRequest {
+    pub(crate) visit: PageRequest,
     pub(crate) session: Arc<Session>,
 }
 
-impl Deref for Signed {
-    type Target = Visit;
+impl Deref for SignedInRequest {
+    type Target = PageRequest;
 
-    fn deref(&self) -> &Visit {
+    fn deref(&self) -> &PageRequest {
         &self.visit
     }
 }
 
-impl FromRequestParts<Arc<App>> for Signed {
+impl FromRequestParts<Arc<App>> for SignedInRequest {
     type Rejection = Response;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Signed, Response> {
-        let visit = Visit::from_request_parts(parts, app).await.map_err(IntoResponse::into_response)?;
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<SignedInRequest, Response> {
+        let visit = PageRequest::from_request_parts(parts, app).await.map_err(IntoResponse::into_response)?;
         let path = parts.uri.path();
         match &visit.session {
             None => Err(match (visit.format, &parts.method) {
                 (Format::Html, &Method::GET) => {
-                    let asked = parts.uri.path_and_query().map_or("/", |asked| asked.as_str());
-                    visit.go(&url("/sign-in", &[("to", asked)]))
+                    let requested = parts.uri.path_and_query().map_or("/", |requested| requested.as_str());
+                    visit.go(&url("/sign-in", &[("to", requested)]))
                 }
                 (Format::Html, _) => visit.go("/sign-in"),
                 (Format::Json, _) => {
-                    visit.fail(&Trouble::Request(StatusCode::UNAUTHORIZED, "trouble.sign_in"))
+                    visit.fail(&PageError::Request(StatusCode::UNAUTHORIZED, "trouble.sign_in"))
                 }
             }),
             Some(session) if session.must_change() && !["/password", "/sign-out"].contains(&path) => {
                 Err(match visit.format {
                     Format::Html => visit.go("/password"),
                     Format::Json => {
-                        visit.fail(&Trouble::Request(StatusCode::FORBIDDEN, "policy.must_change"))
+                        visit.fail(&PageError::Request(StatusCode::FORBIDDEN, "policy.must_change"))
                     }
                 })
             }
             Some(session) => {
                 let session = Arc::clone(session);
-                Ok(Signed { visit, session })
+                Ok(SignedInRequest { visit, session })
             }
         }
     }
 }
 
-impl Signed {
+impl SignedInRequest {
     /// Runs `talk` with the LDAP connection of the session. A session runs only one conversation at a time.
     ///
     /// # Errors
     /// `talk` fails, or too many conversations are waiting. If the connection has failed, the session ends.
     pub(crate) async fn talk<T: Send + 'static>(
         &self,
-        talk: impl FnOnce(&mut Connection) -> Result<T, Trouble> + Send + 'static,
-    ) -> Result<T, Trouble> {
+        talk: impl FnOnce(&mut Connection) -> Result<T, PageError> + Send + 'static,
+    ) -> Result<T, PageError> {
         let _turn = self.session.turn.lock().await;
         let session = Arc::clone(&self.session);
         let talked = self.app.ldap.talk(move || session.with_connection(talk)).await;
-        let result = talked.map_err(Trouble::Conversation)?;
-        if let Err(Trouble::Client(error)) = &result {
+        let result = talked.map_err(PageError::Conversation)?;
+        if let Err(PageError::Client(error)) = &result {
             self.app.sessions.end_if_broken(&self.session, error);
         }
         result
     }
 
     /// Returns the response with a page, or with the error because of which there is no page.
-    pub(crate) fn answer(&self, page: Result<Page, Trouble>) -> Response {
+    pub(crate) fn answer(&self, page: Result<Page, PageError>) -> Response {
         page.map_or_else(|trouble| self.fail(&trouble), |page| self.show(page))
     }
 }
@@ -221,7 +221,7 @@ impl Signed {
 /// A form that a signed-in user has sent. The form contains the token of the session. Therefore another site cannot
 /// send it.
 pub(crate) struct Submission {
-    pub(crate) signed: Signed,
+    pub(crate) signed: SignedInRequest,
     pub(crate) fields: Fields,
 }
 
@@ -230,11 +230,11 @@ impl FromRequest<Arc<App>> for Submission {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Submission, Response> {
         let (mut parts, body) = request.into_parts();
-        let signed = Signed::from_request_parts(&mut parts, app).await?;
+        let signed = SignedInRequest::from_request_parts(&mut parts, app).await?;
         let request = Request::from_parts(parts, body);
         let fields = Fields::from_request(request, app).await?;
         if !signed.session.knows(fields.text("token")) {
-            return Err(signed.fail(&Trouble::Request(StatusCode::FORBIDDEN, "trouble.token")));
+            return Err(signed.fail(&PageError::Request(StatusCode::FORBIDDEN, "trouble.token")));
         }
         Ok(Submission { signed, fields })
     }

@@ -13,7 +13,7 @@ use ldap::{
 use zeroize::Zeroizing;
 
 use crate::ask::policy_of;
-use crate::trouble::Trouble;
+use crate::page_error::PageError;
 
 /// Key of the lines in an answer that contain privileges of the user.
 pub(crate) const USE: &str = "use";
@@ -23,7 +23,7 @@ pub(crate) const USE: &str = "use";
 const MAIL_TOKEN: &str = "PANDO-MAIL-TOKEN";
 
 /// The result of a successful bind.
-pub(crate) struct Proven {
+pub(crate) struct SuccessfulBind {
     /// The connection on which the bind was made.
     pub(crate) connection: Connection,
     /// DN of the user.
@@ -39,7 +39,11 @@ pub(crate) struct Proven {
 }
 
 /// Binds with a password, and reads the identity and the privileges of the user. Blocks.
-pub(crate) fn bind(mut connection: Connection, name: &str, password: &str) -> Result<Proven, Trouble> {
+pub(crate) fn bind(
+    mut connection: Connection,
+    name: &str,
+    password: &str,
+) -> Result<SuccessfulBind, PageError> {
     let plain = Zeroizing::new(format!("\0{name}\0{password}"));
     let is_dn = name.contains('=') && Dn::parse(name).is_ok();
     let (dn, authentication) = if is_dn {
@@ -52,52 +56,55 @@ pub(crate) fn bind(mut connection: Connection, name: &str, password: &str) -> Re
         // Details are shown only if a password policy returned them.
         let error = policy_of(&reply).and_then(|policy| policy.error);
         return Err(match error {
-            Some(_) => Trouble::Refused(reply.outcome, error),
-            None => Trouble::Request(StatusCode::UNAUTHORIZED, "sign_in.wrong"),
+            Some(_) => PageError::Refused(reply.outcome, error),
+            None => PageError::Request(StatusCode::UNAUTHORIZED, "sign_in.wrong"),
         });
     }
     proven(connection, &reply, name)
 }
 
 /// Binds with SASL EXTERNAL as the entry that the subject of the browser's certificate belongs to. Blocks.
-pub(crate) fn bind_with_certificate(mut connection: Connection, subject: &str) -> Result<Proven, Trouble> {
+pub(crate) fn bind_with_certificate(
+    mut connection: Connection,
+    subject: &str,
+) -> Result<SuccessfulBind, PageError> {
     let authentication = Authentication::Sasl { mechanism: "EXTERNAL", credentials: None };
     let reply = sent(&mut connection, BindRequest { version: 3, name: "", authentication })?;
     proven(connection, &reply, subject)
 }
 
-fn sent(connection: &mut Connection, request: BindRequest<'_>) -> Result<Reply, Trouble> {
+fn sent(connection: &mut Connection, request: BindRequest<'_>) -> Result<Reply, PageError> {
     let asked = [oids::PASSWORD_POLICY, oids::AUTHORIZATION_IDENTITY_REQUEST];
     let controls = ControlsBuf::from_iter(asked.map(|oid| Control { oid, critical: false, value: None }));
     Ok(connection.request(Request::Bind(request), controls.as_controls())?)
 }
 
 /// Returns the result of a successful bind. If the server does not report the identity, the user is `name`.
-fn proven(mut connection: Connection, reply: &Reply, name: &str) -> Result<Proven, Trouble> {
+fn proven(mut connection: Connection, reply: &Reply, name: &str) -> Result<SuccessfulBind, PageError> {
     let policy = policy_of(reply);
-    Trouble::unless_success(reply.outcome.clone(), policy)?;
+    PageError::unless_success(reply.outcome.clone(), policy)?;
     let who = identity_of(reply).unwrap_or_else(|| name.to_owned());
     let policy = policy.unwrap_or_default();
     let must_change = policy.error == Some(PolicyError::ChangeAfterReset);
     let uses = if must_change { Vec::new() } else { uses(&mut connection)? };
     let may_use = |name: &str| uses.iter().any(|allowed| allowed == name);
     let (manages, audits) = (may_use("monitor"), may_use("read-audit") && !may_use("monitor"));
-    Ok(Proven { connection, who, must_change, manages, audits, warning: policy.warning })
+    Ok(SuccessfulBind { connection, who, must_change, manages, audits, warning: policy.warning })
 }
 
 /// Binds with the token from a link that the server sent by mail. Blocks.
-pub(crate) fn bind_by_token(mut connection: Connection, token: &str) -> Result<Proven, Trouble> {
+pub(crate) fn bind_by_token(mut connection: Connection, token: &str) -> Result<SuccessfulBind, PageError> {
     let authentication = Authentication::Sasl { mechanism: MAIL_TOKEN, credentials: Some(token.as_bytes()) };
     let oid = oids::AUTHORIZATION_IDENTITY_REQUEST;
     let controls = ControlsBuf::from_iter([Control { oid, critical: false, value: None }]);
     let request = Request::Bind(BindRequest { version: 3, name: "", authentication });
     let reply = connection.request(request, controls.as_controls())?;
     if reply.outcome.code == ResultCode::INVALID_CREDENTIALS {
-        return Err(Trouble::Request(StatusCode::UNAUTHORIZED, "new_password.wrong"));
+        return Err(PageError::Request(StatusCode::UNAUTHORIZED, "new_password.wrong"));
     }
-    Trouble::unless_success(reply.outcome.clone(), None)?;
+    PageError::unless_success(reply.outcome.clone(), None)?;
     let who = identity_of(&reply).unwrap_or_default();
-    Ok(Proven { connection, who, must_change: true, manages: false, audits: false, warning: None })
+    Ok(SuccessfulBind { connection, who, must_change: true, manages: false, audits: false, warning: None })
 }
 
 /// Returns the privileges of the user. They are not determined by attempts, because each refused attempt would appear
@@ -105,7 +112,7 @@ pub(crate) fn bind_by_token(mut connection: Connection, token: &str) -> Result<P
 ///
 /// # Errors
 /// The directory does not answer.
-fn uses(connection: &mut Connection) -> Result<Vec<String>, Trouble> {
+fn uses(connection: &mut Connection) -> Result<Vec<String>, PageError> {
     let value = OwnCredentials::Read.encode();
     let value = connection.extended(oids::OWN_CREDENTIALS, Some(&value))?.extended.value.unwrap_or_default();
     let lines = String::from_utf8_lossy(&value);

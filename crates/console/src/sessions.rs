@@ -92,7 +92,7 @@ pub(crate) enum NoSession {
 }
 
 /// A user who has successfully bound. The session begins with this.
-pub(crate) struct Bound {
+pub(crate) struct BoundUser {
     /// DN of the user.
     pub(crate) who: String,
     pub(crate) method: Method,
@@ -162,10 +162,10 @@ impl Sessions {
     pub(crate) fn begin(
         &self,
         place: Place<IpAddr>,
-        bound: Bound,
+        bound: BoundUser,
         headers: &HeaderMap,
     ) -> Result<Arc<Session>, NoSession> {
-        let Bound { who, method, must_change, manages, audits, connection, from } = bound;
+        let BoundUser { who, method, must_change, manages, audits, connection, from } = bound;
         let now = Instant::now();
         let session = Arc::new(Session {
             cookie: random()?,
@@ -294,7 +294,7 @@ mod tests {
         let connection = Connection::over_local(UnixStream::pair().unwrap().0).unwrap();
         let place = sessions.place(IpAddr::from([192, 0, 2, 1])).unwrap();
         let from = IpAddr::from([192, 0, 2, 1]);
-        let bound = Bound {
+        let bound = BoundUser {
             who: who.to_owned(),
             method: Method::Password,
             must_change: false,

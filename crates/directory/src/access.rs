@@ -29,19 +29,19 @@
 //! [`GeneralSettings::password_comparers`]: crate::settings::GeneralSettings::password_comparers
 
 mod access_list;
-mod asker;
+mod allowed_values;
 mod effective_rights;
 mod entry_rights;
 mod explain;
 mod external;
 mod request_context;
+mod requester;
 mod rights_cache;
 mod rule_rights;
 mod sources;
 #[cfg(test)]
 mod tests;
 mod uses;
-mod values_allowed;
 
 pub use crate::catalog::access_rules::default_rules;
 pub use crate::model::access_rule::{AccessRule, Reach, RequesterSpec, Rights};
@@ -54,22 +54,22 @@ pub use crate::model::sasl_mechanisms::{
 use crate::model::usable::Uses;
 pub(crate) use access_list::access_list;
 pub use access_list::{AccessList, ListedRequester, ListedRule};
-pub(crate) use asker::is_member;
+pub(crate) use allowed_values::{AllowedValues, is_membership, type_of};
 pub(crate) use effective_rights::EffectiveRights;
 pub(crate) use entry_rights::{EntryRights, RightExtent};
 pub(crate) use explain::{
-    ASKED, Asked, QuestionPlace, RulesInForce, explain, explain_rights, explain_under, explain_use, hint,
-    right_over_password,
+    ASKED, QuestionPlace, RightQuestion, RulesInForce, explain, explain_rights, explain_under, explain_use,
+    hint, right_over_password,
 };
 pub use explain::{AccessExplanation, DecidingRule};
 pub(crate) use external::EXTERNAL;
-pub use external::{BindStrength, ExternalIdentity, Offered};
+pub use external::{BindStrength, ExternalIdentity, OfferedBinds};
 use ldap::ResultCode;
 pub use request_context::RequestContext;
+pub(crate) use requester::is_member;
 pub(crate) use rights_cache::RightsCache;
-pub(crate) use rule_rights::{Newcomer, Readable, Walk};
-pub(crate) use sources::{Sources, Touch, touches};
-pub(crate) use values_allowed::{ValuesAllowed, is_membership, type_of};
+pub(crate) use rule_rights::{NewEntryFacts, Readable, TraversalCache};
+pub(crate) use sources::{EntryEffect, Sources, touches};
 
 /// Returns true if access rules can restrict the control or extended operation of this OID.
 pub fn may_be_used(oid: &str) -> bool {
@@ -121,7 +121,7 @@ impl Requester {
 
 /// Limits that replace those of the settings for some requesters. `None` leaves the limit of the settings in force.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AskerLimits {
+pub struct RequesterLimits {
     /// Maximum number of entries that a search, or a page of it, returns; 0 for no limit.
     pub size: Option<u32>,
     /// Time limit of a search in seconds; 0 for no limit.

@@ -50,10 +50,10 @@ pub(crate) fn update(
     let def = changed.catalog.attribute(attribute);
     let schema = &changed.catalog.schema;
     let parts = def.index.maintained_parts();
-    let (mut gone, mut come) = (Vec::new(), Vec::new());
-    removed.iter().for_each(|value| rows_of(schema, def, parts, value, &mut gone));
+    let (mut obsolete, mut come) = (Vec::new(), Vec::new());
+    removed.iter().for_each(|value| rows_of(schema, def, parts, value, &mut obsolete));
     added.iter().for_each(|value| rows_of(schema, def, parts, value, &mut come));
-    for rows in [&mut gone, &mut come] {
+    for rows in [&mut obsolete, &mut come] {
         rows.sort_unstable();
         rows.dedup();
     }
@@ -64,35 +64,35 @@ pub(crate) fn update(
     let is_alone = !come.is_empty() && is_alone();
     for row in &come {
         let (part, key) = row;
-        if is_alone && *part == IndexPart::Values && gone.binary_search(row).is_err() {
+        if is_alone && *part == IndexPart::Values && obsolete.binary_search(row).is_err() {
             batch.insert_new_id(part.map(), key, changed.id.0)?;
         } else {
             batch.insert_id(part.map(), key, changed.id.0)?;
         }
     }
-    gone.retain(|row| come.binary_search(row).is_err());
-    if !gone.is_empty() {
-        keep_what_others_have(batch, changed, def, parts, &mut gone)?;
+    obsolete.retain(|row| come.binary_search(row).is_err());
+    if !obsolete.is_empty() {
+        keep_what_others_have(batch, changed, def, parts, &mut obsolete)?;
     }
-    for (part, key) in &gone {
+    for (part, key) in &obsolete {
         batch.remove_id(part.map(), key, changed.id.0)?;
     }
     Ok(())
 }
 
-/// Removes from `gone` the rows that are still needed for another value of the type, with these options or others.
+/// Removes from `obsolete` the rows that are still needed for another value of the type, with these options or others.
 fn keep_what_others_have(
     batch: &Batch<'_>,
     changed: &ChangedEntry<'_>,
     def: &AttributeDef,
     parts: IndexParts,
-    gone: &mut Vec<RowKey>,
+    obsolete: &mut Vec<RowKey>,
 ) -> Result<()> {
     let catalog = changed.catalog;
     for other in changed.entry.ids().filter(|id| catalog.attribute(*id).base == def.base) {
         // Values of an attribute have different normal forms, so its other values share no row of the part `Values`.
         let is_shared = |(part, _): &RowKey| other != def.id || *part != IndexPart::Values;
-        if !gone.iter().any(is_shared) {
+        if !obsolete.iter().any(is_shared) {
             continue;
         }
         let other_def = catalog.attribute(other);
@@ -101,8 +101,8 @@ fn keep_what_others_have(
             rows.clear();
             rows_of(&catalog.schema, other_def, parts, value, &mut rows);
             rows.sort_unstable();
-            gone.retain(|row| rows.binary_search(row).is_err());
-            !gone.iter().any(is_shared)
+            obsolete.retain(|row| rows.binary_search(row).is_err());
+            !obsolete.iter().any(is_shared)
         })?;
     }
     Ok(())

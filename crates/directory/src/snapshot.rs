@@ -119,13 +119,13 @@ impl Snapshot {
     }
 
     /// Returns true if access rules depend on the connection of a request.
-    pub fn asks_link(&self) -> bool {
-        self.catalog.access_rules.ask_link()
+    pub fn depends_on_link(&self) -> bool {
+        self.catalog.access_rules.depend_on_link()
     }
 
     /// Returns true if access rules cover controls and extended operations.
-    pub fn asks_uses(&self) -> bool {
-        self.catalog.access_rules.ask_uses()
+    pub fn rules_cover_uses(&self) -> bool {
+        self.catalog.access_rules.cover_uses()
     }
 
     /// Returns true if a requester may use a control or an extended operation.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use directory::controls::{RequestControls, SeldomControls};
+use directory::controls::{RareControls, RequestControls};
 use directory::index::IndexKinds;
 use directory::index::maintenance::SliceBudget;
 use directory::search::{Budget, Search, Step};
@@ -478,7 +478,7 @@ pub(crate) fn refused_at(outcome: Outcome, code: ResultCode, matched_dn: &str, t
 
 /// Returns the tree delete control.
 pub(crate) fn tree_delete() -> RequestControls {
-    let seldom = SeldomControls { tree_delete: true, ..SeldomControls::default() };
+    let seldom = RareControls { tree_delete: true, ..RareControls::default() };
     RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() }
 }
 

@@ -145,7 +145,7 @@ fn take(
     helpers: &mut BTreeSet<Helper>,
 ) {
     let mut places = Vec::new();
-    walk(&source.trees, &mut Vec::new(), &is_place, &mut places);
+    visit(&source.trees, &mut Vec::new(), &is_place, &mut places);
     for mut place in places {
         let line = place.last().map_or(0, |(level, index)| level[*index].token.span().start().line);
         if is_call && let Some((level, index)) = place.last().copied() {
@@ -221,7 +221,7 @@ fn is_test_attribute(tree: &Tree) -> bool {
     }
 }
 
-fn walk<'t>(
+fn visit<'t>(
     level: &'t [Tree],
     above: &mut Place<'t>,
     is_place: &impl Fn(&Place<'_>) -> bool,
@@ -232,7 +232,7 @@ fn walk<'t>(
         if is_place(above) {
             found.push(above.clone());
         }
-        walk(&tree.inner, above, is_place, found);
+        visit(&tree.inner, above, is_place, found);
         above.pop();
     }
 }
@@ -377,7 +377,7 @@ fn named(source: &Source, place: &Place<'_>, name: &str) -> Neighbor {
         let before = place.last().and_then(|(level, index)| level.get(index.checked_sub(1)?));
         is_word(place, name) && before.is_some_and(|tree| is_ident(tree, "const") || is_ident(tree, "static"))
     };
-    walk(&source.trees, &mut Vec::new(), &is_constant, &mut constants);
+    visit(&source.trees, &mut Vec::new(), &is_constant, &mut constants);
     let constant = constants.first().and_then(|place| place.last());
     constant.map_or(Neighbor::Nothing, |(level, index)| Neighbor::Texts(texts(&level[*index..])).or_nothing())
 }

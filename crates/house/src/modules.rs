@@ -83,13 +83,13 @@ impl Modules {
     fn resolve_within(&self, from: &[String], name: &[String], depth: usize) -> Option<ModulePath> {
         let (first, rest) = name.split_first()?;
         match first.as_str() {
-            "crate" => self.walk(&[], rest, depth),
-            "self" => self.walk(from, rest, depth),
+            "crate" => self.resolve_in(&[], rest, depth),
+            "self" => self.resolve_in(from, rest, depth),
             "super" => self.resolve_super(from, rest, depth),
             _ => {
                 let module = self.0.get(from)?;
                 let known = module.children.contains(first) || module.aliases.contains_key(first);
-                if known { self.walk(from, name, depth) } else { None }
+                if known { self.resolve_in(from, name, depth) } else { None }
             }
         }
     }
@@ -99,17 +99,17 @@ impl Modules {
         if rest.first().is_some_and(|next| next == "super") {
             return self.resolve_super(parent, &rest[1..], depth);
         }
-        self.walk(parent, rest, depth)
+        self.resolve_in(parent, rest, depth)
     }
 
-    fn walk(&self, from: &[String], rest: &[String], depth: usize) -> Option<ModulePath> {
+    fn resolve_in(&self, from: &[String], rest: &[String], depth: usize) -> Option<ModulePath> {
         let depth = depth.checked_sub(1)?;
         let module = self.0.get(from)?;
         let Some((next, rest)) = rest.split_first() else { return Some(from.to_vec()) };
         if module.children.contains(next) {
             let mut child = from.to_vec();
             child.push(next.clone());
-            return self.walk(&child, rest, depth);
+            return self.resolve_in(&child, rest, depth);
         }
         if module.items.contains(next) {
             return Some(from.to_vec());

@@ -66,19 +66,19 @@ impl Drop for Election {
 }
 
 fn stand(consumer: &BaseConsumer<Candidate>, topic: &str, is_stopping: &AtomicBool, sink: &Sink) {
-    let mut asked: Option<Instant> = None;
+    let mut requested: Option<Instant> = None;
     while !is_stopping.load(Ordering::Relaxed) {
         // The partition is paused, so a poll returns only events of the group and errors.
         if let Some(Err(error)) = consumer.poll(POLL) {
             tracing::warn!(%error, "electing the writer");
         }
-        if asked.is_none_or(|asked| asked.elapsed() >= ASK_END) {
+        if requested.is_none_or(|requested| requested.elapsed() >= ASK_END) {
             let now = Instant::now();
-            asked = Some(now);
+            requested = Some(now);
             let number = |offset| u64::try_from(offset).unwrap_or(0);
             let ends = consumer.fetch_watermarks(topic, 0, ASK_END);
             let ends = ends.map(|(start, end)| (number(start), number(end)));
-            sink(Event::Ends { asked: now, ends: ends.map_err(|error| error.to_string()) });
+            sink(Event::Ends { requested: now, ends: ends.map_err(|error| error.to_string()) });
         }
     }
 }

@@ -52,7 +52,7 @@ pub enum Event {
     /// the reason why they are unknown.
     Ends {
         /// Time of the query.
-        asked: Instant,
+        requested: Instant,
         /// Result of the query.
         ends: Result<(u64, u64), String>,
     },

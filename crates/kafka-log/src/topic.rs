@@ -68,12 +68,12 @@ impl TopicFacts {
 
 /// Context that stores the last error of a client's connections, because a failed call itself reports no cause.
 #[derive(Clone, Default)]
-struct Said(Arc<Mutex<Option<Failure>>>);
+struct LastError(Arc<Mutex<Option<Failure>>>);
 
 /// Error of a connection: its code, if any, and its text.
 type Failure = (Option<RDKafkaErrorCode>, String);
 
-impl Said {
+impl LastError {
     fn last(&self) -> Option<Failure> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -84,7 +84,7 @@ impl Said {
     }
 }
 
-impl ClientContext for Said {
+impl ClientContext for LastError {
     fn stats(&self, _: Statistics) {}
 
     fn error(&self, error: KafkaError, reason: &str) {
@@ -97,10 +97,10 @@ impl ClientContext for Said {
     }
 }
 
-impl ConsumerContext for Said {}
+impl ConsumerContext for LastError {}
 
 /// Queries the topic until there is an answer, or an error that persists on a retry.
-fn metadata(consumer: &BaseConsumer<Said>, topic: &str) -> Result<Metadata, KafkaError> {
+fn metadata(consumer: &BaseConsumer<LastError>, topic: &str) -> Result<Metadata, KafkaError> {
     let begun = Instant::now();
     loop {
         let error = match consumer.fetch_metadata(Some(topic), ONE_CALL) {
@@ -120,8 +120,8 @@ fn metadata(consumer: &BaseConsumer<Said>, topic: &str) -> Result<Metadata, Kafk
 /// # Errors
 /// Kafka cannot be reached, does not have the topic, or does not permit this client to read its settings.
 pub fn topic_facts(settings: &Settings) -> Result<TopicFacts, LogError> {
-    let said = Said::default();
-    let consumer: BaseConsumer<Said> = settings
+    let said = LastError::default();
+    let consumer: BaseConsumer<LastError> = settings
         .finish(settings.client())
         .create_with_context(said.clone())
         .map_err(failed("making a client"))?;

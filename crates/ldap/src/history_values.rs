@@ -59,7 +59,7 @@ pub enum HistoryKind {
 
 /// Effect of a change on values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HistoryFate {
+pub enum HistoryEffect {
     /// The values were added.
     Added,
     /// The values were removed.
@@ -78,7 +78,7 @@ pub enum HistoryFate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryValues {
     /// Effect on the values.
-    pub fate: HistoryFate,
+    pub fate: HistoryEffect,
     /// The attribute, or the key of a setting.
     pub attribute: String,
     /// False if values are omitted because they are secret or too large.
@@ -96,12 +96,12 @@ const KINDS: [HistoryKind; 6] = [
     HistoryKind::Settings,
 ];
 
-const FATES: [HistoryFate; 5] = [
-    HistoryFate::Added,
-    HistoryFate::Removed,
-    HistoryFate::Replaced,
-    HistoryFate::Before,
-    HistoryFate::Until,
+const FATES: [HistoryEffect; 5] = [
+    HistoryEffect::Added,
+    HistoryEffect::Removed,
+    HistoryEffect::Replaced,
+    HistoryEffect::Before,
+    HistoryEffect::Until,
 ];
 
 impl HistoryKind {
@@ -118,15 +118,15 @@ impl HistoryKind {
     }
 }
 
-impl HistoryFate {
+impl HistoryEffect {
     /// Returns the name of the effect.
     pub fn name(self) -> &'static str {
         match self {
-            HistoryFate::Added => "added",
-            HistoryFate::Removed => "removed",
-            HistoryFate::Replaced => "replaced",
-            HistoryFate::Before => "before",
-            HistoryFate::Until => "until",
+            HistoryEffect::Added => "added",
+            HistoryEffect::Removed => "removed",
+            HistoryEffect::Replaced => "replaced",
+            HistoryEffect::Before => "before",
+            HistoryEffect::Until => "until",
         }
     }
 }
@@ -243,7 +243,7 @@ mod tests {
         let values = FATES.map(|fate| HistoryValues {
             fate,
             attribute: "cn".to_owned(),
-            is_whole: fate != HistoryFate::Before,
+            is_whole: fate != HistoryEffect::Before,
             values: vec![b"x".to_vec(), Vec::new()],
         });
         let changes = KINDS.map(|kind| HistoryChange {

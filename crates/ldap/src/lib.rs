@@ -86,7 +86,7 @@ pub use excerpt::{EXCERPT_MAX, Excerpt};
 pub use filter::{Assertion, ExtensibleMatch, Filter, FilterKind, FilterList, SubstringAny, Substrings};
 pub use filter_text::{FilterBuf, FilterError, FilterErrorKind, filter_value};
 pub use history_values::{
-    HistoryAnswer, HistoryChange, HistoryFate, HistoryKind, HistoryRequest, HistoryValues,
+    HistoryAnswer, HistoryChange, HistoryEffect, HistoryKind, HistoryRequest, HistoryValues,
 };
 pub use limits::*;
 pub use list_view::{ListViewRequest, ListViewResult, ListViewTarget};

@@ -38,11 +38,11 @@ Exit codes: as `pando verify`.";
 #[derive(Debug, Args)]
 pub(crate) struct AccountArguments {
     #[command(subcommand)]
-    what: What,
+    what: AccountVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum AccountVerb {
     /// Show the password state of an entry: locks, failures, ages
     Show(OneAccount),
     /// Lock an account until it is unlocked
@@ -134,19 +134,21 @@ const LOCKED_FOR_GOOD: &str = "000001010000Z";
 
 pub(crate) fn run(arguments: &AccountArguments) -> ExitCode {
     let done = match &arguments.what {
-        What::Show(one) => one.with(show),
-        What::Lock(one) => one.with(|connection, dn| set_lock(connection, dn, true)),
-        What::Unlock(one) => one.with(|connection, dn| set_lock(connection, dn, false)),
-        What::Reset(one) => one.with(|connection, dn| reset(connection, dn, None)),
-        What::Totp(Totp { account, remove }) => account.with(|connection, dn| totp(connection, dn, *remove)),
-        What::AppAdd(AppAdd { app: App { account, application }, days }) => {
+        AccountVerb::Show(one) => one.with(show),
+        AccountVerb::Lock(one) => one.with(|connection, dn| set_lock(connection, dn, true)),
+        AccountVerb::Unlock(one) => one.with(|connection, dn| set_lock(connection, dn, false)),
+        AccountVerb::Reset(one) => one.with(|connection, dn| reset(connection, dn, None)),
+        AccountVerb::Totp(Totp { account, remove }) => {
+            account.with(|connection, dn| totp(connection, dn, *remove))
+        }
+        AccountVerb::AppAdd(AppAdd { app: App { account, application }, days }) => {
             account.with(|connection, dn| apps::add(connection, dn, application, *days))
         }
-        What::AppRemove(App { account, application }) => {
+        AccountVerb::AppRemove(App { account, application }) => {
             account.with(|connection, dn| apps::remove(connection, dn, application))
         }
-        What::AppList(one) => one.with(apps::list),
-        What::Report(server) => server.connect().and_then(report),
+        AccountVerb::AppList(one) => one.with(apps::list),
+        AccountVerb::Report(server) => server.connect().and_then(report),
     };
     exit::finish(done)
 }

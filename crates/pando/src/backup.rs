@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 use directory::backup::Until;
 use serde_json::json;
 use server::{
-    BackedUp, BackupChain, BackupPlace, BackupRecipient, BackupRules, Config, Restored, ServeError, TriedOut,
-    WrittenPart, time_text,
+    BackupChain, BackupOutcome, BackupPlace, BackupRecipient, BackupRules, Config, Restored, ServeError,
+    TrialRestore, WrittenPart, time_text,
 };
 
 use crate::data_arguments::{DataArguments, IdentityArguments};
@@ -107,10 +107,10 @@ pub(crate) fn run(arguments: &BackupArguments) -> ExitCode {
                 recipients: recipient.clone(),
             };
             let (began, elapsed) = (Instant::now(), Elapsed::start("backing up"));
-            let made = load(data).and_then(|config| server::make_backup(&config, place, &rules));
+            let outcome = load(data).and_then(|config| server::make_backup(&config, place, &rules));
             drop(elapsed);
-            made.map(|made| {
-                summary(&made, began.elapsed()).print();
+            outcome.map(|outcome| {
+                summary(&outcome, began.elapsed()).print();
                 ExitCode::SUCCESS
             })
         }
@@ -134,8 +134,8 @@ fn load(data: &DataArguments) -> Result<Config, ServeError> {
     Ok(Config::load(&data.to_server())?)
 }
 
-fn summary(made: &BackedUp, took: Duration) -> Report {
-    let BackedUp { position, written, bytes, removed } = made;
+fn summary(outcome: &BackupOutcome, took: Duration) -> Report {
+    let BackupOutcome { position, written, bytes, removed } = outcome;
     let size = size_text(*bytes);
     let seconds = took.as_secs_f64();
     let mut text = match written {
@@ -220,7 +220,7 @@ fn verify(
         Report::result(json!({ "finding": finding.text }), finding.text.as_str()).print();
     });
     drop(elapsed);
-    let TriedOut { files, restored, checked } = tried?;
+    let TrialRestore { files, restored, checked } = tried?;
     if checked.findings > 0 {
         return Ok(exit::failure(&format!("{} findings in what was restored", checked.findings)));
     }

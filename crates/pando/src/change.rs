@@ -64,7 +64,7 @@ pub(crate) struct ChangeArguments {
 /// Counts of the changes in a run.
 #[derive(Default)]
 struct Report {
-    made: u64,
+    applied: u64,
     refused: u64,
     unchecked: u64,
 }
@@ -209,8 +209,8 @@ impl ChangeArguments {
     fn say(&self, report: &mut Report, name: &str, record: &LdifRecord<'_>, decision: &Decision) {
         let operation = record::operation(record);
         let (count, result, reason) = match decision {
-            Decision::Made if self.dry_run => (&mut report.made, "would be made", None),
-            Decision::Made => (&mut report.made, "made", None),
+            Decision::Made if self.dry_run => (&mut report.applied, "would be made", None),
+            Decision::Made => (&mut report.applied, "made", None),
             Decision::Unchecked => (&mut report.unchecked, "not checked", None),
             Decision::Refused(reason) => (&mut report.refused, "refused", Some(reason)),
         };
@@ -233,13 +233,13 @@ impl ChangeArguments {
     }
 
     fn conclude(&self, report: &Report) {
-        let Report { made, refused, unchecked } = report;
+        let Report { applied, refused, unchecked } = report;
         match (print::form().is_quiet, self.dry_run) {
             (true, _) => {}
             (false, true) => eprintln!(
-                "pando: {made} changes would be made, {refused} refused, {unchecked} not checked: they follow others"
+                "pando: {applied} changes would be made, {refused} refused, {unchecked} not checked: they follow others"
             ),
-            (false, false) => eprintln!("pando: {made} changes made, {refused} refused"),
+            (false, false) => eprintln!("pando: {applied} changes made, {refused} refused"),
         }
     }
 }

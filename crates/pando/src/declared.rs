@@ -69,7 +69,7 @@ impl Declared {
 
 /// Options of one run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Manner<'a> {
+pub(crate) struct RunOptions<'a> {
     /// Whether to delete entries that are no longer declared.
     pub(crate) prunes: bool,
     /// Fingerprint that the plan must have.
@@ -97,7 +97,7 @@ struct Counts {
 }
 
 /// Prints the changes that [`apply`] would make.
-pub(crate) fn plan(declared: &Declared, server: &TargetArguments, manner: Manner<'_>) -> ExitCode {
+pub(crate) fn plan(declared: &Declared, server: &TargetArguments, manner: RunOptions<'_>) -> ExitCode {
     let (mut named, changes) = match connected(declared, server, manner) {
         Ok(connected) => connected,
         Err(message) => return exit::failure(&message),
@@ -132,7 +132,7 @@ pub(crate) fn plan(declared: &Declared, server: &TargetArguments, manner: Manner
 }
 
 /// Brings the entries of a server to the declared state, and prints the changes.
-pub(crate) fn apply(declared: &Declared, server: &TargetArguments, manner: Manner<'_>) -> ExitCode {
+pub(crate) fn apply(declared: &Declared, server: &TargetArguments, manner: RunOptions<'_>) -> ExitCode {
     let (mut named, changes) = match connected(declared, server, manner) {
         Ok(connected) => connected,
         Err(message) => return exit::failure(&message),
@@ -182,7 +182,7 @@ fn end(counts: &Counts) -> ExitCode {
 fn connected(
     declared: &Declared,
     server: &TargetArguments,
-    manner: Manner<'_>,
+    manner: RunOptions<'_>,
 ) -> Result<(Named, Vec<EntryChange>), String> {
     let mut named = Named::connect(server)?;
     let changes = declared.changes(&mut named, manner.prunes)?;

@@ -37,7 +37,7 @@ pub(crate) struct DoctorArguments {
 
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Weight {
+pub(crate) enum Severity {
     Fine,
     Warning,
     Problem,
@@ -48,32 +48,32 @@ pub(crate) enum Weight {
 pub(crate) struct Finding {
     /// Short stable name of the check.
     pub(crate) check: &'static str,
-    pub(crate) weight: Weight,
+    pub(crate) weight: Severity,
     /// The fact that was found, and the action that it requires.
     pub(crate) text: String,
 }
 
-impl Weight {
+impl Severity {
     fn word(self) -> &'static str {
         match self {
-            Weight::Fine => "fine",
-            Weight::Warning => "warning",
-            Weight::Problem => "problem",
+            Severity::Fine => "fine",
+            Severity::Warning => "warning",
+            Severity::Problem => "problem",
         }
     }
 }
 
 impl Finding {
     pub(crate) fn fine(check: &'static str, text: impl Into<String>) -> Finding {
-        Finding { check, weight: Weight::Fine, text: text.into() }
+        Finding { check, weight: Severity::Fine, text: text.into() }
     }
 
     pub(crate) fn warning(check: &'static str, text: impl Into<String>) -> Finding {
-        Finding { check, weight: Weight::Warning, text: text.into() }
+        Finding { check, weight: Severity::Warning, text: text.into() }
     }
 
     pub(crate) fn problem(check: &'static str, text: impl Into<String>) -> Finding {
-        Finding { check, weight: Weight::Problem, text: text.into() }
+        Finding { check, weight: Severity::Problem, text: text.into() }
     }
 
     /// Returns the finding as a JSON object.
@@ -95,11 +95,11 @@ pub(crate) fn run(arguments: &DoctorArguments) -> ExitCode {
     let findings = examine(&config, &arguments.data);
     for finding in &findings {
         // With `--quiet`, checks without a finding are omitted, as text and as JSON.
-        if !print::form().is_quiet || finding.weight != Weight::Fine {
+        if !print::form().is_quiet || finding.weight != Severity::Fine {
             Report::result(finding.json(), finding.line()).print();
         }
     }
-    let has_problem = findings.iter().any(|finding| finding.weight == Weight::Problem);
+    let has_problem = findings.iter().any(|finding| finding.weight == Severity::Problem);
     if has_problem { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 

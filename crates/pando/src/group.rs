@@ -41,11 +41,11 @@ const GROUP: Kind = Kind {
 #[derive(Debug, Args)]
 pub(crate) struct GroupArguments {
     #[command(subcommand)]
-    what: What,
+    what: GroupVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum GroupVerb {
     /// Add a group: a groupOfNames if it has members, otherwise a groupOfMembers, which may be empty
     Add {
         #[command(flatten)]
@@ -99,20 +99,20 @@ struct Members {
 
 pub(crate) fn run(arguments: &GroupArguments) -> ExitCode {
     let done = match &arguments.what {
-        What::Add { group, parent, member, set } => add(group, parent.as_ref(), member, set),
-        What::List(arguments) => return list(&GROUP, arguments, &["cn", "description"]),
-        What::Show(group) => return show(&GROUP, group, &["isMemberOf"]),
-        What::Set { group, assignments } => set(&GROUP, group, assignments),
-        What::Join(Members { group, members }) => {
+        GroupVerb::Add { group, parent, member, set } => add(group, parent.as_ref(), member, set),
+        GroupVerb::List(arguments) => return list(&GROUP, arguments, &["cn", "description"]),
+        GroupVerb::Show(group) => return show(&GROUP, group, &["isMemberOf"]),
+        GroupVerb::Set { group, assignments } => set(&GROUP, group, assignments),
+        GroupVerb::Join(Members { group, members }) => {
             with(&GROUP, group, |named, dn| change_members(named, dn, ChangeOperation::Add, members))
         }
-        What::Leave(Members { group, members }) => {
+        GroupVerb::Leave(Members { group, members }) => {
             with(&GROUP, group, |named, dn| change_members(named, dn, ChangeOperation::Delete, members))
         }
-        What::Members { group, direct } => {
+        GroupVerb::Members { group, direct } => {
             return ended(with(&GROUP, group, |named, dn| members_of(named, dn, *direct)));
         }
-        What::Delete(group) => delete(&GROUP, group),
+        GroupVerb::Delete(group) => delete(&GROUP, group),
     };
     exit::finish(done)
 }

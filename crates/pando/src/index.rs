@@ -93,26 +93,26 @@ pub(crate) fn run(arguments: &IndexArguments) -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failed::Offline(error)) => exit::failed(&error),
-        Err(Failed::Online(why)) => exit::failure(&why),
+        Err(ChangeFailure::Offline(error)) => exit::failed(&error),
+        Err(ChangeFailure::Online(why)) => exit::failure(&why),
     }
 }
 
 /// Reason why a change failed or is incomplete.
-enum Failed {
+enum ChangeFailure {
     /// Error of the files of the directory.
     Offline(ServeError),
     /// Error of the running server.
     Online(String),
 }
 
-impl<E: Into<ServeError>> From<E> for Failed {
-    fn from(error: E) -> Failed {
-        Failed::Offline(error.into())
+impl<E: Into<ServeError>> From<E> for ChangeFailure {
+    fn from(error: E) -> ChangeFailure {
+        ChangeFailure::Offline(error.into())
     }
 }
 
-fn list(data: &DataArguments, with_sizes: bool) -> Result<(), Failed> {
+fn list(data: &DataArguments, with_sizes: bool) -> Result<(), ChangeFailure> {
     let Indexes { defined, progress, sizes } =
         server::list_indexes(&Config::load(&data.to_server())?, with_sizes)?;
     let size_of = |attribute: &str| sizes.as_ref().and_then(|sizes| sizes.by_attribute.get(attribute));
@@ -148,17 +148,17 @@ fn list(data: &DataArguments, with_sizes: bool) -> Result<(), Failed> {
 }
 
 /// Prints the index proposals of a server: the one that the options name, or that of the data directory.
-fn advise(data: &DataArguments, server: &ServerArguments) -> Result<(), Failed> {
+fn advise(data: &DataArguments, server: &ServerArguments) -> Result<(), ChangeFailure> {
     let url = match server.server(None) {
         Some(url) => url,
         None => socket_in(&Config::load(&data.to_server())?.data),
     };
     let connection = server.connect(&url);
-    let mut connection = connection.map_err(|error| Failed::Online(error.to_string()))?;
-    advise::advise(&mut connection).map_err(Failed::Online)
+    let mut connection = connection.map_err(|error| ChangeFailure::Online(error.to_string()))?;
+    advise::advise(&mut connection).map_err(ChangeFailure::Online)
 }
 
-fn change(data: &DataArguments, attribute: &str, change: IndexChange) -> Result<(), Failed> {
+fn change(data: &DataArguments, attribute: &str, change: IndexChange) -> Result<(), ChangeFailure> {
     let config = Config::load(&data.to_server())?;
     let socket = socket_in(&config.data);
     let mut progress = Progress::start();
@@ -169,7 +169,7 @@ fn change(data: &DataArguments, attribute: &str, change: IndexChange) -> Result<
     match changed {
         Ok(kinds) => report_kinds(attribute, kinds),
         Err(error) if error.fault() == Fault::InUse => match ServerArguments::default().connect(&socket) {
-            Ok(connection) => change_online(connection, attribute, change).map_err(Failed::Online)?,
+            Ok(connection) => change_online(connection, attribute, change).map_err(ChangeFailure::Online)?,
             // The process that uses the directory may be no server. The original error is then reported.
             Err(_) => return Err(error.into()),
         },

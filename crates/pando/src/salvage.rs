@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use directory::DirectorySettings;
 use directory::export::{ExportError, ExportRequest, ExportSummary, export};
-use directory::salvage::{SalvagedDirectory, When};
+use directory::salvage::{ChangePoint, SalvagedDirectory};
 use directory::tree::TreeState;
 use serde_json::json;
 use server::{Config, ServeError};
@@ -115,7 +115,7 @@ fn groups_text(groups: &RangeInclusive<u64>) -> String {
 }
 
 /// Formats a position and its time as GeneralizedTime (RFC 4517 section 3.3.13) with microseconds.
-fn when_text(when: &When) -> String {
+fn when_text(when: &ChangePoint) -> String {
     let time = when.csn.map(|csn| csn.to_string());
     let time = time.as_deref().and_then(|text| text.split('#').next()).unwrap_or("time unknown");
     format!("position {}, {time}", when.position)
@@ -181,8 +181,8 @@ mod tests {
         assert_eq!(groups_text(&(7..=7)), "group 7");
         assert_eq!(groups_text(&(7..=9)), "groups 7 to 9");
         let csn = directory::csn::Csn::parse("20231114221320.123456Z#00000a#001#000000");
-        assert_eq!(when_text(&When { position: 5, csn }), "position 5, 20231114221320.123456Z");
-        assert_eq!(when_text(&When { position: 5, csn: None }), "position 5, time unknown");
+        assert_eq!(when_text(&ChangePoint { position: 5, csn }), "position 5, 20231114221320.123456Z");
+        assert_eq!(when_text(&ChangePoint { position: 5, csn: None }), "position 5, time unknown");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use server::settings::{self, SettingsChanges, SettingsFile, online};
 use server::{Config, Fault, ServeError};
 
 use crate::color::{self, Color, paint};
-use crate::declared::{self, Declared, Manner};
+use crate::declared::{self, Declared, RunOptions};
 use crate::exit;
 use crate::online::{ServerArguments, TargetArguments, socket_in};
 use crate::print;
@@ -54,8 +54,8 @@ impl PlanArguments {
         Ok(Config::load(&self.server.data().to_server())?)
     }
 
-    fn manner<'a>(&self, expected: Option<&'a str>, follows_settings: bool) -> Manner<'a> {
-        Manner { prunes: !self.no_prune, expected, follows_settings }
+    fn manner<'a>(&self, expected: Option<&'a str>, follows_settings: bool) -> RunOptions<'a> {
+        RunOptions { prunes: !self.no_prune, expected, follows_settings }
     }
 
     /// Reads all files, so that an unreadable file is found before anything is changed.

@@ -17,11 +17,11 @@ use crate::print::Report;
 #[derive(Debug, Args)]
 pub(crate) struct TwinArguments {
     #[command(subcommand)]
-    what: What,
+    what: TwinVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum TwinVerb {
     /// Forward clients to the old server, replay their requests on the new one, and compare the answers
     Run(RunArguments),
     /// Print the differences found so far
@@ -75,10 +75,10 @@ struct ControlArguments {
 
 pub(crate) fn run(arguments: TwinArguments) -> ExitCode {
     match arguments.what {
-        What::Run(arguments) => serve(arguments),
-        What::Report(ControlArguments { control }) => report(&control),
-        What::Switch(ControlArguments { control }) => order(&control, Command::Switch),
-        What::Back(ControlArguments { control }) => order(&control, Command::Back),
+        TwinVerb::Run(arguments) => serve(arguments),
+        TwinVerb::Report(ControlArguments { control }) => report(&control),
+        TwinVerb::Switch(ControlArguments { control }) => order(&control, Command::Switch),
+        TwinVerb::Back(ControlArguments { control }) => order(&control, Command::Back),
     }
 }
 

@@ -31,11 +31,11 @@ Exit codes: as `pando verify`.";
 #[derive(Debug, Args)]
 pub(crate) struct UserArguments {
     #[command(subcommand)]
-    what: What,
+    what: UserVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum UserVerb {
     /// Add a user, and print a random password
     Add(Add),
     /// List users as a table
@@ -95,19 +95,19 @@ struct Add {
 
 pub(crate) fn run(arguments: &UserArguments) -> ExitCode {
     let done = match &arguments.what {
-        What::Add(add) => add.run(),
-        What::List(arguments) => {
+        UserVerb::Add(add) => add.run(),
+        UserVerb::List(arguments) => {
             return list(&USER, arguments, &["uid", "cn", "mail", "pwdAccountLockedTime"]);
         }
-        What::Show(user) => return show(&USER, user, &["isMemberOf", "pwdAccountLockedTime"]),
-        What::Set { user, assignments } => set(&USER, user, assignments),
-        What::Lock(user) => with(&USER, user, |named, dn| set_lock(&mut named.connection, dn, true)),
-        What::Unlock(user) => with(&USER, user, |named, dn| set_lock(&mut named.connection, dn, false)),
-        What::Reset { user, ask } => with(&USER, user, |named, dn| {
+        UserVerb::Show(user) => return show(&USER, user, &["isMemberOf", "pwdAccountLockedTime"]),
+        UserVerb::Set { user, assignments } => set(&USER, user, assignments),
+        UserVerb::Lock(user) => with(&USER, user, |named, dn| set_lock(&mut named.connection, dn, true)),
+        UserVerb::Unlock(user) => with(&USER, user, |named, dn| set_lock(&mut named.connection, dn, false)),
+        UserVerb::Reset { user, ask } => with(&USER, user, |named, dn| {
             let password = ask.then(passwd::new_password).transpose()?;
             reset(&mut named.connection, dn, password.as_deref())
         }),
-        What::Delete(user) => delete(&USER, user),
+        UserVerb::Delete(user) => delete(&USER, user),
     };
     exit::finish(done)
 }

@@ -18,11 +18,11 @@ use crate::message::{
     Proposal, Records,
 };
 use crate::operation::{NodeId, OperationId};
-use crate::retention::Kept;
+use crate::retention::RetentionReason;
 use crate::rotation::Rotation;
 use crate::round::{Round, Slice};
 use crate::rows::{Cursor, Epoch, MemberRow, Row, RowChange, StateError};
-pub use crate::window::Known;
+pub use crate::window::OperationStatus;
 use crate::window::Window;
 pub use resume::Reseed;
 
@@ -72,7 +72,7 @@ pub enum Verdict<'m> {
     /// generation.
     NewGeneration(GenerationId),
     /// The message has no effect. This happens in normal operation.
-    Ignored(Ignored),
+    Ignored(IgnoreReason),
     /// The message has no effect, and an administrator must find the cause.
     Alarm(Alarm),
     /// The message at this offset was judged before.
@@ -165,7 +165,7 @@ pub enum Rotated {
 /// Reason why a message has no effect, if this happens in normal operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Ignored {
+pub enum IgnoreReason {
     /// The message belongs to another generation, or begins a generation that does not follow the present one.
     #[error("another generation")]
     OtherGeneration,
@@ -389,18 +389,18 @@ impl Follower {
         if let Body::Generation(generation) = message.body {
             return match generation.follows == self.cursor.generation {
                 true => Verdict::NewGeneration(message.generation),
-                false => Verdict::Ignored(Ignored::OtherGeneration),
+                false => Verdict::Ignored(IgnoreReason::OtherGeneration),
             };
         }
         if message.generation != self.cursor.generation {
-            return Verdict::Ignored(Ignored::OtherGeneration);
+            return Verdict::Ignored(IgnoreReason::OtherGeneration);
         }
         match message.body {
             Body::Claim(claim) => self.claim(offset, message.tag, &claim),
             Body::Group(group) => self.group(offset, message.tag, group),
             Body::Member(member) => self.member(offset, message.tag, &member),
             Body::Mark(node) | Body::Digests(Digests { node, .. }) if self.members.has_left(node) => {
-                Verdict::Ignored(Ignored::FormerMember)
+                Verdict::Ignored(IgnoreReason::FormerMember)
             }
             // The state does not contain earlier barriers, so a node that reads a barrier again may accept it again.
             Body::Mark(_) => Verdict::Mark(Mark { offset, slice: Slice::default(), rows: Vec::new() }),
@@ -411,13 +411,13 @@ impl Follower {
             Body::Offer(offer) => self.offer(offset, message.tag, &offer),
             Body::Holder(holder) => self.holder(offset, message.tag, &holder),
             Body::Rotation(rotation) => self.rotate(offset, message.tag, &rotation),
-            Body::Generation(_) => Verdict::Ignored(Ignored::OtherGeneration),
+            Body::Generation(_) => Verdict::Ignored(IgnoreReason::OtherGeneration),
         }
     }
 
     fn member<'m>(&mut self, offset: u64, tag: Tag, member: &Member) -> Verdict<'m> {
         if self.members.has_left(member.node) {
-            return Verdict::Ignored(Ignored::FormerMember);
+            return Verdict::Ignored(IgnoreReason::FormerMember);
         }
         if !self.members.has_room(member.node) {
             return Verdict::Alarm(Alarm::TooManyNodes);
@@ -439,7 +439,7 @@ impl Follower {
 
     fn claim<'m>(&mut self, offset: u64, tag: Tag, claim: &Claim) -> Verdict<'m> {
         if self.members.has_left(claim.node) {
-            return Verdict::Ignored(Ignored::FormerMember);
+            return Verdict::Ignored(IgnoreReason::FormerMember);
         }
         let position = self.cursor.position;
         let is_ahead = claim.position > position;
@@ -448,7 +448,7 @@ impl Follower {
         }
         if !self.window.takes_claim(claim) {
             return match self.window.knows(claim.node) {
-                true => Verdict::Ignored(Ignored::OlderClaim),
+                true => Verdict::Ignored(IgnoreReason::OlderClaim),
                 false => Verdict::Alarm(Alarm::TooManyNodes),
             };
         }
@@ -498,17 +498,17 @@ impl Follower {
             return Ok(epoch);
         }
         if group.epoch < epoch.offset {
-            return Err(Verdict::Ignored(Ignored::OlderEpoch));
+            return Err(Verdict::Ignored(IgnoreReason::OlderEpoch));
         }
         if group.epoch > epoch.offset {
             return Err(unknown);
         }
         if self.members.has_left(epoch.node) {
-            return Err(Verdict::Ignored(Ignored::FormerMember));
+            return Err(Verdict::Ignored(IgnoreReason::FormerMember));
         }
         let expected = self.cursor.number.saturating_add(1);
         if group.number < expected {
-            return Err(Verdict::Ignored(Ignored::Repeated));
+            return Err(Verdict::Ignored(IgnoreReason::Repeated));
         }
         if group.number > expected && self.checks_gaps() {
             return Err(Verdict::Alarm(Alarm::Gap { number: group.number, expected }));
@@ -551,7 +551,7 @@ impl Follower {
     ///
     /// # Errors
     /// Nothing may be deleted; the error is the reason.
-    pub fn deletable_before(&self) -> Result<u64, Kept> {
+    pub fn deletable_before(&self) -> Result<u64, RetentionReason> {
         self.members.deletable_before()
     }
 
@@ -577,7 +577,7 @@ impl Follower {
     }
 
     /// Returns whether the operation with this id was applied.
-    pub fn operation(&self, operation: &OperationId) -> Known {
+    pub fn operation(&self, operation: &OperationId) -> OperationStatus {
         self.window.operation(operation)
     }
 

@@ -34,13 +34,13 @@ mod simulation;
 mod window;
 
 pub use follower::{
-    Accepted, Alarm, Follower, Ignored, KeyUpdate, Known, Mark, MemberUpdate, NewEpoch, Reseed, Rotated,
-    Verdict,
+    Accepted, Alarm, Follower, IgnoreReason, KeyUpdate, Mark, MemberUpdate, NewEpoch, OperationStatus,
+    Reseed, Rotated, Verdict,
 };
 pub use key::{ClusterKey, FIRST_KEY, Fingerprint, KeyRing, Tag};
 pub use lineage::{EPOCHS_MAX, Lineage, Relation, WriterEpoch};
 pub use member::{CannotClaim, CannotPropose, Fit, GroupBuilder, GroupOutcome, Member, Role, Step};
 pub use operation::{NodeId, OperationId};
 pub use round::{PlannedSlice, Round, Slice};
-pub use rows::{Cursor, Epoch, MemberRow, Offered, RowChange, StateError};
+pub use rows::{Cursor, Epoch, MemberRow, OfferedKey, RowChange, StateError};
 pub use shared_log::{AppendError, LogEvent, SharedLog};

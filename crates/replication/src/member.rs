@@ -22,7 +22,7 @@ use crate::message::{Announcement, Proposal};
 use crate::operation::NodeId;
 use crate::shared_log::AppendError;
 pub use group_builder::{Fit, GroupBuilder};
-use own::Own;
+use own::OwnMessages;
 
 /// State of a node in the protocol.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub struct Member {
     rotating: Option<Tag>,
     /// Number of groups sealed in this incarnation.
     proposals: u64,
-    own: Own,
+    own: OwnMessages,
 }
 
 /// Role of a node in the protocol.
@@ -125,7 +125,7 @@ pub enum CannotPropose {
 impl Member {
     /// Returns a member that follows. `incarnation` must be at least 1 and greater than at every earlier start.
     pub fn new(follower: Follower, node: NodeId, incarnation: u64) -> Member {
-        let own = Own::default();
+        let own = OwnMessages::default();
         let (role, proposed, rotating) = (Role::Following, None, None);
         Member { follower, node, incarnation, attempt: 0, role, proposed, rotating, proposals: 0, own }
     }
@@ -238,7 +238,7 @@ impl Member {
     /// # Errors
     /// The log lost messages. The node has stopped; the caller rolls its batch back as for [`GroupOutcome::Unknown`].
     pub fn acknowledged(&mut self, tag: Tag, offset: u64) -> Result<(), Alarm> {
-        let is_possible = offset >= self.follower.next_offset() || self.own.may_stand(tag, offset);
+        let is_possible = offset >= self.follower.next_offset() || self.own.may_be_at(tag, offset);
         if is_possible { Ok(()) } else { Err(self.went_back(offset)) }
     }
 

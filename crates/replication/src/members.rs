@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::limits::MEMBERS_MAX;
 use crate::message::{Announcement, Member};
 use crate::operation::NodeId;
-use crate::retention::{self, Kept, Snapshot};
+use crate::retention::{self, RetentionReason, Snapshot};
 use crate::rows::{MemberRow, RowChange};
 
 /// All nodes that ever announced themselves, including those that have left.
@@ -75,7 +75,7 @@ impl Members {
     }
 
     /// Returns the offset before which the log may be deleted.
-    pub(crate) fn deletable_before(&self) -> Result<u64, Kept> {
+    pub(crate) fn deletable_before(&self) -> Result<u64, RetentionReason> {
         let present = || self.iter().filter(|(_, row)| !row.has_left);
         let nodes: Vec<_> = present().map(|(node, row)| (node, row.durable)).collect();
         // Each node counts as one machine.

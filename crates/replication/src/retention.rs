@@ -22,7 +22,7 @@ pub struct Snapshot {
 /// Reason why nothing of the log may be deleted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Kept {
+pub enum RetentionReason {
     /// No node is registered, so the readers of the log are unknown.
     #[error("no node is registered")]
     NoNodes,
@@ -43,13 +43,16 @@ pub enum Kept {
 ///
 /// # Errors
 /// Nothing may be deleted; the error is the reason.
-pub fn deletable_before(nodes: &[(NodeId, Option<u64>)], snapshots: &[Snapshot]) -> Result<u64, Kept> {
+pub fn deletable_before(
+    nodes: &[(NodeId, Option<u64>)],
+    snapshots: &[Snapshot],
+) -> Result<u64, RetentionReason> {
     let mut slowest = None;
     for (node, offset) in nodes {
-        let offset = offset.ok_or(Kept::Unheard(*node))?;
+        let offset = offset.ok_or(RetentionReason::Unheard(*node))?;
         slowest = Some(slowest.map_or(offset, |slowest: u64| slowest.min(offset)));
     }
-    let slowest = slowest.ok_or(Kept::NoNodes)?;
+    let slowest = slowest.ok_or(RetentionReason::NoNodes)?;
     let mut newest: BTreeMap<&str, u64> = BTreeMap::new();
     for snapshot in snapshots.iter().filter(|snapshot| snapshot.is_verified) {
         let offset = newest.entry(&snapshot.machine).or_default();
@@ -58,7 +61,8 @@ pub fn deletable_before(nodes: &[(NodeId, Option<u64>)], snapshots: &[Snapshot])
     let machines = newest.len();
     let mut offsets: Vec<u64> = newest.into_values().collect();
     offsets.sort_unstable_by(|one, other| other.cmp(one));
-    let second = offsets.get(SNAPSHOT_MACHINES_MIN - 1).ok_or(Kept::TooFewSnapshots { machines })?;
+    let second =
+        offsets.get(SNAPSHOT_MACHINES_MIN - 1).ok_or(RetentionReason::TooFewSnapshots { machines })?;
     Ok(slowest.min(*second))
 }
 
@@ -82,16 +86,16 @@ mod tests {
         check(&[a.clone(), b.clone()], Ok(60));
         check(&[b.clone(), c.clone(), a.clone()], Ok(70));
         // A second snapshot of the same machine and an unverified snapshot do not count.
-        check(&[a.clone(), snapshot("a", 79, true)], Err(Kept::TooFewSnapshots { machines: 1 }));
-        check(&[a.clone(), snapshot("b", 79, false)], Err(Kept::TooFewSnapshots { machines: 1 }));
+        check(&[a.clone(), snapshot("a", 79, true)], Err(RetentionReason::TooFewSnapshots { machines: 1 }));
+        check(&[a.clone(), snapshot("b", 79, false)], Err(RetentionReason::TooFewSnapshots { machines: 1 }));
         check(&[b, snapshot("b", 85, true), a.clone()], Ok(70));
-        check(&[], Err(Kept::TooFewSnapshots { machines: 0 }));
+        check(&[], Err(RetentionReason::TooFewSnapshots { machines: 0 }));
         let both = [a, c];
         assert_eq!(
             deletable_before(&[node(1, Some(90)), node(3, None)], &both),
-            Err(Kept::Unheard(NodeId(3)))
+            Err(RetentionReason::Unheard(NodeId(3)))
         );
-        assert_eq!(deletable_before(&[], &both), Err(Kept::NoNodes));
+        assert_eq!(deletable_before(&[], &both), Err(RetentionReason::NoNodes));
         assert_eq!(deletable_before(&[node(1, Some(90))], &both), Ok(75));
     }
 }

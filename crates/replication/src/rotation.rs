@@ -8,21 +8,21 @@
 use std::collections::BTreeMap;
 
 use crate::operation::NodeId;
-use crate::rows::{Offered, RowChange};
+use crate::rows::{OfferedKey, RowChange};
 
 /// State of the change to the next key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rotation {
     /// Whether a new key is due, because a node that has the present key has left.
     pub(crate) is_due: bool,
-    pub(crate) offered: Option<Offered>,
+    pub(crate) offered: Option<OfferedKey>,
     /// Nodes that have the offered key, with their addresses.
     pub(crate) holders: BTreeMap<NodeId, String>,
 }
 
 impl Rotation {
     /// Records the offer of a key, which replaces an earlier offer.
-    pub(crate) fn offer(&mut self, offered: Offered, rows: &mut Vec<RowChange>) {
+    pub(crate) fn offer(&mut self, offered: OfferedKey, rows: &mut Vec<RowChange>) {
         self.withdraw(rows);
         self.offered = Some(offered);
         rows.push(RowChange::rotation(self.is_due, self.offered.as_ref()));

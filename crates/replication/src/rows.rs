@@ -55,7 +55,7 @@ pub struct MemberRow {
 
 /// New key that a node offers to the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offered {
+pub struct OfferedKey {
     /// Offset of the message with the offer.
     pub offset: u64,
     /// Node that made the key.
@@ -148,7 +148,7 @@ pub(crate) enum Row {
     Member(NodeId, MemberRow),
     Level(u64),
     /// Whether a key is due, and the offered key.
-    Rotation(bool, Option<Offered>),
+    Rotation(bool, Option<OfferedKey>),
     Holder(NodeId, String),
     Round(Round),
 }
@@ -212,7 +212,7 @@ impl RowChange {
 
     /// Encodes whether a key is due (1: 0 or 1) and, if one is offered, its offset (8), node (4), fingerprint (32),
     /// address.
-    pub(crate) fn rotation(is_due: bool, offered: Option<&Offered>) -> RowChange {
+    pub(crate) fn rotation(is_due: bool, offered: Option<&OfferedKey>) -> RowChange {
         let mut value = vec![u8::from(is_due)];
         if let Some(offered) = offered {
             value.extend(offered.offset.to_be_bytes());
@@ -274,7 +274,7 @@ fn text(value: &mut Reader<'_>) -> Option<String> {
     std::str::from_utf8(bytes).ok().map(str::to_owned)
 }
 
-fn rotation(value: &mut Reader<'_>) -> Option<(bool, Option<Offered>)> {
+fn rotation(value: &mut Reader<'_>) -> Option<(bool, Option<OfferedKey>)> {
     let is_due = match value.u8()? {
         0 => false,
         1 => true,
@@ -285,7 +285,7 @@ fn rotation(value: &mut Reader<'_>) -> Option<(bool, Option<Offered>)> {
     }
     let (offset, node) = (value.u64()?, NodeId(value.u32()?));
     let fingerprint = Fingerprint(value.array()?);
-    Some((is_due, Some(Offered { offset, node, fingerprint, address: text(value)? })))
+    Some((is_due, Some(OfferedKey { offset, node, fingerprint, address: text(value)? })))
 }
 
 fn cursor(value: &mut Reader<'_>) -> Option<Cursor> {
@@ -353,7 +353,7 @@ mod tests {
             let read = Row::decode(&row.key, row.value.as_deref().unwrap());
             assert!(matches!(read, Some(Row::Member(NodeId(4), read)) if read == member));
         }
-        let offered = Offered {
+        let offered = OfferedKey {
             offset: 7,
             node: NodeId(3),
             fingerprint: Fingerprint([6; 32]),

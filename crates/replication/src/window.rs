@@ -10,7 +10,7 @@ use crate::rows::{NodeRow, RowChange};
 
 /// Knowledge about an operation id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum OperationStatus {
     /// No accepted group has a record of the operation.
     New,
     /// A record of the operation is in the log. The writer answers a retry and does not apply it again.
@@ -45,13 +45,13 @@ impl Window {
         node.applied.insert((operation.incarnation, operation.sequence), position);
     }
 
-    pub(crate) fn operation(&self, operation: &OperationId) -> Known {
-        let Some(node) = self.nodes.get(&operation.node) else { return Known::New };
+    pub(crate) fn operation(&self, operation: &OperationId) -> OperationStatus {
+        let Some(node) = self.nodes.get(&operation.node) else { return OperationStatus::New };
         let number = (operation.incarnation, operation.sequence);
         match node.applied.get(&number) {
-            Some(&position) => Known::Applied { position },
-            None if number <= node.row.floor => Known::TooOld,
-            None => Known::New,
+            Some(&position) => OperationStatus::Applied { position },
+            None if number <= node.row.floor => OperationStatus::TooOld,
+            None => OperationStatus::New,
         }
     }
 
@@ -68,7 +68,7 @@ impl Window {
         }
         ids.sort_unstable();
         let are_distinct = ids.windows(2).all(|pair| !matches!(pair, [one, other] if one == other));
-        are_distinct && ids.iter().all(|operation| self.operation(operation) == Known::New)
+        are_distinct && ids.iter().all(|operation| self.operation(operation) == OperationStatus::New)
     }
 
     /// Returns true if ids of the records' nodes are stored already, or there is room for the new nodes.

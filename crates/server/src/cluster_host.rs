@@ -24,7 +24,7 @@ use crate::telemetry::traces::{ChangeStages, TraceFeed, TraceLink, TracedOperati
 use crate::workers::index_upkeep::Upkeep;
 use crate::workers::read_age::ReadAge;
 use crate::workers::writer::{
-    self, Given, ToWrite, WriteQueue, WriteRequest, execute_message, execute_transaction,
+    self, ChangeContext, WriteQueue, WriteRequest, WriterWork, execute_message, execute_transaction,
     forwarded_passwords, prepared_passwords, update_account,
 };
 
@@ -113,18 +113,19 @@ fn local_change(queue: &Arc<WriteQueue>, request: WriteRequest) -> LocalChange {
         ..
     } = request;
     let (work, account) = match change {
-        ToWrite::Message(mut message) => (LocalWork::Message(std::mem::take(&mut *message)), None),
-        ToWrite::Transaction(changes) => {
+        WriterWork::Message(mut message) => (LocalWork::Message(std::mem::take(&mut *message)), None),
+        WriterWork::Transaction(changes) => {
             (LocalWork::Transaction(changes.into_iter().map(local_part).collect()), None)
         }
-        ToWrite::Account { id, grace, totp_step } => {
+        WriterWork::Account { id, grace, totp_step } => {
             (LocalWork::Account(id, queue.take_account_update(id, (grace, totp_step))), Some(id))
         }
         // Cannot occur: the settings do not permit that a node follows another server, and a node neither has replicas
         // nor is one.
-        ToWrite::Follow(_) | ToWrite::ForwardedAccount(..) | ToWrite::Fence(_) | ToWrite::Promote { .. } => {
-            (LocalWork::Message(Vec::new()), None)
-        }
+        WriterWork::Follow(_)
+        | WriterWork::ForwardedAccount(..)
+        | WriterWork::Fence(_)
+        | WriterWork::Promote { .. } => (LocalWork::Message(Vec::new()), None),
     };
     let queue = Arc::clone(queue);
     let reply = move |answer: Answer| {
@@ -172,7 +173,8 @@ impl Host for ServerHost {
         context: MessageContext<'_>,
     ) -> Answer {
         let MessageContext { passwords, link, origin, keeps_old_values } = context;
-        let given = Given { passwords: prepared_passwords(passwords), link, origin, keeps_old_values };
+        let given =
+            ChangeContext { passwords: prepared_passwords(passwords), link, origin, keeps_old_values };
         node_answer(execute_message(batch, requester, message, given, &mut self.random))
     }
 

@@ -74,10 +74,10 @@ pub(crate) struct EventLoop {
     wait_for_position: Vec<(usize, PositionWait)>,
     /// Whether the feed may have changes for the persistent searches of this loop.
     feed_is_due: bool,
-    /// Number of connections that still send the feed's last change set. `telling_since` is the time at which the feed
-    /// woke their searches.
-    telling: usize,
-    telling_since: Instant,
+    /// Number of connections that still send the feed's last change set. `notifying_since` is the time at which the
+    /// feed woke their searches.
+    notifying: usize,
+    notifying_since: Instant,
     /// Next time at which connections that wait for memory try again.
     next_memory_retry: Instant,
     /// Connections with a running timeout or deadline, each at most once.
@@ -125,8 +125,8 @@ impl EventLoop {
             wait_for_memory: Vec::new(),
             wait_for_position: Vec::new(),
             feed_is_due: false,
-            telling: 0,
-            telling_since: now,
+            notifying: 0,
+            notifying_since: now,
             next_memory_retry: now,
             watched: Vec::new(),
             next_tick: now,
@@ -310,9 +310,9 @@ impl EventLoop {
             }
             self.watched.push(slot);
         }
-        if connection.tells && (turn != Turn::Again || !connection.has_changes_to_send()) {
-            connection.tells = false;
-            self.telling -= 1;
+        if connection.is_notifying && (turn != Turn::Again || !connection.has_changes_to_send()) {
+            connection.is_notifying = false;
+            self.notifying -= 1;
         }
         let has_new_listeners = self.context.feed.has_new_listeners();
         self.feed_is_due |= has_new_listeners;
@@ -327,7 +327,7 @@ impl EventLoop {
             self.wait_for_position.retain(|(other, _)| *other != slot);
             self.context.position_waiters = self.wait_for_position.len();
         }
-        self.telling -= usize::from(connection.tells);
+        self.notifying -= usize::from(connection.is_notifying);
         connection.close(&mut self.context, &mut self.buffers);
         self.untrusted -= usize::from(connection.has_timeouts);
         // Dropping the connection closes the only descriptor of its socket, which also deregisters it from epoll.
@@ -390,7 +390,7 @@ impl EventLoop {
     /// up to [`FEED_PATIENCE`], so that its next set covers more changes.
     fn feeds_now(&self) -> bool {
         self.feed_is_due
-            && (self.telling == 0 || self.context.now.duration_since(self.telling_since) >= FEED_PATIENCE)
+            && (self.notifying == 0 || self.context.now.duration_since(self.notifying_since) >= FEED_PATIENCE)
     }
 
     /// Continues the feed: reads a slice of the log, or wakes the persistent searches that have notifications to send.
@@ -414,13 +414,13 @@ impl EventLoop {
             }
         };
         self.feed_is_due = false;
-        self.telling_since = self.context.now;
+        self.notifying_since = self.context.now;
         for ((slot, ticket), woken) in woken {
             let Some(connection) = self.connection(slot) else { continue };
             if connection.wake(ticket, woken) {
-                let is_new = !std::mem::replace(&mut connection.tells, true);
+                let is_new = !std::mem::replace(&mut connection.is_notifying, true);
                 let is_queued = std::mem::replace(&mut connection.queued, true);
-                self.telling += usize::from(is_new);
+                self.notifying += usize::from(is_new);
                 if !is_queued {
                     self.ready.push_back(slot);
                 }

@@ -19,7 +19,7 @@ use crate::limits::{KERBEROS_EXCHANGES_MAX, KERBEROS_TOKENS_MAX};
 pub(crate) struct KerberosExchanges(Arc<AtomicUsize>);
 
 /// One exchange in the number of exchanges. Dropping this struct decreases the number.
-struct Counted(Arc<AtomicUsize>);
+struct CountedExchange(Arc<AtomicUsize>);
 
 /// The server's side of one exchange.
 pub(crate) struct KerberosExchange {
@@ -28,7 +28,7 @@ pub(crate) struct KerberosExchange {
     next: Expected,
     /// Number of tokens received from the client.
     tokens: u8,
-    _counted: Counted,
+    _counted: CountedExchange,
 }
 
 /// The message that the client must send next.
@@ -81,7 +81,7 @@ impl KerberosExchanges {
     ) -> Option<KerberosExchange> {
         // The number is incremented before it is compared. Otherwise two concurrent calls could together exceed the
         // limit.
-        let counted = Counted(Arc::clone(&self.0));
+        let counted = CountedExchange(Arc::clone(&self.0));
         let before = self.0.fetch_add(1, Ordering::Relaxed);
         (before < KERBEROS_EXCHANGES_MAX).then(|| KerberosExchange {
             mechanism,
@@ -93,7 +93,7 @@ impl KerberosExchanges {
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedExchange {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -106,7 +106,7 @@ impl KerberosExchange {
     }
 
     /// Returns the result that sends `message` to the client and then waits for the message `next`.
-    fn say(self, next: Expected, message: Vec<u8>) -> KerberosTurn {
+    fn respond(self, next: Expected, message: Vec<u8>) -> KerberosTurn {
         KerberosTurn::Say(KerberosExchange { next, ..self }, message)
     }
 
@@ -117,11 +117,11 @@ impl KerberosExchange {
         }
         let step = self.context.step(message, channel)?;
         if !step.is_done {
-            return Ok(self.say(Expected::Token, step.token));
+            return Ok(self.respond(Expected::Token, step.token));
         }
         match self.mechanism {
             GssMechanism::Kerberos if step.token.is_empty() => self.offer(),
-            GssMechanism::Kerberos => Ok(self.say(Expected::Nothing, step.token)),
+            GssMechanism::Kerberos => Ok(self.respond(Expected::Nothing, step.token)),
             GssMechanism::Spnego => {
                 let last = (!step.token.is_empty()).then_some(step.token);
                 self.authenticated(String::new(), last)
@@ -132,7 +132,7 @@ impl KerberosExchange {
     /// Sends the list of security layers that the server supports. The list contains no layer.
     fn offer(mut self) -> Result<KerberosTurn, GssError> {
         let offer = self.context.wrap(&OFFER)?;
-        Ok(self.say(Expected::Choice, offer))
+        Ok(self.respond(Expected::Choice, offer))
     }
 
     fn choice(mut self, message: &[u8]) -> Result<KerberosTurn, GssError> {

@@ -44,7 +44,7 @@ mod web_client;
 mod workers;
 
 pub use admin::backup::{
-    BackupChain, RestoredCopy, TriedOut, check_backup, list_backup, make_backup, restore_backup,
+    BackupChain, RestoredCopy, TrialRestore, check_backup, list_backup, make_backup, restore_backup,
     scratch_folder, try_backup,
 };
 #[cfg(feature = "kafka")]
@@ -57,13 +57,14 @@ pub use admin::generation::{begin_generation, finish_generation, reseed_from, re
 pub use admin::indexes::{ExplainError, IndexChange, Indexes, change_index, explain, list_indexes};
 #[cfg(feature = "kafka")]
 pub use admin::membership::{
-    KeptSnapshot, Trimmed, fetch_keys, keep_snapshot, leave_cluster, rotate_key, trim_log, unregister_node,
+    KeptSnapshot, TrimOutcome, fetch_keys, keep_snapshot, leave_cluster, rotate_key, trim_log,
+    unregister_node,
 };
 pub use admin::salvage::salvage;
 pub use admin::verify::{compact, duplicates_of_few, open_read_only, repair, verify, violations};
 pub use admin::{import, load, settings};
 pub use backup::encryption::BackupIdentities;
-pub use backup::make::{BackedUp, BackupRules, WrittenPart};
+pub use backup::make::{BackupOutcome, BackupRules, WrittenPart};
 pub use backup::restore::Restored;
 pub use backup::{BackupError, time_text};
 pub use config::backup::{BackupPlace, BackupRecipient};
@@ -76,7 +77,7 @@ pub use net::proxy_header;
 pub use open::{Handle, Opened, Reloaded, Server, hash_password, load_schema, node_settings};
 pub use serve::privileges::{CORE_DUMPS_VARIABLE, forbid_core_dumps};
 pub use serve::serve;
-pub use telemetry::client_use::{ClientUse, NoClientUse, Work};
+pub use telemetry::client_use::{ClientUse, ClientUseError, Work};
 pub use telemetry::index_advice::{IndexProposal, NoProposal, SearchCosts};
 pub use telemetry::operation_event::{logged_filter, scope_name};
 pub use workers::index_upkeep::progress_text;

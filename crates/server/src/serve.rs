@@ -53,12 +53,12 @@ pub fn serve(
         account.can_use(&config.data)?;
     }
     let log = log::start(&config.log)?;
-    let mut told = HashSet::new();
-    warn_once(&mut told, config.exposed_files(arguments.node_file.as_deref()));
+    let mut logged = HashSet::new();
+    warn_once(&mut logged, config.exposed_files(arguments.node_file.as_deref()));
     if let Some(account) = &account {
         let read_again =
             arguments.node_file.as_deref().into_iter().chain(config.admin_password_file.as_deref());
-        warn_once(&mut told, account.unreadable(read_again));
+        warn_once(&mut logged, account.unreadable(read_again));
     }
     refuse_lost_data(&config)?;
     // From here on, SIGHUP is queued. The reload happens when the server runs.
@@ -83,7 +83,7 @@ pub fn serve(
     let listeners: Vec<String> = server.listeners().iter().map(ToString::to_string).collect();
     tracing::info!("serving on {}", listeners.join(" "));
     let (signal_handle, signal_thread) =
-        watch_signals(signals, server.handle(), arguments.clone(), (log, told))?;
+        watch_signals(signals, server.handle(), arguments.clone(), (log, logged))?;
     notify(&[NotifyState::Ready]);
     ready(&server);
     let result = server.wait();
@@ -116,12 +116,12 @@ fn refuse_lost_data(config: &Config) -> Result<(), ServeError> {
     }
 }
 
-/// Logs the warnings that are not in `told`, and adds them to it.
-fn warn_once(told: &mut HashSet<String>, warnings: Vec<String>) {
+/// Logs the warnings that are not in `logged`, and adds them to it.
+fn warn_once(logged: &mut HashSet<String>, warnings: Vec<String>) {
     for warning in warnings {
-        if !told.contains(&warning) {
+        if !logged.contains(&warning) {
             tracing::warn!("{warning}");
-            told.insert(warning);
+            logged.insert(warning);
         }
     }
 }
@@ -131,13 +131,13 @@ fn watch_signals(
     mut signals: Signals,
     server: Handle,
     arguments: Arguments,
-    (log, mut told): (LogHandle, HashSet<String>),
+    (log, mut logged): (LogHandle, HashSet<String>),
 ) -> io::Result<(SignalHandle, JoinHandle<()>)> {
     let handle = signals.handle();
     let watch = move || {
         for signal in signals.forever() {
             if signal == SIGHUP {
-                reload(&server, &arguments, (&log, &mut told));
+                reload(&server, &arguments, (&log, &mut logged));
             } else {
                 tracing::info!("stopping: finishing what is outstanding");
                 notify(&[NotifyState::Stopping]);
@@ -150,14 +150,14 @@ fn watch_signals(
 }
 
 /// Reads the node file again, applies its settings and logs the changes. Changes nothing if the file is invalid.
-fn reload(server: &Handle, arguments: &Arguments, (log, told): (&LogHandle, &mut HashSet<String>)) {
+fn reload(server: &Handle, arguments: &Arguments, (log, logged): (&LogHandle, &mut HashSet<String>)) {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => notify(&[NotifyState::Reloading, now]),
         Err(error) => tracing::debug!(%error, "no monotonic clock"),
     }
     let applied = Config::load(arguments).map_err(ServeError::from).and_then(|config| {
         log.apply(&config.log)?;
-        warn_once(told, config.exposed_files(arguments.node_file.as_deref()));
+        warn_once(logged, config.exposed_files(arguments.node_file.as_deref()));
         server.reload(config)
     });
     match applied {

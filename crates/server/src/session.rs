@@ -76,9 +76,9 @@ use crate::session::context::Context;
 use crate::session::own_limits::OwnLimits;
 use crate::telemetry::counters::Operation;
 use crate::workers::hash_pool::HashClaim;
-use crate::workers::read_ahead::{Ahead, look_ahead};
+use crate::workers::read_ahead::{DryRun, dry_run};
 use crate::workers::usage::ClientKey;
-use audit::{ConnectionFacts, Ending};
+use audit::{ConnectionFacts, OperationEnd};
 use changes::DeferredChange;
 use dispatch::Arrival;
 use outstanding::{Outstanding, OutstandingRequests, RequestHead, Work};
@@ -304,10 +304,10 @@ impl Session {
     }
 
     /// Makes a dry run of each request in `input`. Queues prefetch jobs for those whose pages are not all in memory.
-    pub(crate) fn look_ahead(&self, context: &mut Context, input: &[u8]) -> Ahead {
+    pub(crate) fn dry_run(&self, context: &mut Context, input: &[u8]) -> DryRun {
         let (limits, address) = (self.decode_limits(context), self.address(context));
         let (snapshot, scratch, jobs) = (&context.snapshot, &mut context.look_scratch, &mut context.jobs);
-        look_ahead(snapshot, &limits, address, &self.requester, input, scratch, jobs)
+        dry_run(snapshot, &limits, address, &self.requester, input, scratch, jobs)
     }
 
     /// Handles the complete requests in `input` until one must wait, and appends their responses to `out`. `unsent` is
@@ -536,7 +536,7 @@ impl Session {
     /// Counts and logs an operation that gets no response.
     fn complete_unanswered(&self, context: &Context, head: &RequestHead) {
         context.counters.completed(head.operation, ResultCode::SUCCESS, head.waited(context.now));
-        self.end_event(context, head, ResultCode::SUCCESS, Ending::default());
+        self.end_event(context, head, ResultCode::SUCCESS, OperationEnd::default());
     }
 }
 

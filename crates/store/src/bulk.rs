@@ -23,7 +23,7 @@ use crate::maps::{self, Map, MapId, MapKind, MapSpec};
 use crate::meta;
 use crate::open::{self, DataDirectory, MissingMaps, Opening, engine_error};
 use crate::redo::{self, Identity};
-use crate::shared::{Shared, WrittenBy};
+use crate::shared::{DataWriter, Shared};
 use crate::{OpenError, Options, Position, Result, StoreError, View, log};
 
 /// Bytes of rows after which a transaction is committed. Few enough that their pages stay in the processor's cache.
@@ -177,7 +177,7 @@ impl BulkStore {
         let (env, map_bytes) = opening.open(&room, Arc::clone(&self.lock))?;
         let env = Arc::new(open::with_maps(env, data_file, maps, MissingMaps::Refuse)?);
         let directory = data_file.parent().unwrap_or(Path::new("."));
-        let written_by = WrittenBy::Others(directory.to_owned());
+        let written_by = DataWriter::Others(directory.to_owned());
         let shared = Shared::new(env, maps, options, map_bytes, data_file.clone(), room, written_by);
         Ok(Some(View::begin(&Arc::new(shared))?))
     }

@@ -385,7 +385,7 @@ mod tests {
         let root = std::env::temp_dir().join(format!("store-make-directory-{}", std::process::id()));
         fs::create_dir(&root).unwrap();
         let data = root.join("data");
-        let made = |path: &Path| {
+        let created = |path: &Path| {
             let mut synced = Vec::new();
             let outcome = make_directory_with(path, &mut |directory| {
                 assert!(directory.is_dir());
@@ -394,12 +394,12 @@ mod tests {
             });
             (outcome.map_err(|error| error.kind()), synced)
         };
-        assert_eq!(made(&data), (Ok(()), vec![data.clone()]));
+        assert_eq!(created(&data), (Ok(()), vec![data.clone()]));
         // A process may have been killed before it created a data file, so the name may not be durable.
-        assert_eq!(made(&data), (Ok(()), vec![data.clone()]));
+        assert_eq!(created(&data), (Ok(()), vec![data.clone()]));
         fs::write(data.join(layout::DATA_FILE), b"data").unwrap();
-        assert_eq!(made(&data), (Ok(()), Vec::new()));
-        assert_eq!(made(&data.join(layout::DATA_FILE)).0, Err(io::ErrorKind::AlreadyExists));
+        assert_eq!(created(&data), (Ok(()), Vec::new()));
+        assert_eq!(created(&data.join(layout::DATA_FILE)).0, Err(io::ErrorKind::AlreadyExists));
         let failed = make_directory_with(&root.join("c"), &mut |_| Err(io::ErrorKind::Other.into()));
         assert_eq!(failed.map_err(|error| error.kind()), Err(io::ErrorKind::Other));
         fs::remove_dir_all(&root).unwrap();

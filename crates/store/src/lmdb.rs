@@ -39,10 +39,10 @@ pub(crate) use page_reader::lookup::Found;
 use page_reader::lookup::MapTree;
 use page_reader::page::{LEAF, PAGE_LEN, Pages, TREE_ROOT, row_count, word};
 use residency::Residency;
-pub use residency::{Absent, PageNumber};
+pub use residency::{AbsentPages, PageNumber};
 pub(crate) use row_cache::cached_rows::NewKey;
 use row_cache::cached_rows::RowCache;
-use row_cache::moved::Moved;
+use row_cache::moved::MovedPages;
 use row_cache::packed::ValueLocation;
 
 use crate::layout::KEY_LEN_MAX;
@@ -54,7 +54,7 @@ type Result<T, E = Failure> = std::result::Result<T, E>;
 pub(crate) struct Env {
     engine: Arc<Environment>,
     /// Record of moved pages and keys, created when a transaction first caches rows.
-    moved: OnceLock<Arc<Moved>>,
+    moved: OnceLock<Arc<MovedPages>>,
 }
 
 impl Env {
@@ -83,10 +83,10 @@ impl Env {
 
     /// Returns the record of moved pages and keys, which is maintained from the first call on. `None` if it cannot be
     /// maintained because another process writes the file.
-    fn moved(&self) -> Option<Arc<Moved>> {
+    fn moved(&self) -> Option<Arc<MovedPages>> {
         let can_record = self.mode == Mode::ReadWrite && self.has_usual_pages();
         let last_txn_id = self.facts().ok().filter(|_| can_record)?.last_txn_id;
-        Some(Arc::clone(self.moved.get_or_init(|| Arc::new(Moved::new(last_txn_id)))))
+        Some(Arc::clone(self.moved.get_or_init(|| Arc::new(MovedPages::new(last_txn_id)))))
     }
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct Txn {
     row_cache: Option<RefCell<RowCache>>,
     /// Record of moved pages and keys, to which the commit is added. `Some` only in a writing transaction that began
     /// when the record existed. Readers drop their cached rows after a commit that was not recorded.
-    moved: Option<Arc<Moved>>,
+    moved: Option<Arc<MovedPages>>,
     /// Whether reads fail instead of waiting for the disk.
     must_not_wait: Cell<bool>,
     /// Residency of pages, created at the first read without waiting.
@@ -421,7 +421,7 @@ const PREFETCHED_MAX: usize = 1_024;
 
 /// Records the pages that the commit `txn_id` moved. Call it after the commit, when the keys whose sets the commit
 /// changed are already recorded.
-fn record_moved(moved: &Moved, env: &Arc<Env>, txn_id: u64) -> Result<()> {
+fn record_moved(moved: &MovedPages, env: &Arc<Env>, txn_id: u64) -> Result<()> {
     let txn = Txn::begin(env, TxnKind::Read)?;
     // If the commit changed nothing, it has no number, and the newest state has a lower one. If the newest state is of
     // a later commit, that commit may have changed the list of pages that this one freed.

@@ -21,7 +21,7 @@ use crate::meta::{self, RedoFacts};
 use crate::overlay::Overlay;
 use crate::pending::{Pending, checkpoint};
 use crate::redo::RedoLog;
-use crate::shared::{Shared, WrittenBy};
+use crate::shared::{DataWriter, Shared};
 use crate::{OpenError, Options, Position, Read, Result, StoreError, View, Writer};
 
 /// An open store, to be cloned freely. The files close when the last clone, view and writer are dropped.
@@ -85,7 +85,7 @@ impl Store {
         let (pending, set_aside) = recover(&env, directory, &room, maps, options)?;
         let pending = Arc::new(pending);
         let checkpointer = Pending::start(&pending).map_err(failed("start a thread for", directory))?;
-        let written_by = WrittenBy::Us(Arc::clone(&pending), Some(checkpointer));
+        let written_by = DataWriter::Us(Arc::clone(&pending), Some(checkpointer));
         let shared = Arc::new(Shared::new(env, maps, options, map_bytes, data_file, room, written_by));
         let writer = Writer::new(Arc::clone(&shared), pending)?;
         Ok((Store { shared, set_aside }, writer))

@@ -373,10 +373,10 @@ impl Pending {
                 if state.closing {
                     return;
                 }
-                let gone: Vec<_> = retired.extract_if(.., |layer| Arc::strong_count(layer) == 1).collect();
-                if !gone.is_empty() {
+                let unused: Vec<_> = retired.extract_if(.., |layer| Arc::strong_count(layer) == 1).collect();
+                if !unused.is_empty() {
                     drop(state);
-                    drop(gone);
+                    drop(unused);
                     state = self.lock();
                     continue;
                 }

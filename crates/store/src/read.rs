@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::lmdb::{Absent, Cursor, Failure, Found, PageNumber, Step, Txn};
+use crate::lmdb::{AbsentPages, Cursor, Failure, Found, PageNumber, Step, Txn};
 use crate::log;
 use crate::maps::{Direction, KeyRange, Map, MapId, MapKind, MapSpec};
 use crate::overlay::Overlay;
@@ -243,7 +243,7 @@ impl Read {
     /// fail with [`NotInMemory`](StoreError::NotInMemory). Returns the result and the absent pages. Scans, and reads of
     /// sets with many ids, fail in any case, because their pages are not known in advance. A page of unknown residency
     /// counts as resident.
-    pub fn without_waiting<T>(&self, look: impl FnOnce() -> T) -> (T, Absent) {
+    pub fn without_waiting<T>(&self, look: impl FnOnce() -> T) -> (T, AbsentPages) {
         self.txn.without_waiting(look)
     }
 

@@ -65,15 +65,15 @@ pub(crate) use frame::Identity;
 pub(crate) use group::{Change, Group};
 pub(crate) use replay::Replay;
 pub(crate) use salvage::Findings;
-pub use salvage::{Trouble, TroubleKind};
+pub use salvage::{FileDamage, FileDamageKind};
 pub(crate) use set_aside::remove_replaced;
 
 use crate::disk::{self, Room};
 use crate::error::{RedoDamage, RedoFinding};
 use crate::{Result, StoreError};
 use frame::{BLOCK_LEN, Life};
-use mark::{Mark, Marked};
-use replay::{Survey, Surveyed};
+use mark::{Mark, MarkContents};
+use replay::{Survey, SurveyedSegment};
 use segment::Segment;
 
 /// Sizes of segments in bytes. The first segment of a log is small, so that a small directory remains small. The
@@ -109,8 +109,8 @@ pub(crate) struct RedoLog {
 
 /// The segments. Their numbers ascend: first the older segments, then the active one, then the spares.
 struct Chain {
-    older: VecDeque<Older>,
-    active: Option<Active>,
+    older: VecDeque<OlderSegment>,
+    active: Option<ActiveSegment>,
     spares: VecDeque<Segment>,
     /// Number of the next segment to create.
     next_number: u64,
@@ -132,14 +132,14 @@ struct Chain {
 }
 
 /// A segment that accepts no more groups.
-struct Older {
+struct OlderSegment {
     segment: Segment,
     /// Sequence of its last group, 0 if it has none.
     last: u64,
 }
 
 /// The segment that receives the next group if it has room.
-struct Active {
+struct ActiveSegment {
     segment: Segment,
     /// Offset of the next frame.
     end: u64,
@@ -166,7 +166,7 @@ impl RedoLog {
     ) -> Result<(RedoLog, Replay)> {
         let failed = |error: io::Error| room.io_error("open the redo log", &error);
         let identity = owner.identity;
-        let (survey, marked) = look(directory, &room, owner, true)?;
+        let (survey, marked) = survey(directory, &room, owner, true)?;
         let is_replaced = |(_, of): &&(PathBuf, Identity)| Some(*of) == owner.replaced;
         let worthless = survey.foreign.iter().filter(is_replaced).map(|(path, _)| path);
         for path in worthless.chain(&survey.unfinished) {
@@ -241,7 +241,7 @@ impl RedoLog {
         let failed = |error: io::Error| room.io_error("read the redo log", &error);
         let mut before = None;
         let survey = loop {
-            match look(directory, room, owner, false) {
+            match survey(directory, room, owner, false) {
                 Ok((survey, _)) => break survey,
                 // A reader may miss a group that is just being written and then see the next one. So only an error that
                 // is found twice in a row is real damage.
@@ -398,7 +398,7 @@ impl RedoLog {
             let Some(index) = chain.older.iter().position(|older| older.last <= checkpointed) else {
                 return Ok(());
             };
-            let Some(Older { segment, .. }) = chain.older.remove(index) else { return Ok(()) };
+            let Some(OlderSegment { segment, .. }) = chain.older.remove(index) else { return Ok(()) };
             let number = chain.is_worth_keeping(&segment).then(|| chain.take_number());
             drop(chain);
             let failed = |error: io::Error| self.room.io_error("trim the redo log", &error);
@@ -447,11 +447,11 @@ impl Chain {
             stopped: None,
         };
         let active = survey.segments.iter().rposition(|surveyed| surveyed.last.is_some());
-        for (index, Surveyed { segment, last, end }) in survey.segments.into_iter().enumerate() {
+        for (index, SurveyedSegment { segment, last, end }) in survey.segments.into_iter().enumerate() {
             let last = last.unwrap_or(0);
             match active {
-                Some(active) if index < active => chain.older.push_back(Older { segment, last }),
-                Some(active) if index == active => chain.active = Some(Active { segment, end, last }),
+                Some(active) if index < active => chain.older.push_back(OlderSegment { segment, last }),
+                Some(active) if index == active => chain.active = Some(ActiveSegment { segment, end, last }),
                 _ => chain.spares.push_back(segment),
             }
         }
@@ -485,12 +485,13 @@ impl Chain {
         let Some(index) = self.spares.iter().position(|spare| has_room(spare, frame_len)) else {
             return false;
         };
-        if let Some(Active { segment, last, .. }) = self.active.take() {
-            self.older.push_back(Older { segment, last });
+        if let Some(ActiveSegment { segment, last, .. }) = self.active.take() {
+            self.older.push_back(OlderSegment { segment, last });
         }
         let mut taken = self.spares.drain(..=index);
-        self.active = taken.next_back().map(|segment| Active { segment, end: BLOCK_LEN as u64, last: 0 });
-        self.older.extend(taken.map(|segment| Older { segment, last: 0 }));
+        self.active =
+            taken.next_back().map(|segment| ActiveSegment { segment, end: BLOCK_LEN as u64, last: 0 });
+        self.older.extend(taken.map(|segment| OlderSegment { segment, last: 0 }));
         true
     }
 
@@ -515,7 +516,12 @@ impl Chain {
 }
 
 /// Reads the log, and checks it against the mark if one is required.
-fn look(directory: &Path, room: &Room, owner: &Owner, write: bool) -> Result<(Survey, Option<Marked>)> {
+fn survey(
+    directory: &Path,
+    room: &Room,
+    owner: &Owner,
+    write: bool,
+) -> Result<(Survey, Option<MarkContents>)> {
     let Owner { identity, checkpointed, is_marked, .. } = *owner;
     let failed = |error: io::Error| room.io_error("read the redo log's mark", &error);
     let contradicted = |findings| Err(StoreError::RedoContradicted { findings });
@@ -541,7 +547,7 @@ fn look(directory: &Path, room: &Room, owner: &Owner, write: bool) -> Result<(Su
     Ok((survey, marked))
 }
 
-impl Active {
+impl ActiveSegment {
     fn room(&self) -> u64 {
         self.segment.length.saturating_sub(self.end)
     }

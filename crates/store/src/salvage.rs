@@ -23,7 +23,7 @@ use crate::log;
 use crate::maps::{self, Map, MapSpec};
 use crate::meta::RedoFacts;
 use crate::open::{self, MissingMaps, Opening};
-use crate::redo::{Change, Findings, Trouble};
+use crate::redo::{Change, FileDamage, Findings};
 use crate::{OpenError, Options, Position, Read, Result, StoreError};
 
 /// Readable contents of a damaged data directory. The directory is locked while this lives.
@@ -37,7 +37,7 @@ pub struct Salvage {
 
 /// A log record after a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LeftOut<'a> {
+pub struct OmittedRecord<'a> {
     /// Number of its group.
     pub group: u64,
     /// Position of the record, and its bytes or their damage. `None` for a group without records.
@@ -156,7 +156,7 @@ impl Salvage {
     }
 
     /// Returns the damage found in the files of the redo log.
-    pub fn troubles(&self) -> &[Trouble] {
+    pub fn troubles(&self) -> &[FileDamage] {
         &self.findings.troubles
     }
 
@@ -175,7 +175,7 @@ impl Salvage {
     ///
     /// # Errors
     /// `Engine`: the log can no longer be read.
-    pub fn for_each_left_out(&self, each: &mut dyn FnMut(&LeftOut<'_>)) -> Result<()> {
+    pub fn for_each_left_out(&self, each: &mut dyn FnMut(&OmittedRecord<'_>)) -> Result<()> {
         self.findings.for_each_detached(&self.room, &mut |group, changes| {
             let mut count = 0;
             for change in changes {
@@ -184,11 +184,11 @@ impl Salvage {
                     && let Ok(position) = log::position_of(key)
                 {
                     count += 1;
-                    each(&LeftOut { group, record: Some((position, log::unframe(position, value))) });
+                    each(&OmittedRecord { group, record: Some((position, log::unframe(position, value))) });
                 }
             }
             if count == 0 {
-                each(&LeftOut { group, record: None });
+                each(&OmittedRecord { group, record: None });
             }
         })
     }

@@ -13,7 +13,7 @@ use crate::pending::Pending;
 use crate::{Options, Result};
 
 /// Writer of the data. It determines where the changes are that are not in the data file yet.
-pub(crate) enum WrittenBy {
+pub(crate) enum DataWriter {
     /// This process: the pending changes are in its memory.
     Us(Arc<Pending>, Option<JoinHandle<()>>),
     /// Possibly another process: the pending changes are in the redo log.
@@ -24,7 +24,7 @@ pub(crate) struct Shared {
     pub(crate) env: Arc<Env>,
     pub(crate) maps: &'static [MapSpec],
     pub(crate) room: Room,
-    pub(crate) written_by: WrittenBy,
+    pub(crate) written_by: DataWriter,
     readers_max: u32,
     map_bytes: usize,
     data_file: PathBuf,
@@ -40,7 +40,7 @@ impl Shared {
         map_bytes: usize,
         data_file: PathBuf,
         room: Room,
-        written_by: WrittenBy,
+        written_by: DataWriter,
     ) -> Shared {
         let frozen = Mutex::new(None);
         let readers_max = options.readers_max();
@@ -50,8 +50,8 @@ impl Shared {
     /// Returns the pending changes, if this process writes.
     pub(crate) fn pending(&self) -> Option<&Arc<Pending>> {
         match &self.written_by {
-            WrittenBy::Us(pending, _) => Some(pending),
-            WrittenBy::Others(_) => None,
+            DataWriter::Us(pending, _) => Some(pending),
+            DataWriter::Others(_) => None,
         }
     }
 
@@ -91,7 +91,7 @@ impl Shared {
 impl Drop for Shared {
     /// The last handle checkpoints all pending changes, so that the data file is complete by itself.
     fn drop(&mut self) {
-        let WrittenBy::Us(pending, checkpointer) = &mut self.written_by else { return };
+        let DataWriter::Us(pending, checkpointer) = &mut self.written_by else { return };
         pending.close();
         // If the checkpointer has panicked, it has reported that by stopping writes.
         let _ = checkpointer.take().map(JoinHandle::join);

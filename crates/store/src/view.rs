@@ -9,7 +9,7 @@ use crate::lmdb::{Failure, Txn, TxnKind};
 use crate::meta::RedoFacts;
 use crate::pending::Pending;
 use crate::redo::RedoLog;
-use crate::shared::{Shared, WrittenBy};
+use crate::shared::{DataWriter, Shared};
 use crate::{Read, Result};
 
 /// A [`Read`] at one durable position. Each reading thread has its own; it may change threads.
@@ -59,7 +59,7 @@ impl View {
     /// `Engine`, and if another process writes `DamagedRedo`; the view is then parked.
     #[inline]
     pub fn renew(&mut self) -> Result<()> {
-        if let WrittenBy::Us(pending, _) = &self.shared.written_by
+        if let DataWriter::Us(pending, _) = &self.shared.written_by
             && !self.read.parked
             && self.publication == pending.publication()
         {
@@ -71,8 +71,8 @@ impl View {
     fn move_on(&mut self) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         match &shared.written_by {
-            WrittenBy::Us(pending, _) => self.follow(pending),
-            WrittenBy::Others(directory) => self.read_redo_log(directory),
+            DataWriter::Us(pending, _) => self.follow(pending),
+            DataWriter::Others(directory) => self.read_redo_log(directory),
         }
     }
 

@@ -35,19 +35,19 @@ const ENOSPC: i32 = 28;
 
 /// Observer that records the events that it receives.
 #[derive(Debug, Default)]
-struct Ears {
+struct EventRecorder {
     heard: Mutex<Vec<String>>,
     changed: Condvar,
 }
 
-impl Observer for Ears {
+impl Observer for EventRecorder {
     fn notice(&self, event: &Event<'_>) {
         self.heard.lock().unwrap().push(format!("{event:?}"));
         self.changed.notify_all();
     }
 }
 
-impl Ears {
+impl EventRecorder {
     /// Waits until an event beginning with `what` was received, and returns it.
     fn wait_for(&self, what: &str) -> String {
         let mut heard = self.heard.lock().unwrap();
@@ -68,7 +68,7 @@ impl Ears {
 
 struct Script {
     folder: PathBuf,
-    ears: Arc<Ears>,
+    ears: Arc<EventRecorder>,
     store: Store,
     writer: Writer,
     /// Keys of rows that were acknowledged.
@@ -78,7 +78,7 @@ struct Script {
 
 impl Script {
     fn open(folder: &Path) -> Script {
-        let ears = Arc::new(Ears::default());
+        let ears = Arc::new(EventRecorder::default());
         let observer: Option<Arc<dyn Observer>> = Some(Arc::clone(&ears) as Arc<dyn Observer>);
         let options = Options { observer, ..Options::default() };
         let (store, writer) = Store::open(&folder.join("data"), MAPS, &options).unwrap();

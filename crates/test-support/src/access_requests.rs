@@ -94,7 +94,7 @@ pub struct Count {
 ///
 /// # Panics
 /// A difference is not expected; the message contains `context`.
-pub fn ask_both(
+pub fn compare_both(
     theirs: SocketAddr,
     pando: &Pando,
     context: &str,

@@ -4,7 +4,7 @@ mod controls;
 
 use super::SUFFIX;
 use client::{Connection, Reply};
-use controls::Wanted;
+use controls::RequestControl;
 use ldap::{
     AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, CompareRequest, DeleteRequest, DerefAliases,
     EndTransaction, ExtendedRequest, FilterBuf, MessageId, ModifyDnRequest, ModifyRequest, RefreshRequest,
@@ -24,7 +24,7 @@ pub struct Operation {
     /// The only server that receives the operation, if it is preparation rather than a comparison.
     pub only: Option<Server>,
     kind: Kind,
-    controls: Vec<Wanted>,
+    controls: Vec<RequestControl>,
 }
 
 /// Pando, or a peer that it is compared with.
@@ -180,7 +180,7 @@ pub fn is_for(peer: Server, text: &str) -> bool {
     names.filter_map(Server::named).any(|named| named == peer)
 }
 
-fn parse_fields(fields: &[&str]) -> Option<(Kind, Vec<Wanted>)> {
+fn parse_fields(fields: &[&str]) -> Option<(Kind, Vec<RequestControl>)> {
     let (fields, controls) = match fields {
         [fields @ .., last] if last.starts_with("with ") => {
             (fields, controls::parse(&last["with ".len()..])?)

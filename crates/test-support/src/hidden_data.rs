@@ -31,7 +31,7 @@ use directory::virtual_entries::{SUPPORTED_EXTENSIONS, SUPPORTED_FEATURES};
 use fastrand::Rng;
 use ldap::{ChangeOperation, ResultCode, oids};
 
-use self::answers::{Answers, Link, Own, code_of, decoded, in_order, in_words};
+use self::answers::{Answers, Link, ServerValues, code_of, decoded, in_order, in_words};
 use self::requests::{AccessRequest, Dice, Operation, Sent, TestRequest};
 use self::values::{Kind, control, extended, feature, sasl};
 use self::world::{REQUESTERS, World, requester_dn};
@@ -54,7 +54,7 @@ const FRIENDS_ARE_LINKS: &str = "( 1.3.6.1.4.1.32473.7 NAME 'friend' EQUALITY di
 
 /// Counts and result of a run.
 #[derive(Debug, Default)]
-pub struct Done {
+pub struct RunResult {
     /// Number of requests, each sent to both servers.
     pub requests: usize,
     /// Numbers of answers, by the operation and the result code.
@@ -75,7 +75,7 @@ pub struct Done {
     pub difference: Option<String>,
 }
 
-impl Done {
+impl RunResult {
     /// Returns the counts in one line.
     pub fn summary(&self) -> String {
         let mut text = format!("{} requests", self.requests);
@@ -91,10 +91,10 @@ impl Done {
 }
 
 /// Sends requests to pairs of servers until `requests` are sent and `time` has passed, or until an answer differs.
-pub fn run(seed: u64, requests: usize, time: Duration) -> Done {
+pub fn run(seed: u64, requests: usize, time: Duration) -> RunResult {
     check_tables();
     let mut rng = Rng::with_seed(seed);
-    let mut done = Done::default();
+    let mut done = RunResult::default();
     let started = Instant::now();
     for pair in 0.. {
         if done.difference.is_some() || (done.requests >= requests && started.elapsed() >= time) {
@@ -137,12 +137,12 @@ struct Pair {
     admins: [Connection; 2],
     /// Connections of each requester to both servers; the last one is anonymous.
     links: Vec<[Link; 2]>,
-    own: [Own; 2],
+    own: [ServerValues; 2],
     next_id: i32,
     rules: Vec<String>,
 }
 
-fn run_pair(world: World, rng: &mut Rng, until: usize, done: &mut Done) {
+fn run_pair(world: World, rng: &mut Rng, until: usize, done: &mut RunResult) {
     let scratch = [Scratch::new("hidden-one"), Scratch::new("hidden-other")];
     let servers = std::thread::scope(|scope| {
         let starting = [0, 1].map(|side| {
@@ -250,10 +250,10 @@ impl Pair {
             let mut both = self.open();
             let proof = format!("a{number}-secret").into_bytes();
             let operation = Operation::Bind { name: requester_dn(number), mechanism: None, proof };
-            let made = TestRequest::plain(operation);
+            let request = TestRequest::plain(operation);
             for (side, link) in both.iter_mut().enumerate() {
                 let mut octets = Vec::new();
-                made.encode(1, side, &mut octets);
+                request.encode(1, side, &mut octets);
                 link.send(&octets);
                 assert_eq!(code_of(&link.answers(vec![1])[&1]), Some(ResultCode::SUCCESS));
             }
@@ -268,7 +268,7 @@ impl Pair {
     }
 
     /// Sends some requests at once on one connection.
-    fn window(&mut self, dice: &mut Dice<'_>, done: &mut Done) {
+    fn window(&mut self, dice: &mut Dice<'_>, done: &mut RunResult) {
         let mut requests = Vec::new();
         match dice.rng.u32(..20) {
             0 => return self.binds(dice, done),
@@ -295,20 +295,19 @@ impl Pair {
             }
         }
         // Request the next pages of a paged search.
-        let mut paged: Option<TestRequest> = requests
-            .into_iter()
-            .rev()
-            .find(|made| matches!(made.operation, Operation::Search(_)) && has(made, oids::PAGED_RESULTS));
-        while let Some(made) = paged.as_mut().filter(|_| done.difference.is_none()) {
+        let mut paged: Option<TestRequest> = requests.into_iter().rev().find(|request| {
+            matches!(request.operation, Operation::Search(_)) && has(request, oids::PAGED_RESULTS)
+        });
+        while let Some(request) = paged.as_mut().filter(|_| done.difference.is_none()) {
             let [Some(one), Some(other)] = self.own.each_ref().map(|own| own.page_cookie.clone()) else {
                 return;
             };
             let size = dice.rng.u32(..3);
             let encode = |cookie: &[u8]| ldap::PagedResults { size, cookie }.encode();
-            let page = made.controls.iter_mut().find(|asked| asked.oid == oids::PAGED_RESULTS);
+            let page = request.controls.iter_mut().find(|asked| asked.oid == oids::PAGED_RESULTS);
             page.unwrap().value = Some([encode(&one), encode(&other)]);
             self.own.iter_mut().for_each(|own| own.page_cookie = None);
-            let next = [made.clone()];
+            let next = [request.clone()];
             self.ask(place, &next, dice, done);
         }
     }
@@ -334,12 +333,12 @@ impl Pair {
     }
 
     /// Binds on a new connection. A request for the identity follows each bind.
-    fn binds(&mut self, dice: &mut Dice<'_>, done: &mut Done) {
+    fn binds(&mut self, dice: &mut Dice<'_>, done: &mut RunResult) {
         self.links.push(self.open());
         let mechanisms =
             ["EXTERNAL", "PLAIN", "ANONYMOUS", "SCRAM-SHA-256", "CRAM-MD5", "DIGEST-MD5", "NONE"];
         for _ in 0..4 {
-            let mut made = dice.request(ControlContext::Bind, Kind::Reads);
+            let mut request = dice.request(ControlContext::Bind, Kind::Reads);
             if dice.rng.bool() {
                 let mechanism = mechanisms[dice.rng.usize(..mechanisms.len())];
                 let name = match dice.rng.bool() {
@@ -347,35 +346,35 @@ impl Pair {
                     false => dice.identity(),
                 };
                 let proof = sasl(mechanism, &name).unwrap_or_default();
-                made.operation =
+                request.operation =
                     Operation::Bind { name: String::new(), mechanism: Some(mechanism.to_owned()), proof };
             }
             let who = Operation::Extended { name: oids::WHO_AM_I.to_owned(), value: Sent(None) };
             let who = TestRequest::plain(who);
-            self.ask(self.links.len() - 1, &[made, who], dice, done);
+            self.ask(self.links.len() - 1, &[request, who], dice, done);
         }
         self.links.pop();
     }
 
     /// Sends a request that ends or changes a connection, on a new connection.
-    fn own_connection(&mut self, dice: &mut Dice<'_>, done: &mut Done) {
+    fn own_connection(&mut self, dice: &mut Dice<'_>, done: &mut RunResult) {
         let mut links = self.open();
         let first = dice.request(ControlContext::Search, Kind::Reads);
         let context = if dice.rng.bool() { ControlContext::Unanswered } else { ControlContext::Extended };
         let mut last = dice.request(context, Kind::OfConnection);
         // The last request changes the connection, so its result must be known.
         last.controls.retain(|asked| !asked.oid.is_empty());
-        let made = [first, last];
+        let request = [first, last];
         let mut shown = [String::new(), String::new()];
         for (side, link) in links.iter_mut().enumerate() {
-            for (number, made) in made.iter().enumerate() {
+            for (number, request) in request.iter().enumerate() {
                 let mut octets = Vec::new();
-                made.encode(number as i32 + 1, side, &mut octets);
+                request.encode(number as i32 + 1, side, &mut octets);
                 link.send(&octets);
-                if made.follows {
+                if request.follows {
                     break;
                 }
-                if matches!(made.operation, Operation::Unbind) {
+                if matches!(request.operation, Operation::Unbind) {
                     assert!(link.frame().is_none(), "closed after an unbind");
                     continue;
                 }
@@ -387,14 +386,14 @@ impl Pair {
                 }
             }
         }
-        done.requests += made.len();
+        done.requests += request.len();
         if shown[0] != shown[1] {
-            done.difference = Some(format!("{made:#?}\none: {}\nother: {}", shown[0], shown[1]));
+            done.difference = Some(format!("{request:#?}\none: {}\nother: {}", shown[0], shown[1]));
         }
     }
 
     /// Sends requests to both servers, and compares the answers.
-    fn ask(&mut self, place: usize, requests: &[TestRequest], dice: &mut Dice<'_>, done: &mut Done) {
+    fn ask(&mut self, place: usize, requests: &[TestRequest], dice: &mut Dice<'_>, done: &mut RunResult) {
         let first = self.next_id;
         self.next_id += requests.len() as i32 * 2;
         let links = &mut self.links[place];
@@ -402,12 +401,12 @@ impl Pair {
         for (side, link) in links.iter_mut().enumerate() {
             let mut octets = Vec::new();
             wanted.clear();
-            for (made, id) in requests.iter().zip((first..).step_by(2)) {
-                made.encode(id, side, &mut octets);
-                if !matches!(made.operation, Operation::Abandon(_)) {
+            for (request, id) in requests.iter().zip((first..).step_by(2)) {
+                request.encode(id, side, &mut octets);
+                if !matches!(request.operation, Operation::Abandon(_)) {
                     wanted.push(id);
                 }
-                if made.follows {
+                if request.follows {
                     let cancel = ldap::encode_cancel(ldap::MessageId(id));
                     let value = Sent(Some([cancel.clone(), cancel]));
                     let operation = Operation::Extended { name: oids::CANCEL.to_owned(), value };
@@ -419,14 +418,14 @@ impl Pair {
             link.send(&octets);
         }
         let answers = links.each_mut().map(|link| link.answers(wanted.clone()));
-        for (made, id) in requests.iter().zip((first..).step_by(2)) {
+        for (request, id) in requests.iter().zip((first..).step_by(2)) {
             done.requests += 1;
-            done.note(made, &answers[0], id);
+            done.note(request, &answers[0], id);
             for id in [id, id + 1] {
                 if done.difference.is_some() {
                     return;
                 }
-                self.compare(place, made, id, &answers, dice, done);
+                self.compare(place, request, id, &answers, dice, done);
             }
         }
         if let [Some(one), Some(other)] = self.own.each_ref().map(|own| own.sync_cookie.clone()) {
@@ -440,17 +439,17 @@ impl Pair {
     fn compare(
         &mut self,
         place: usize,
-        made: &TestRequest,
+        request: &TestRequest,
         id: i32,
         answers: &[Answers; 2],
         dice: &Dice<'_>,
-        done: &mut Done,
+        done: &mut RunResult,
     ) {
         const NONE: &Vec<Vec<u8>> = &Vec::new();
         let all = answers.each_ref().map(|answers| answers.get(&id).unwrap_or(NONE));
         let mut masked =
             [0, 1].map(|side| all[side].iter().map(|frame| self.own[side].masked(frame)).collect::<Vec<_>>());
-        if made.follows {
+        if request.follows {
             // Leave out messages that depend on the moment at which the search is cancelled.
             let is_end =
                 |frame: &Vec<u8>| matches!(decoded(frame).response, ldap::Response::Intermediate { .. });
@@ -470,9 +469,9 @@ impl Pair {
             done.reordered += 1;
             return;
         }
-        if let Some(side) = made.taken_in {
+        if let Some(side) = request.taken_in {
             // The message contains the name as the request spells it, not as the hidden entry does.
-            let name = match &made.operation {
+            let name = match &request.operation {
                 Operation::ModifyDn { new_rdn, .. } => new_rdn.as_str(),
                 Operation::Add { entry, .. } => entry.as_str(),
                 _ => "",
@@ -494,7 +493,7 @@ impl Pair {
         let may_reveal = |frames: &Vec<Vec<u8>>| {
             frames.len() == 1 && decoded(&frames[0]).response.result().is_some_and(data_rules::may_reveal)
         };
-        if made.reveals && all.iter().all(|frames| may_reveal(frames)) {
+        if request.reveals && all.iter().all(|frames| may_reveal(frames)) {
             done.revealed += 1;
             return;
         }
@@ -508,16 +507,16 @@ impl Pair {
             format!("{} messages, those that differ first: {shown:#?}", frames.len())
         });
         done.difference = Some(format!(
-            "{made:#?}\nas {asks}, request {} of the run, under {:#?}\none: {}\nother: {}\nhidden in one: {only:#?}",
+            "{request:#?}\nas {asks}, request {} of the run, under {:#?}\none: {}\nother: {}\nhidden in one: {only:#?}",
             done.requests, self.rules, words[0], words[1]
         ));
     }
 }
 
-impl Done {
-    fn note(&mut self, made: &TestRequest, answers: &Answers, id: i32) {
+impl RunResult {
+    fn note(&mut self, request: &TestRequest, answers: &Answers, id: i32) {
         let code = answers.get(&id).and_then(|messages| code_of(messages)).map_or(u32::MAX, |code| code.0);
-        let operation = match &made.operation {
+        let operation = match &request.operation {
             Operation::Bind { .. } => "bind",
             Operation::Search(_) => "search",
             Operation::Compare { .. } => "compare",
@@ -530,12 +529,12 @@ impl Done {
             Operation::Unbind => "unbind",
         };
         *self.codes.entry((operation, code)).or_default() += 1;
-        for AccessRequest { oid, .. } in &made.controls {
+        for AccessRequest { oid, .. } in &request.controls {
             if let Some(known) = SUPPORTED_CONTROLS.iter().find(|known| known.oid == oid) {
                 *self.controls.entry(known.oid).or_default() += 1;
             }
         }
-        if let Operation::Extended { name, .. } = &made.operation
+        if let Operation::Extended { name, .. } = &request.operation
             && let Some((oid, _)) = SUPPORTED_EXTENSIONS.iter().find(|(oid, _)| oid == name)
         {
             *self.extensions.entry(oid).or_default() += 1;
@@ -546,6 +545,6 @@ impl Done {
     }
 }
 
-fn has(made: &TestRequest, oid: &str) -> bool {
-    made.controls.iter().any(|asked| asked.oid == oid)
+fn has(request: &TestRequest, oid: &str) -> bool {
+    request.controls.iter().any(|asked| asked.oid == oid)
 }

@@ -153,7 +153,7 @@ impl<'a> Interruption<'a> {
         let output = self.run(|plan| plan.kill_at(call));
         let killed = output.status.signal() == Some(KILL);
         assert!(killed || output.status.success(), "call {call}: {}", said(&output));
-        self.look(&format!("killed at call {call}"), !killed)
+        self.check_content(&format!("killed at call {call}"), !killed)
     }
 
     /// Cuts the power at a call, and returns the result. `seed` chooses which unsynced writes are lost.
@@ -165,7 +165,7 @@ impl<'a> Interruption<'a> {
         if cut {
             powercut::discard_unsynced(&self.scratch.join("journal"), seed).unwrap();
         }
-        self.look(&format!("power cut at call {call}, seed {seed}"), !cut)
+        self.check_content(&format!("power cut at call {call}, seed {seed}"), !cut)
     }
 
     /// Makes the disk full after a number of bytes, and checks the result and the error message.
@@ -176,7 +176,7 @@ impl<'a> Interruption<'a> {
         if !output.status.success() {
             expect_full(output.status, &said(&output), &self.data());
         }
-        let stopped = self.look(&format!("full after {bytes} bytes"), output.status.success());
+        let stopped = self.check_content(&format!("full after {bytes} bytes"), output.status.success());
         let changed = stopped == Stopped::After && !self.has_steps;
         assert!(!changed, "a command that failed has changed nothing: {}", said(&output));
         stopped
@@ -185,7 +185,7 @@ impl<'a> Interruption<'a> {
     /// Checks that the content is that before the command or that of a complete run. Then runs the command again to its
     /// end, and checks that no other files remain.
     #[track_caller]
-    fn look(&self, what: &str, is_done: bool) -> Stopped {
+    fn check_content(&self, what: &str, is_done: bool) -> Stopped {
         let data = self.data();
         let now = Data::of(&data, self.is_sound || is_done);
         let stopped = match (is_done, now == self.before, now == self.after) {

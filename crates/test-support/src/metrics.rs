@@ -60,14 +60,14 @@ const NOTICED_WITHIN: Duration = Duration::from_secs(5);
 #[track_caller]
 pub fn expect_not_ready(pando: &Pando, since: Instant, cause: &str) -> String {
     loop {
-        let asked_after = since.elapsed();
+        let elapsed = since.elapsed();
         let (status, text) = page(pando, "/ready");
         if status == 503 && text.contains(cause) {
             return text;
         }
         // On a busy machine, the event loops may be late meanwhile, which is another reason.
-        assert!(status == 503 || asked_after < NOTICED_WITHIN, "{status} after {asked_after:?}: {text}");
-        assert!(asked_after < DEADLINE, "{text}");
+        assert!(status == 503 || elapsed < NOTICED_WITHIN, "{status} after {elapsed:?}: {text}");
+        assert!(elapsed < DEADLINE, "{text}");
         std::thread::yield_now();
     }
 }

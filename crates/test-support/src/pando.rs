@@ -280,7 +280,7 @@ impl Pando {
     }
 
     /// Returns the standard output up to the ready line, and the log so far.
-    pub fn everything_said(&self) -> String {
+    pub fn output(&self) -> String {
         format!("{}{}\n{}", self.said, self.ready_line, self.log())
     }
 

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 /// End of a connection through the relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lasts {
+pub enum ConnectionEnd {
     /// One side closes the connection.
     ToTheEnd,
     /// The relay cuts the connection after this number of bytes from the server.
@@ -33,7 +33,7 @@ pub struct Relay {
 
 impl Relay {
     /// Starts a relay to a server. `lasts` returns how a connection ends, given its number, counted from 0.
-    pub fn to(server: SocketAddr, mut lasts: impl FnMut(usize) -> Lasts + Send + 'static) -> Relay {
+    pub fn to(server: SocketAddr, mut lasts: impl FnMut(usize) -> ConnectionEnd + Send + 'static) -> Relay {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let is_over = Arc::<AtomicBool>::default();
@@ -52,7 +52,7 @@ impl Relay {
                 if let Ok(server) = TcpStream::connect(server) {
                     all.lock().unwrap().push(client.try_clone().unwrap());
                     match lasts(number) {
-                        Lasts::HeldAfterSent(most) => {
+                        ConnectionEnd::HeldAfterSent(most) => {
                             hold(&client, &server, (Arc::clone(&sent), most), sender.clone());
                         }
                         lasts => pass(client, server, lasts, sender.clone()),
@@ -91,7 +91,7 @@ impl Drop for Relay {
 }
 
 /// Passes bytes in both directions, on separate threads.
-fn pass(client: TcpStream, server: TcpStream, lasts: Lasts, held: Sender<()>) {
+fn pass(client: TcpStream, server: TcpStream, lasts: ConnectionEnd, held: Sender<()>) {
     let (mut asks, mut asked) = (client.try_clone().unwrap(), server.try_clone().unwrap());
     std::thread::spawn(move || {
         let _ = std::io::copy(&mut asks, &mut asked);
@@ -100,12 +100,12 @@ fn pass(client: TcpStream, server: TcpStream, lasts: Lasts, held: Sender<()>) {
     std::thread::spawn(move || {
         let (mut client, mut server) = (client, server);
         let most = match lasts {
-            Lasts::ToTheEnd | Lasts::HeldAfterSent(_) => u64::MAX,
-            Lasts::CutAfter(bytes) | Lasts::HeldAfter(bytes) => bytes,
+            ConnectionEnd::ToTheEnd | ConnectionEnd::HeldAfterSent(_) => u64::MAX,
+            ConnectionEnd::CutAfter(bytes) | ConnectionEnd::HeldAfter(bytes) => bytes,
         };
         let passed = std::io::copy(&mut Read::by_ref(&mut server).take(most), &mut client).unwrap_or(0);
         let _ = client.flush();
-        if matches!(lasts, Lasts::HeldAfter(_)) && passed == most {
+        if matches!(lasts, ConnectionEnd::HeldAfter(_)) && passed == most {
             let _ = held.send(());
             // Discard the server's bytes until the client or the server ends.
             let _ = std::io::copy(&mut server, &mut std::io::sink());

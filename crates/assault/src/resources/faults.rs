@@ -28,7 +28,7 @@ const EDQUOT: i32 = 122;
 
 /// Expected behaviour of the server after the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
+enum ExpectedBehavior {
     /// Changes must continue: nothing of a group had been written when the call failed.
     GoesOn,
     /// Changes must stop with an error message, because the state of the disk is unknown.
@@ -44,7 +44,7 @@ struct Case {
     thread: &'static str,
     path: &'static str,
     errors: &'static [i32],
-    wanted: Wanted,
+    wanted: ExpectedBehavior,
 }
 
 const CASES: &[Case] = &[
@@ -54,14 +54,14 @@ const CASES: &[Case] = &[
         thread: "pando-writer",
         path: "*/redo-*",
         errors: &[EMFILE, ENFILE, ENOMEM, ENOSPC],
-        wanted: Wanted::GoesOn,
+        wanted: ExpectedBehavior::GoesOn,
     },
     Case {
         call: FaultCall::Open,
         thread: "pando-writer",
         path: "*/redo-*",
         errors: &[EIO],
-        wanted: Wanted::Either,
+        wanted: ExpectedBehavior::Either,
     },
     // The write of a group fails. After an error, the state of the kernel's pages is unknown.
     Case {
@@ -69,14 +69,14 @@ const CASES: &[Case] = &[
         thread: "pando-writer",
         path: "*/redo-*",
         errors: &[EIO, ENOSPC, ENOMEM, EDQUOT],
-        wanted: Wanted::Stops,
+        wanted: ExpectedBehavior::Stops,
     },
     Case {
         call: FaultCall::Write,
         thread: "pando-writer",
         path: "*/redo-*",
         errors: &[EIO, ENOSPC, EDQUOT],
-        wanted: Wanted::Either,
+        wanted: ExpectedBehavior::Either,
     },
     // A checkpoint of the redo log into the data file fails.
     Case {
@@ -84,39 +84,57 @@ const CASES: &[Case] = &[
         thread: "store-fold",
         path: "*/data.mdb",
         errors: &[EIO, ENOSPC],
-        wanted: Wanted::Either,
+        wanted: ExpectedBehavior::Either,
     },
     Case {
         call: FaultCall::Sync,
         thread: "store-fold",
         path: "*",
         errors: &[EIO, ENOMEM],
-        wanted: Wanted::Either,
+        wanted: ExpectedBehavior::Either,
     },
-    Case { call: FaultCall::Rename, thread: "*", path: "*", errors: &[EIO, ENOSPC], wanted: Wanted::Either },
+    Case {
+        call: FaultCall::Rename,
+        thread: "*",
+        path: "*",
+        errors: &[EIO, ENOSPC],
+        wanted: ExpectedBehavior::Either,
+    },
     // Creation of threads, and descriptors and memory of threads that serve clients.
     Case {
         call: FaultCall::Accept,
         thread: "*",
         path: "*",
         errors: &[EMFILE, ENFILE, ENOMEM],
-        wanted: Wanted::GoesOn,
+        wanted: ExpectedBehavior::GoesOn,
     },
-    Case { call: FaultCall::Thread, thread: "*", path: "*", errors: &[EAGAIN], wanted: Wanted::GoesOn },
-    Case { call: FaultCall::Random, thread: "pando-*", path: "*", errors: &[EIO], wanted: Wanted::GoesOn },
+    Case {
+        call: FaultCall::Thread,
+        thread: "*",
+        path: "*",
+        errors: &[EAGAIN],
+        wanted: ExpectedBehavior::GoesOn,
+    },
+    Case {
+        call: FaultCall::Random,
+        thread: "pando-*",
+        path: "*",
+        errors: &[EIO],
+        wanted: ExpectedBehavior::GoesOn,
+    },
     Case {
         call: FaultCall::Open,
         thread: "*",
         path: "*",
         errors: &[EMFILE, ENFILE, ENOMEM],
-        wanted: Wanted::GoesOn,
+        wanted: ExpectedBehavior::GoesOn,
     },
     Case {
         call: FaultCall::Mmap,
         thread: "*",
         path: "*/data.mdb",
         errors: &[ENOMEM],
-        wanted: Wanted::GoesOn,
+        wanted: ExpectedBehavior::GoesOn,
     },
 ];
 
@@ -182,8 +200,10 @@ fn attack(case: &Case, error: i32, seed: u64) -> Tally {
     let status = pando.stop();
     let mut complaints = Vec::new();
     match (goes_on, case.wanted) {
-        (true, Wanted::Stops) if came => complaints.push("changes go on, and they must not".to_owned()),
-        (false, Wanted::GoesOn) => complaints.push(format!("changes have stopped: {last:?}")),
+        (true, ExpectedBehavior::Stops) if came => {
+            complaints.push("changes go on, and they must not".to_owned())
+        }
+        (false, ExpectedBehavior::GoesOn) => complaints.push(format!("changes have stopped: {last:?}")),
         _ => {}
     }
     if !goes_on && !said.contains("ERROR") {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{ask, get};
 use crate::data::{PERSON, PERSON_PASSWORD};
-use crate::horde::hostile_source;
+use crate::hostile_connections::hostile_source;
 use crate::report::Finding;
 use test_support::http::{Answer, Browser, console_address, quoted};
 use test_support::pando::Pando;

@@ -2,8 +2,8 @@
 
 use super::Token;
 use super::protocol::{
-    Challenge, GREETING_BYTES_MAX, GREETING_MAX, Greeting, MESSAGE_BYTES_MAX, Order, PROTOCOL, Proof,
-    RunOrder, SILENCE_MAX, Word, now_micros, prove, receive, send,
+    AgentMessage, Challenge, GREETING_BYTES_MAX, GREETING_MAX, Greeting, MESSAGE_BYTES_MAX, Order, PROTOCOL,
+    Proof, RunOrder, SILENCE_MAX, now_micros, prove, receive, send,
 };
 use crate::driver::observe::Observer;
 use crate::driver::{self, Options, Phase, Progress};
@@ -192,10 +192,10 @@ impl Machine {
         for _ in 0..CLOCK_ROUND_TRIPS {
             let (sent, begun) = (now_micros(), Instant::now());
             let word = send(&mut self.stream, &Order::Clock)
-                .and_then(|()| receive::<Word>(&mut self.stream, MESSAGE_BYTES_MAX));
+                .and_then(|()| receive::<AgentMessage>(&mut self.stream, MESSAGE_BYTES_MAX));
             let round_trip = begun.elapsed().as_micros() as u64;
             match word.map_err(|error| self.failed(&error))? {
-                Word::Clock { micros } => trips.push((round_trip, sent, micros)),
+                AgentMessage::Clock { micros } => trips.push((round_trip, sent, micros)),
                 _ => return Err(self.failed(&io::Error::other("no answer to a question for the time"))),
             }
         }
@@ -208,14 +208,15 @@ impl Machine {
         &mut self,
         index: usize,
         order: RunOrder,
-        words: Sender<(usize, io::Result<Word>)>,
+        words: Sender<(usize, io::Result<AgentMessage>)>,
     ) -> Result<(), AgentError> {
         send(&mut self.stream, &Order::Run(Box::new(order))).map_err(|error| self.failed(&error))?;
         let mut stream = self.stream.try_clone().map_err(|error| self.failed(&error))?;
         let listen = move || {
             loop {
-                let word = receive::<Word>(&mut stream, MESSAGE_BYTES_MAX);
-                let is_last = matches!(word, Err(_) | Ok(Word::Result(_) | Word::Failed { .. }));
+                let word = receive::<AgentMessage>(&mut stream, MESSAGE_BYTES_MAX);
+                let is_last =
+                    matches!(word, Err(_) | Ok(AgentMessage::Result(_) | AgentMessage::Failed { .. }));
                 if words.send((index, word)).is_err() || is_last {
                     return;
                 }
@@ -303,7 +304,7 @@ impl<'a> Run<'a> {
 
     fn follow(
         mut self,
-        words: mpsc::Receiver<(usize, io::Result<Word>)>,
+        words: mpsc::Receiver<(usize, io::Result<AgentMessage>)>,
         watch: &mut dyn FnMut(&Progress),
     ) -> Result<WorkloadResult, AgentError> {
         while !self.stages.iter().all(Stage::is_over) {
@@ -328,26 +329,26 @@ impl<'a> Run<'a> {
     fn handle_message(
         &mut self,
         index: usize,
-        word: io::Result<Word>,
+        word: io::Result<AgentMessage>,
         watch: &mut dyn FnMut(&Progress),
     ) -> Result<Option<WorkloadResult>, AgentError> {
         let has_begun = self.begun.is_some();
         let dead = match word {
-            Ok(Word::Ready) => {
+            Ok(AgentMessage::Ready) => {
                 self.stages[index] = if has_begun { Stage::Finished } else { Stage::Ready };
                 None
             }
-            Ok(Word::Second { phase, left, second }) => {
+            Ok(AgentMessage::Second { phase, left, second }) => {
                 self.report_second(index, phase, left, second.map(|second| *second), watch);
                 None
             }
-            Ok(Word::Result(result)) if !has_begun => return Ok(Some(*result)),
-            Ok(Word::Result(result)) => {
+            Ok(AgentMessage::Result(result)) if !has_begun => return Ok(Some(*result)),
+            Ok(AgentMessage::Result(result)) => {
                 self.stages[index] = Stage::Done(result);
                 None
             }
-            Ok(Word::Alive | Word::Clock { .. }) => None,
-            Ok(Word::Failed { reason }) => Some(reason),
+            Ok(AgentMessage::Alive | AgentMessage::Clock { .. }) => None,
+            Ok(AgentMessage::Failed { reason }) => Some(reason),
             Err(error) => Some(reason(&error)),
         };
         if let Some(reason) = dead {

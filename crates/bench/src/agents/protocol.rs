@@ -81,7 +81,7 @@ pub(crate) struct RunOrder {
 /// Messages of the agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Word {
+pub(crate) enum AgentMessage {
     /// Microseconds since 1970.
     Clock { micros: u64 },
     /// The agent is still working.
@@ -158,11 +158,11 @@ mod tests {
     fn messages_round_trip() {
         let mut wire = Vec::new();
         send(&mut wire, &Order::Go { at_micros: 7 }).unwrap();
-        send(&mut wire, &Word::Ready).unwrap();
+        send(&mut wire, &AgentMessage::Ready).unwrap();
         let mut source = wire.as_slice();
         assert!(matches!(receive(&mut source, 100), Ok(Order::Go { at_micros: 7 })));
-        assert!(matches!(receive(&mut source, 100), Ok(Word::Ready)));
-        let end = receive::<Word>(&mut source, 100).unwrap_err();
+        assert!(matches!(receive(&mut source, 100), Ok(AgentMessage::Ready)));
+        let end = receive::<AgentMessage>(&mut source, 100).unwrap_err();
         assert_eq!(end.kind(), ErrorKind::UnexpectedEof);
     }
 
@@ -170,7 +170,7 @@ mod tests {
     fn hostile_messages_are_refused_without_memory_for_them() {
         let check = |bytes: &[u8], kind: ErrorKind| {
             let mut source = bytes;
-            assert_eq!(receive::<Word>(&mut source, 1000).unwrap_err().kind(), kind, "{bytes:?}");
+            assert_eq!(receive::<AgentMessage>(&mut source, 1000).unwrap_err().kind(), kind, "{bytes:?}");
         };
         check(&[0xff, 0xff, 0xff, 0xff, b'x'], ErrorKind::InvalidData);
         check(&[0, 0, 3, 0, b'x'], ErrorKind::UnexpectedEof);

@@ -2,11 +2,11 @@
 
 use super::Token;
 use super::protocol::{
-    Challenge, GREETING_BYTES_MAX, GREETING_MAX, Greeting, MESSAGE_BYTES_MAX, Order, PROTOCOL, Proof,
-    RunOrder, WORD_EVERY, Word, is_proved, now_micros, receive, send,
+    AgentMessage, Challenge, GREETING_BYTES_MAX, GREETING_MAX, Greeting, MESSAGE_BYTES_MAX, Order, PROTOCOL,
+    Proof, RunOrder, WORD_EVERY, is_proved, now_micros, receive, send,
 };
 use crate::driver::Targets;
-use crate::driver::{self, Options, Progress, Together};
+use crate::driver::{self, Options, Progress, StartBarrier};
 use crate::result::{Environment, Second, WorkloadResult};
 use crate::workload::Workload;
 use data_encoding::HEXLOWER;
@@ -139,7 +139,7 @@ impl State {
             send(&mut stream, &Greeting::Refused { reason: reason.clone() }).map_err(said)?;
             return Err(reason);
         }
-        let _working = Working(&self.is_working);
+        let _working = BusyGuard(&self.is_working);
         send(&mut stream, &Greeting::Welcome { environment: Box::new(Environment::detect()) })
             .map_err(said)?;
         stream.set_read_timeout(Some(ORDERS_MAX)).map_err(said)?;
@@ -151,7 +151,7 @@ impl State {
     fn obey(&self, mut stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
         loop {
             match receive(&mut stream, MESSAGE_BYTES_MAX)? {
-                Order::Clock => send(&mut stream, &Word::Clock { micros: now_micros() })?,
+                Order::Clock => send(&mut stream, &AgentMessage::Clock { micros: now_micros() })?,
                 Order::Run(order) => {
                     let workload = order.workload_name.clone();
                     (self.report)(AgentEvent::Begins { coordinator: peer, workload: workload.clone() });
@@ -159,8 +159,8 @@ impl State {
                     let failure = outcome.as_ref().err().cloned();
                     (self.report)(AgentEvent::Ended { workload, failure });
                     let word = match outcome {
-                        Ok(result) => Word::Result(Box::new(result)),
-                        Err(reason) => Word::Failed { reason },
+                        Ok(result) => AgentMessage::Result(Box::new(result)),
+                        Err(reason) => AgentMessage::Failed { reason },
                     };
                     send(&mut stream, &word)?;
                 }
@@ -171,9 +171,9 @@ impl State {
 }
 
 /// Marks the agent as idle when dropped.
-struct Working<'a>(&'a AtomicBool);
+struct BusyGuard<'a>(&'a AtomicBool);
 
-impl Drop for Working<'_> {
+impl Drop for BusyGuard<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::SeqCst);
     }
@@ -193,7 +193,7 @@ fn work(order: &RunOrder, stream: &TcpStream) -> Result<WorkloadResult, String> 
     let ticker = std::thread::Builder::new().name("bench-alive".to_owned()).spawn(move || {
         // This loop ends when the other end of the channel is dropped.
         while stopped.recv_timeout(WORD_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
-            if alive.say(&Word::Alive).is_err() {
+            if alive.say(&AgentMessage::Alive).is_err() {
                 return;
             }
         }
@@ -202,13 +202,13 @@ fn work(order: &RunOrder, stream: &TcpStream) -> Result<WorkloadResult, String> 
     let waiting = Arc::clone(&line);
     let options = Options {
         keep_histograms: true,
-        together: Some(Together::new(move || waiting.wait_for_go().ok())),
+        together: Some(StartBarrier::new(move || waiting.wait_for_go().ok())),
         ..order.options.clone()
     };
     let mut watch = |progress: &Progress| {
         let second = progress.second.clone().map(|second| Box::new(Second { latency: None, ..second }));
         // An error is ignored here. If the coordinator has disconnected, sending the result will fail too.
-        let _ = line.say(&Word::Second { phase: progress.phase, left: progress.left, second });
+        let _ = line.say(&AgentMessage::Second { phase: progress.phase, left: progress.left, second });
     };
     let result = driver::run_watched(&workload, &targets, &options, &mut watch);
     drop(stop);
@@ -223,14 +223,14 @@ struct Line {
 }
 
 impl Line {
-    fn say(&self, word: &Word) -> io::Result<()> {
+    fn say(&self, word: &AgentMessage) -> io::Result<()> {
         let _whole = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         send(&mut &self.stream, word)
     }
 
     /// Reports that this agent is ready, and waits for the order to continue.
     fn wait_for_go(&self) -> io::Result<Instant> {
-        self.say(&Word::Ready)?;
+        self.say(&AgentMessage::Ready)?;
         match receive(&mut &self.stream, MESSAGE_BYTES_MAX)? {
             Order::Go { at_micros } => {
                 let ahead = Duration::from_micros(at_micros.saturating_sub(now_micros()));

@@ -22,7 +22,7 @@ use crate::workload::{
 };
 
 /// An error at an octet of the workload file.
-pub(crate) type At<T> = Result<T, (usize, String)>;
+pub(crate) type PlanResult<T> = Result<T, (usize, String)>;
 
 /// A workload in executable form.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ pub(crate) struct Expected {
 }
 
 /// Returns the attributes of the data (columns) that a workload uses.
-pub(crate) fn columns(workload: &Workload) -> At<ColumnNames> {
+pub(crate) fn columns(workload: &Workload) -> PlanResult<ColumnNames> {
     let mut columns = ColumnNames::default();
     for job in &workload.jobs {
         for operation in &job.operations {
@@ -148,12 +148,12 @@ pub(crate) fn columns(workload: &Workload) -> At<ColumnNames> {
 }
 
 /// Checks everything in a workload that does not depend on the data.
-pub(crate) fn check(workload: &Workload) -> At<()> {
+pub(crate) fn check(workload: &Workload) -> PlanResult<()> {
     columns(workload).map(drop)
 }
 
 /// Compiles a workload for these data.
-pub(crate) fn plan(workload: &Workload, data: KeyData, options: &Options) -> At<Plan> {
+pub(crate) fn plan(workload: &Workload, data: KeyData, options: &Options) -> PlanResult<Plan> {
     let mut columns = columns(workload)?;
     let own = workload.own_entries;
     let operations = workload.jobs.iter().flat_map(|job| &job.operations);
@@ -176,7 +176,7 @@ fn plan_job(
     options: &Options,
     kinds: &[OperationKind],
     columns: &mut ColumnNames,
-) -> At<PlannedJob> {
+) -> PlanResult<PlannedJob> {
     let job = &workload.jobs[index];
     // The command line sets the values of the first job. The other jobs are scaled in proportion.
     let first = &workload.jobs[0];
@@ -252,17 +252,17 @@ fn expect_canned(step: &mut PlannedStep) {
     }
 }
 
-fn needed<'a>(field: &'a Option<Text>, operation: &Operation, name: &str) -> At<&'a Text> {
+fn needed<'a>(field: &'a Option<Text>, operation: &Operation, name: &str) -> PlanResult<&'a Text> {
     let kind = &operation.kind;
     field.as_ref().ok_or_else(|| (kind.span().start, format!("the operation needs `{name}`")))
 }
 
-fn place(places: &mut Places<'_>, text: &Text) -> At<String> {
+fn place(places: &mut Places<'_>, text: &Text) -> PlanResult<String> {
     places.mark(text.get_ref()).map_err(|error| (text.span().start, error.to_string()))
 }
 
 /// Returns a pattern with which answers are compared.
-fn comparable(places: &mut Places<'_>, text: &Text) -> At<Pattern> {
+fn comparable(places: &mut Places<'_>, text: &Text) -> PlanResult<Pattern> {
     let pattern = places.pattern(text.get_ref()).map_err(|error| (text.span().start, error.to_string()))?;
     if pattern.is_random() {
         return Err((text.span().start, "an answer cannot be compared with something random".to_owned()));
@@ -280,7 +280,7 @@ fn expected(code: ResultCode, operation: &Operation) -> Expected {
 }
 
 /// Returns the requests of an operation.
-fn steps(operation: &Operation, columns: &mut ColumnNames) -> At<Vec<PlannedStep>> {
+fn steps(operation: &Operation, columns: &mut ColumnNames) -> PlanResult<Vec<PlannedStep>> {
     let mut places = Places::new(columns);
     let places = &mut places;
     match operation.kind.get_ref() {
@@ -311,7 +311,7 @@ fn step(
     PlannedStep { request, on: On::Main, expected, answer: answer.tag().0, page: None }
 }
 
-fn search(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
+fn search(operation: &Operation, places: &mut Places<'_>) -> PlanResult<PlannedStep> {
     let base = needed(&operation.base, operation, "base")?;
     let base = place(places, base)?;
     let (filter_at, filter_text) = match &operation.filter {
@@ -352,7 +352,7 @@ fn search(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
 
 /// Returns the page size of a paged search. All pages need the same request, so it must not contain random
 /// placeholders.
-fn page(operation: &Operation) -> At<Option<NonZeroU32>> {
+fn page(operation: &Operation) -> PlanResult<Option<NonZeroU32>> {
     let wrong = |text: &str| Err((operation.kind.span().start, text.to_owned()));
     if operation.page.is_none() {
         return Ok(None);
@@ -368,7 +368,7 @@ fn page(operation: &Operation) -> At<Option<NonZeroU32>> {
     Ok(operation.page)
 }
 
-fn listed(operation: &Operation, places: &Places<'_>) -> At<PlannedStep> {
+fn listed(operation: &Operation, places: &Places<'_>) -> PlanResult<PlannedStep> {
     let searches = operation.listed.as_deref().map(|listed| listed.searches.as_slice()).unwrap_or_default();
     let mut requests = Vec::with_capacity(searches.len());
     for search in searches {
@@ -400,7 +400,7 @@ fn bind_connection(operation: &Operation) -> On {
     }
 }
 
-fn simple_bind(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
+fn simple_bind(operation: &Operation, places: &mut Places<'_>) -> PlanResult<PlannedStep> {
     let name = place(places, needed(&operation.dn, operation, "dn")?)?;
     let password = place(places, needed(&operation.password, operation, "password")?)?;
     let authentication = Authentication::Simple(password.as_bytes());
@@ -411,7 +411,7 @@ fn simple_bind(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep
     Ok(step)
 }
 
-fn sasl_bind(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
+fn sasl_bind(operation: &Operation, places: &mut Places<'_>) -> PlanResult<PlannedStep> {
     let pattern = |places: &mut Places<'_>, text: &Text| {
         places.pattern(text.get_ref()).map_err(|error| (text.span().start, error.to_string()))
     };
@@ -429,7 +429,7 @@ fn sasl_bind(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> 
     })
 }
 
-fn compare(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
+fn compare(operation: &Operation, places: &mut Places<'_>) -> PlanResult<PlannedStep> {
     let entry = place(places, needed(&operation.dn, operation, "dn")?)?;
     let description = needed(&operation.attribute, operation, "attribute")?.get_ref();
     let value = place(places, needed(&operation.value, operation, "value")?)?;
@@ -438,7 +438,7 @@ fn compare(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
     Ok(step(request, places, ldap::ResponseOp::Compare, expected))
 }
 
-fn modifies(operation: &Operation, places: &mut Places<'_>) -> At<Vec<PlannedStep>> {
+fn modifies(operation: &Operation, places: &mut Places<'_>) -> PlanResult<Vec<PlannedStep>> {
     let object = place(places, needed(&operation.dn, operation, "dn")?)?;
     if operation.changes.is_empty() {
         return Err((operation.kind.span().start, "a modify needs `changes`".to_owned()));
@@ -485,7 +485,7 @@ fn modifies(operation: &Operation, places: &mut Places<'_>) -> At<Vec<PlannedSte
 }
 
 /// Returns the request that adds an entry.
-pub(crate) fn add(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
+pub(crate) fn add(operation: &Operation, places: &mut Places<'_>) -> PlanResult<PlannedStep> {
     let dn = place(places, needed(&operation.dn, operation, "dn")?)?;
     let text = needed(&operation.entry, operation, "entry")?;
     let entry = place(places, text)?;
@@ -507,7 +507,7 @@ pub(crate) fn add(operation: &Operation, places: &mut Places<'_>) -> At<PlannedS
     Ok(step(request, places, ldap::ResponseOp::Add, expected))
 }
 
-fn delete(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
+fn delete(operation: &Operation, places: &mut Places<'_>) -> PlanResult<PlannedStep> {
     let dn = place(places, needed(&operation.dn, operation, "dn")?)?;
     Ok(delete_step(&dn, places, expected(ResultCode::SUCCESS, operation)))
 }
@@ -518,12 +518,12 @@ fn delete_step(dn: &str, places: &Places<'_>, expected: Expected) -> PlannedStep
 }
 
 /// Returns the request that removes the entry that an add operation adds.
-pub(crate) fn removal(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
+pub(crate) fn removal(operation: &Operation, places: &mut Places<'_>) -> PlanResult<PlannedStep> {
     delete(operation, places)
 }
 
 /// Returns the requests that rename an entry and restore its name.
-fn renames(operation: &Operation, places: &mut Places<'_>) -> At<Vec<PlannedStep>> {
+fn renames(operation: &Operation, places: &mut Places<'_>) -> PlanResult<Vec<PlannedStep>> {
     let text = needed(&operation.dn, operation, "dn")?;
     let own = place(places, text)?;
     let new_rdn = place(places, needed(&operation.new_rdn, operation, "new_rdn")?)?;

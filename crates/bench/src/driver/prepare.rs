@@ -198,7 +198,7 @@ pub(crate) fn remove_own(
 fn change_all(
     what: &str,
     operation: &Operation,
-    compile: fn(&Operation, &mut Places<'_>) -> plan::At<PlannedStep>,
+    compile: fn(&Operation, &mut Places<'_>) -> plan::PlanResult<PlannedStep>,
     numbers: impl Iterator<Item = u64>,
     right: &[ResultCode],
     targets: &Targets,

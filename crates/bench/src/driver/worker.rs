@@ -144,13 +144,13 @@ struct Slot {
     cookie: Vec<u8>,
     exchange: Option<Box<Exchange>>,
     /// Next steps of operations that this slot has begun. There is at most one for each operation.
-    owed: Vec<Owed>,
+    pending: Vec<PendingStep>,
 }
 
 /// The next step of an operation whose steps count separately, such as the second rename, which restores the name. The
 /// step is executed when the operation is drawn again. Thus each draw is one request, and the mix has the weights of
 /// the workload.
-struct Owed {
+struct PendingStep {
     operation: usize,
     step: usize,
     key: u64,
@@ -538,12 +538,12 @@ impl<'a> Worker<'a> {
     fn give_back(&mut self) {
         for index in 0..self.jobs.len() {
             let free = std::mem::take(&mut self.jobs[index].free);
-            let (owing, free) = free.into_iter().partition(|slot| !self.slots[*slot].owed.is_empty());
+            let (owing, free) = free.into_iter().partition(|slot| !self.slots[*slot].pending.is_empty());
             self.jobs[index].free = free;
             for slot in owing {
                 let state = &mut self.slots[slot];
-                if let Some(owed) = state.owed.pop() {
-                    (state.operation, state.step, state.key) = (owed.operation, owed.step, owed.key);
+                if let Some(pending) = state.pending.pop() {
+                    (state.operation, state.step, state.key) = (pending.operation, pending.step, pending.key);
                     self.start(slot, u64::MAX);
                 }
             }

@@ -17,7 +17,7 @@ use ldap::ResultCode;
 use super::{
     BulkLoad, Data, Passwords, Peer, PeerError, Server, Setup, make_folder, must_exist, process, write_file,
 };
-use crate::workload::{Circumstances, Workload};
+use crate::workload::{RunSettings, Workload};
 
 const ADMIN_PASSWORD_VARIABLE: &str = "PANDO_ADMIN_PASSWORD";
 
@@ -30,7 +30,7 @@ pub struct Pando {
     /// Settings of the node, from the next start on.
     node: toml::Table,
     /// Settings in addition to the setup that the current workload needs.
-    circumstances: Option<Arc<Circumstances>>,
+    circumstances: Option<Arc<RunSettings>>,
     /// Attributes that always have an index, so that the settings must not define one for them.
     always_indexed: Vec<String>,
 }
@@ -53,7 +53,7 @@ impl Pando {
             folder: folder.to_owned(),
             setup: setup.clone(),
             product,
-            node: if setup.audit { Circumstances::audit() } else { toml::Table::new() },
+            node: if setup.audit { RunSettings::audit() } else { toml::Table::new() },
             circumstances: None,
             always_indexed: Vec::new(),
         };
@@ -160,7 +160,7 @@ impl Peer for Pando {
     }
 
     fn wants_start(&mut self, workload: &Workload) -> bool {
-        let mut node = if self.setup.audit { Circumstances::audit() } else { toml::Table::new() };
+        let mut node = if self.setup.audit { RunSettings::audit() } else { toml::Table::new() };
         node.extend(workload.circumstances.iter().flat_map(|of| of.node.clone()));
         std::mem::replace(&mut self.node, node.clone()) != node
     }

@@ -227,7 +227,7 @@ const WARM_UP_SEED: u64 = 1_000_000;
 const WARM_UP_CLIENTS: usize = 16;
 
 /// Driver of the workloads of a group.
-pub struct Driven<'d> {
+pub struct GroupDriver<'d> {
     /// Workloads of the group.
     pub workloads: &'d [Workload],
     /// Options of the driver, except target, identity and entries, which are set for each server.
@@ -240,7 +240,7 @@ pub struct Driven<'d> {
     pub warm: HashSet<(usize, u32)>,
 }
 
-impl Measure for Driven<'_> {
+impl Measure for GroupDriver<'_> {
     fn workloads(&self) -> &[Workload] {
         self.workloads
     }
@@ -293,7 +293,7 @@ impl Measure for Driven<'_> {
     }
 }
 
-impl Driven<'_> {
+impl GroupDriver<'_> {
     /// Runs a workload in unmeasured windows until the cost of an operation is steady, once for each start of a server.
     /// This is skipped if it would use up the workload's entries, if the server must be freshly started, or if the
     /// options have no warm-up.
@@ -521,7 +521,7 @@ mod tests {
         };
         let mut watch = |_: &str, _: &Progress| {};
         let (cores, warm) = (Vec::new(), HashSet::new());
-        let mut driven = Driven { workloads: &workloads, options, cores, watch: &mut watch, warm };
+        let mut driven = GroupDriver { workloads: &workloads, options, cores, watch: &mut watch, warm };
         let result = adapted::tests::with_target("Pando 1", Some(responder.address()), |target| {
             driven.measure(0, 1, target)
         });

@@ -130,7 +130,7 @@ fn is_load_only(result: &WorkloadResult) -> bool {
 }
 
 /// Reason why a workload was never under load.
-pub(crate) enum NotBegun<'a> {
+pub(crate) enum NotStarted<'a> {
     /// The server does not support the workload.
     Unsupported(&'a str),
     /// A step before the first request failed, such as opening the connections.
@@ -138,12 +138,12 @@ pub(crate) enum NotBegun<'a> {
 }
 
 /// Returns the reason why no request was sent; `None` if requests were sent.
-fn not_begun(result: &WorkloadResult) -> Option<NotBegun<'_>> {
+fn not_begun(result: &WorkloadResult) -> Option<NotStarted<'_>> {
     if let Some(reason) = &result.unsupported {
-        return Some(NotBegun::Unsupported(reason));
+        return Some(NotStarted::Unsupported(reason));
     }
-    let never_asked = result.parameters.connections == 0 && result.operations.is_empty();
-    result.failures.first().filter(|_| never_asked).map(|failure| NotBegun::Failed(failure))
+    let has_no_requests = result.parameters.connections == 0 && result.operations.is_empty();
+    result.failures.first().filter(|_| has_no_requests).map(|failure| NotStarted::Failed(failure))
 }
 
 impl Shape<'_> {
@@ -269,7 +269,7 @@ impl<'a> Row<'a> {
     }
 
     /// Returns the reason why no round has a figure.
-    pub(crate) fn not_begun(&self) -> Option<NotBegun<'a>> {
+    pub(crate) fn not_begun(&self) -> Option<NotStarted<'a>> {
         let mut reasons: Vec<_> = self.rounds.iter().map(|round| not_begun(round)).collect();
         let all = reasons.iter().all(Option::is_some);
         reasons.swap_remove(0).filter(|_| all)

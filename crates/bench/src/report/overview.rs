@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::groups::anchor;
-use super::groups::{Group, Groups, NotBegun, Row};
+use super::groups::{Group, Groups, NotStarted, Row};
 use super::text::{self, NOTHING};
 use super::verdict;
 use serde::Serialize;
@@ -48,23 +48,23 @@ pub(crate) struct Cell {
     cpu: Option<String>,
     /// CPU time per request of the first server divided by that of this server.
     cpu_ratio: Option<String>,
-    pub(crate) lack: Option<Lack>,
+    pub(crate) lack: Option<MissingFigure>,
     is_flagged: bool,
 }
 
 /// Reason why there is no figure.
 #[derive(Debug, Serialize)]
-pub(crate) struct Lack {
+pub(crate) struct MissingFigure {
     /// One word: "cannot" or "failed".
     pub(crate) word: &'static str,
     pub(crate) reason: String,
 }
 
-impl Lack {
-    fn of(not_begun: &NotBegun<'_>) -> Lack {
+impl MissingFigure {
+    fn of(not_begun: &NotStarted<'_>) -> MissingFigure {
         match not_begun {
-            NotBegun::Unsupported(reason) => Lack { word: "cannot", reason: (*reason).to_owned() },
-            NotBegun::Failed(reason) => Lack { word: "failed", reason: (*reason).to_owned() },
+            NotStarted::Unsupported(reason) => MissingFigure { word: "cannot", reason: (*reason).to_owned() },
+            NotStarted::Failed(reason) => MissingFigure { word: "failed", reason: (*reason).to_owned() },
         }
     }
 }
@@ -111,7 +111,7 @@ fn cell(group: &Group<'_>, server: usize) -> Cell {
     let row_of = |server: usize| group.rows.iter().find(|row| row.server == server);
     let Some(row) = row_of(server) else { return Cell::default() };
     if let Some(not_begun) = row.not_begun() {
-        return Cell { lack: Some(Lack::of(&not_begun)), ..Cell::default() };
+        return Cell { lack: Some(MissingFigure::of(&not_begun)), ..Cell::default() };
     }
     let cost = |row: &Row<'_>| row.median().cost.as_ref().map(|cost| cost.cpu_micros_per_operation);
     let compared = row_of(0).filter(|first| server > 0 && first.is_clean() && row.is_clean());
@@ -147,7 +147,7 @@ pub(crate) fn write_markdown(overview: &Overview, sink: impl Write) -> io::Resul
     let mut reasons: Vec<(&str, &str, Vec<&str>)> = Vec::new();
     for line in overview.parts.iter().flat_map(|part| &part.lines) {
         for (server, cell) in overview.servers.iter().zip(&line.cells) {
-            let Some(Lack { reason, .. }) = &cell.lack else { continue };
+            let Some(MissingFigure { reason, .. }) = &cell.lack else { continue };
             match reasons.iter_mut().find(|(of, other, _)| of == server && other == reason) {
                 Some((_, _, names)) => names.push(&line.name),
                 None => reasons.push((server, reason, vec![&line.name])),

@@ -123,11 +123,11 @@ fn without_repetition(problems: Vec<Problem>) -> Vec<Problem> {
             None => kept.push((problem, 1)),
         }
     }
-    let told = kept.into_iter().map(|(problem, count)| match count {
+    let texts = kept.into_iter().map(|(problem, count)| match count {
         1 => problem,
         _ => Problem { text: format!("{} ({count} times)", problem.text), ..problem },
     });
-    told.collect()
+    texts.collect()
 }
 
 fn of_runs(runs: &[RunResult]) -> Vec<Problem> {

@@ -29,7 +29,7 @@ static CERTIFICATES: [&[u8]; 2] =
 pub(super) struct Person {
     pub(super) uid: String,
     name: Name,
-    pub(super) post: Post,
+    pub(super) post: JobPosition,
     office: &'static Office,
     pub(super) employee_type: &'static str,
 }
@@ -42,7 +42,7 @@ struct Name {
 }
 
 /// A place in the organisation. People are numbered across all departments.
-pub(super) struct Post {
+pub(super) struct JobPosition {
     pub(super) department: usize,
     team: Option<usize>,
     pub(super) rank: Rank,
@@ -77,7 +77,7 @@ pub(super) fn roster(seeded: &mut Seeded) -> Vec<Person> {
     for (number, department) in COMPANY.departments.iter().enumerate() {
         for position in 0..department.people {
             let name = Name::for_person(people.len(), seeded);
-            let post = Post::at(number, position);
+            let post = JobPosition::at(number, position);
             people.push(Person {
                 uid: unique(name.user_name(), &mut namesakes),
                 name,
@@ -128,8 +128,8 @@ fn unique(name: String, namesakes: &mut HashMap<String, usize>) -> String {
     if *count == 1 { name } else { format!("{name}{count}") }
 }
 
-impl Post {
-    fn at(department: usize, position: usize) -> Post {
+impl JobPosition {
+    fn at(department: usize, position: usize) -> JobPosition {
         let head = head_of(department);
         let teams = COMPANY.departments[department].teams.len();
         let rank = match position {
@@ -146,7 +146,7 @@ impl Post {
             _ => Some(head),
         };
         let secretary = matches!(rank, Rank::Head | Rank::Lead).then_some(head + 1);
-        Post { department, team, rank, manager, secretary }
+        JobPosition { department, team, rank, manager, secretary }
     }
 
     fn title(&self, department: &Department, seeded: &mut Seeded) -> String {

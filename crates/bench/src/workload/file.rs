@@ -32,7 +32,7 @@ pub struct Workload {
     pub data: Data,
     /// Requirements on the server.
     #[serde(default)]
-    pub needs: Needs,
+    pub needs: Requirements,
     /// Duration of the measurement in seconds, unless the command line sets it.
     #[serde(default = "duration_default")]
     pub duration_seconds: u64,
@@ -54,7 +54,7 @@ pub struct Workload {
     pub jobs: Vec<Job>,
     /// Settings of Pando while the workload runs.
     #[serde(skip)]
-    pub circumstances: Option<std::sync::Arc<super::Circumstances>>,
+    pub circumstances: Option<std::sync::Arc<super::RunSettings>>,
     /// Text of the file, in which the lines of errors are found.
     #[serde(skip)]
     pub(crate) text: String,
@@ -130,7 +130,7 @@ fn entries_default() -> u64 {
 /// Requirements of a workload on the server.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Needs {
+pub struct Requirements {
     /// Indexes: an attribute and its kinds, as in `pando index add` ("cn:eq,sub"). The server should have no other
     /// indexes.
     #[serde(default)]
@@ -450,7 +450,7 @@ impl Workload {
     }
 
     /// Returns the workload under other circumstances, with the name `NAME@CIRCUMSTANCES`.
-    pub fn under(&self, circumstances: &std::sync::Arc<super::Circumstances>) -> Workload {
+    pub fn under(&self, circumstances: &std::sync::Arc<super::RunSettings>) -> Workload {
         let mut workload = self.clone();
         workload.name = format!("{}@{}", self.name, circumstances.name);
         workload.title = format!("{} ({})", self.title, circumstances.name);

@@ -8,7 +8,7 @@ use replication::message::Announcement;
 use replication::{MemberUpdate, Verdict};
 
 use super::Node;
-use super::follow::Gathered;
+use super::follow::GatheredCommit;
 use crate::limits::ANNOUNCEMENT_INTERVAL;
 
 /// Reason why an unregistered node stops.
@@ -17,13 +17,13 @@ pub(super) const UNREGISTERED: &str =
 
 /// Announcements of durable commits that this node has made.
 #[derive(Default)]
-pub(crate) struct Announced {
+pub(crate) struct AnnouncedCommits {
     last: Option<Instant>,
     /// Whether the node has applied a group since its last announcement.
     pub(super) is_new: bool,
 }
 
-impl Announced {
+impl AnnouncedCommits {
     /// Returns true after the first announcement of this process.
     pub(super) fn is_known(&self) -> bool {
         self.last.is_some()
@@ -42,7 +42,7 @@ impl Node {
         if !is_due || self.stopped.is_some() {
             return;
         }
-        self.announced = Announced { last: Some(self.now()), is_new: false };
+        self.announced = AnnouncedCommits { last: Some(self.now()), is_new: false };
         // The thread commits everything that it reads, so the cursor is durable at this point.
         let follower = member.follower();
         let message =
@@ -64,7 +64,7 @@ impl Node {
         }
     }
 
-    pub(super) fn take_announcement(&mut self, update: MemberUpdate, gathered: &mut Gathered) {
+    pub(super) fn take_announcement(&mut self, update: MemberUpdate, gathered: &mut GatheredCommit) {
         gathered.rows.extend(update.rows);
         if update.announcement != Announcement::Left {
             return;

@@ -10,7 +10,7 @@ use crate::limits::{FOLLOW_BYTES_MAX, RETRY};
 
 /// Records and rows of several messages, for one commit.
 #[derive(Default)]
-pub(crate) struct Gathered {
+pub(crate) struct GatheredCommit {
     first_position: Option<u64>,
     records: Vec<Vec<u8>>,
     bytes: usize,
@@ -20,17 +20,17 @@ pub(crate) struct Gathered {
     pub(super) mark: Option<(u64, Slice)>,
 }
 
-impl Gathered {
+impl GatheredCommit {
     /// Returns gathered rows without records.
-    pub(super) fn of_rows(rows: Vec<RowChange>) -> Gathered {
-        Gathered { rows, ..Gathered::default() }
+    pub(super) fn of_rows(rows: Vec<RowChange>) -> GatheredCommit {
+        GatheredCommit { rows, ..GatheredCommit::default() }
     }
 }
 
 impl Node {
     /// Applies a message of the log in one commit. Includes the messages after it that have already arrived.
     pub(super) fn follow(&mut self, writer: &mut Writer, message: Message) {
-        let mut gathered = Gathered::default();
+        let mut gathered = GatheredCommit::default();
         self.gather(&message, &mut gathered);
         while gathered.bytes < FOLLOW_BYTES_MAX && gathered.mark.is_none() && self.stopped.is_none() {
             let next = self.ahead.pop_front().or_else(|| self.parts.runtime.ready_event());
@@ -55,7 +55,7 @@ impl Node {
     }
 
     /// Judges a message while no batch is open, and collects the result.
-    fn gather(&mut self, message: &Message, gathered: &mut Gathered) {
+    fn gather(&mut self, message: &Message, gathered: &mut GatheredCommit) {
         let Some(member) = &mut self.member else { return self.release(message) };
         let step = member.step(message.offset, &message.bytes);
         self.parts.log.release(message.bytes.len());
@@ -68,7 +68,7 @@ impl Node {
         &mut self,
         verdict: Verdict<'_>,
         message: &Message,
-        gathered: &mut Gathered,
+        gathered: &mut GatheredCommit,
     ) {
         match verdict {
             Verdict::Apply(accepted) => {
@@ -102,7 +102,7 @@ impl Node {
         }
     }
 
-    fn new_epoch(&mut self, epoch: NewEpoch, message: &Message, gathered: &mut Gathered) {
+    fn new_epoch(&mut self, epoch: NewEpoch, message: &Message, gathered: &mut GatheredCommit) {
         let (node, offset) = (epoch.epoch.node, epoch.epoch.offset);
         gathered.rows.extend(epoch.rows);
         self.writer_address =
@@ -133,7 +133,7 @@ impl Node {
     }
 
     /// Commits the gathered records and rows. If that fails, the node starts over from its last commit.
-    pub(super) fn commit(&mut self, writer: &mut Writer, gathered: &Gathered) {
+    pub(super) fn commit(&mut self, writer: &mut Writer, gathered: &GatheredCommit) {
         if gathered.rows.is_empty() {
             return;
         }

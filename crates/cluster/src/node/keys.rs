@@ -12,7 +12,7 @@ use replication::limits::KEYS_LEVEL;
 use replication::{AppendError, Follower, KeyUpdate, NodeId, Role, Rotated};
 
 use super::Node;
-use super::follow::Gathered;
+use super::follow::GatheredCommit;
 use crate::identity::IdentityError;
 use crate::identity::keys::NumberedKey;
 use crate::limits::{KEY_PATIENCE, KEY_RETRY};
@@ -24,12 +24,12 @@ pub(crate) struct Keys {
     pub(super) needed: Option<u32>,
     /// Number of the offered key, and the time at which this node read the offer.
     offered: Option<(u32, Instant)>,
-    /// Times of this node's last actions. `made`: it offered a key. `said`: it announced that it has the offered key.
-    /// `looked`: it checked whether an administrator requests a key. `asked`: it fetched a key.
-    made: Option<Instant>,
+    /// Times of this node's last actions. `created`: it offered a key. `said`: it announced that it has the offered
+    /// key. `checked`: it checked whether an administrator requests a key. `requested`: it fetched a key.
+    created: Option<Instant>,
     said: Option<Instant>,
-    looked: Option<Instant>,
-    asked: Option<Instant>,
+    checked: Option<Instant>,
+    requested: Option<Instant>,
     is_asking: bool,
     /// Ticket of the rotation in flight.
     rotation: Option<usize>,
@@ -95,7 +95,7 @@ impl Node {
                 .is_some_and(|(_, since)| now.saturating_duration_since(since) > 3 * KEY_PATIENCE);
         let is_leading = matches!(member.role(), Role::Leading { .. });
         let is_own = is_leading && (follower.key_is_due() || is_lost);
-        let looks = follower.offered().is_none() && is_due(&mut self.keys.looked, now, KEY_RETRY / 8);
+        let looks = follower.offered().is_none() && is_due(&mut self.keys.checked, now, KEY_RETRY / 8);
         let is_wanted = looks && self.parts.identity.is_key_wanted();
         if is_wanted && follower.level() < KEYS_LEVEL {
             if !std::mem::replace(&mut self.keys.is_logged, true) {
@@ -105,7 +105,7 @@ impl Node {
             }
             return;
         }
-        if (is_own || is_wanted) && is_due(&mut self.keys.made, now, KEY_RETRY) {
+        if (is_own || is_wanted) && is_due(&mut self.keys.created, now, KEY_RETRY) {
             match self.parts.identity.make_next_key() {
                 Ok(fingerprint) => {
                     let message = follower.offer_of(self.ids.node, fingerprint, &self.parts.address);
@@ -157,7 +157,7 @@ impl Node {
         let follower = member.follower();
         let is_lacking = self.keys.needed.is_some() || follower.lacks_offered();
         let Some(offered) = follower.offered().filter(|_| is_lacking && !self.keys.is_asking) else { return };
-        if !is_due(&mut self.keys.asked, now, KEY_RETRY) {
+        if !is_due(&mut self.keys.requested, now, KEY_RETRY) {
             return;
         }
         let (number, own) = (offered.fingerprint.number(), self.ids.node);
@@ -178,7 +178,7 @@ impl Node {
         if let Err(error) = kept {
             return tracing::warn!("the cluster's new key is not here yet: {error}; it is tried again");
         }
-        self.keys.asked = None;
+        self.keys.requested = None;
         self.reload_keys();
         let has =
             |number: u32| self.member.as_ref().is_some_and(|member| member.follower().keys().has(number));
@@ -215,12 +215,12 @@ impl Node {
             offered.map(|number| known.filter(|(known, _)| *known == number).unwrap_or((number, now)));
     }
 
-    pub(super) fn take_key_update(&mut self, update: KeyUpdate, gathered: &mut Gathered) {
+    pub(super) fn take_key_update(&mut self, update: KeyUpdate, gathered: &mut GatheredCommit) {
         gathered.rows.extend(update.rows);
         match update.what {
             Rotated::Offered(node) => {
                 tracing::info!("{node} offers a new key of the cluster");
-                (self.keys.said, self.keys.asked) = (None, None);
+                (self.keys.said, self.keys.requested) = (None, None);
                 self.keep_own_key();
             }
             Rotated::Stored(node) => tracing::info!("{node} has the new key of the cluster"),
@@ -228,9 +228,9 @@ impl Node {
                 tracing::warn!(
                     "key {number} of the cluster is in force: messages under another count no longer"
                 );
-                (self.keys.made, self.keys.rotation, self.claim) = (None, None, None);
+                (self.keys.created, self.keys.rotation, self.claim) = (None, None, None);
                 // Announcements in flight were made under the old key and have no effect, so the node repeats them.
-                self.announced = super::Announced::default();
+                self.announced = super::AnnouncedCommits::default();
                 if let Err(error) = self.parts.identity.want_key(false) {
                     tracing::error!(%error, "a new key is made again");
                 }

@@ -11,10 +11,10 @@ use replication::limits::{
     DELETE_TRACES_LEVEL, EMPTY_DNS_LEVEL, LINKS_LEVEL, TOMBSTONES_LEVEL, TREES_LEVEL, VALUE_ENDS_LEVEL,
 };
 use replication::message::record_size;
-use replication::{Fit, GroupBuilder, GroupOutcome, Known, OperationId, RowChange, Step, Verdict};
+use replication::{Fit, GroupBuilder, GroupOutcome, OperationId, OperationStatus, RowChange, Step, Verdict};
 use store::StoreError;
 
-use super::follow::Gathered;
+use super::follow::GatheredCommit;
 use super::{Node, TICK};
 use crate::event::NodeEvent;
 use crate::host::{Answer, MessageContext};
@@ -22,11 +22,11 @@ use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX};
 use crate::operation::{Change, Operation, Progress, Waiter, applied, unavailable};
 
 /// Outcome of an open batch.
-enum Fate {
+enum BatchOutcome {
     /// The log has the group. The batch is committed with these rows.
     Accepted(Vec<RowChange>),
     /// The log will never accept the group. The node has read these messages instead.
-    Dropped(Gathered),
+    Dropped(GatheredCommit),
     /// The group is certainly not in the log. The text is the reason.
     Refused(String),
     /// The node has stopped.
@@ -76,7 +76,7 @@ impl Node {
         self.group = None;
         let kept = std::mem::take(&mut self.kept);
         match fate {
-            Fate::Accepted(rows) => {
+            BatchOutcome::Accepted(rows) => {
                 let rows: Vec<_> =
                     kept.iter().chain(&rows).map(|row| (&*row.key, row.value.as_deref())).collect();
                 match batch.put_log_rows(&rows).and_then(|()| batch.commit()) {
@@ -91,23 +91,23 @@ impl Node {
                     }
                 }
             }
-            Fate::Dropped(mut gathered) => {
+            BatchOutcome::Dropped(mut gathered) => {
                 gathered.rows.splice(0..0, kept);
                 drop(batch);
                 self.parts.figures.lock().groups_dropped += 1;
                 self.decide_again(decided);
                 self.commit(writer, &gathered);
             }
-            Fate::Refused(reason) => {
+            BatchOutcome::Refused(reason) => {
                 drop(batch);
                 self.note_failed_change(&reason);
                 let text = format!("the cluster's log takes no changes now: {reason}");
                 decided
                     .into_iter()
                     .for_each(|(operation, _)| self.answer(operation, unavailable(text.clone())));
-                self.commit(writer, &Gathered::of_rows(kept));
+                self.commit(writer, &GatheredCommit::of_rows(kept));
             }
-            Fate::Unknown => {
+            BatchOutcome::Unknown => {
                 drop(batch);
                 self.mark_doubtful(&mut decided);
                 self.decide_again(decided);
@@ -178,12 +178,12 @@ impl Node {
                 continue;
             }
             match self.known(operation.id) {
-                Known::New => {}
-                Known::Applied { .. } => {
+                OperationStatus::New => {}
+                OperationStatus::Applied { .. } => {
                     self.answer(operation, applied());
                     continue;
                 }
-                Known::TooOld => {
+                OperationStatus::TooOld => {
                     self.answer(operation, unavailable(FORGOTTEN));
                     continue;
                 }
@@ -221,8 +221,8 @@ impl Node {
         epoch.is_some_and(|epoch| self.gate.admits(operation.id.node, copy, epoch.offset))
     }
 
-    fn known(&self, id: OperationId) -> Known {
-        self.member.as_ref().map_or(Known::New, |member| member.follower().operation(&id))
+    fn known(&self, id: OperationId) -> OperationStatus {
+        self.member.as_ref().map_or(OperationStatus::New, |member| member.follower().operation(&id))
     }
 
     fn execute(&mut self, batch: &mut WriteBatch<'_>, operation: &Operation) -> Answer {
@@ -248,7 +248,7 @@ impl Node {
     }
 
     /// Waits for the outcome of the open batch. A client whose time limit passes in the meantime gets `unavailable`.
-    fn hold(&mut self, decided: &mut [(Operation, Answer)]) -> Fate {
+    fn hold(&mut self, decided: &mut [(Operation, Answer)]) -> BatchOutcome {
         let begun = self.now();
         let mut is_logged = false;
         loop {
@@ -271,7 +271,7 @@ impl Node {
                 NodeEvent::Log(_, Event::Message(_)) => None,
                 NodeEvent::Log(_, Event::Lost(reason)) => {
                     self.stop(&format!("the log cannot be read on from where this node stands: {reason}"));
-                    return Fate::Unknown;
+                    return BatchOutcome::Unknown;
                 }
                 NodeEvent::Log(_, event) => match self.own_group(&event) {
                     Some(message) => Some(message),
@@ -281,7 +281,7 @@ impl Node {
                             _ => String::new(),
                         };
                         match self.log_outcome(event) {
-                            Some(GroupOutcome::Dropped) => return Fate::Refused(reason),
+                            Some(GroupOutcome::Dropped) => return BatchOutcome::Refused(reason),
                             _ => None,
                         }
                     }
@@ -297,28 +297,30 @@ impl Node {
                 return fate;
             }
             if self.stopped.is_some() {
-                return Fate::Unknown;
+                return BatchOutcome::Unknown;
             }
         }
     }
 
     /// Judges a message while a batch is open.
-    fn judge_proposed(&mut self, message: &Message) -> Option<Fate> {
+    fn judge_proposed(&mut self, message: &Message) -> Option<BatchOutcome> {
         let member = self.member.as_mut()?;
         let Step { verdict, outcome } = member.step(message.offset, &message.bytes);
         self.count(&verdict, message);
         match (outcome, verdict) {
-            (Some(GroupOutcome::Accepted), Verdict::Apply(accepted)) => Some(Fate::Accepted(accepted.rows)),
+            (Some(GroupOutcome::Accepted), Verdict::Apply(accepted)) => {
+                Some(BatchOutcome::Accepted(accepted.rows))
+            }
             (outcome, verdict) => {
-                let mut gathered = Gathered::default();
+                let mut gathered = GatheredCommit::default();
                 self.gather_verdict(verdict, message, &mut gathered);
                 if let Some((mark, slice)) = gathered.mark.take() {
                     // The data contains everything before the barrier. It does not contain the open batch.
                     self.sum_up(mark, slice);
                 }
                 match outcome {
-                    Some(GroupOutcome::Dropped) => Some(Fate::Dropped(gathered)),
-                    Some(GroupOutcome::Accepted | GroupOutcome::Unknown) => Some(Fate::Unknown),
+                    Some(GroupOutcome::Dropped) => Some(BatchOutcome::Dropped(gathered)),
+                    Some(GroupOutcome::Accepted | GroupOutcome::Unknown) => Some(BatchOutcome::Unknown),
                     None => {
                         self.kept.append(&mut gathered.rows);
                         None

@@ -7,7 +7,7 @@ use std::sync::mpsc::SyncSender;
 use ldap::ResultCode;
 use replication::forward::{Answer as ForwardAnswer, Reply};
 use replication::limits::TRANSACTIONS_LEVEL;
-use replication::{Known, Role};
+use replication::{OperationStatus, Role};
 
 use super::Node;
 use super::lead::FORGOTTEN;
@@ -171,7 +171,7 @@ impl Node {
             return;
         }
         let origin = std::mem::replace(&mut operation.origin, Waiter::Nobody);
-        let told = Operation {
+        let late = Operation {
             id: operation.id,
             requester: Arc::clone(&operation.requester),
             change: match &operation.change {
@@ -186,7 +186,7 @@ impl Node {
             is_doubtful: true,
             progress: None,
         };
-        self.refuse_late(told);
+        self.refuse_late(late);
     }
 
     /// Refuses changes whose time limit has passed.
@@ -222,7 +222,7 @@ impl Node {
             return self.reply(operation, Reply::NotWriter);
         }
         let known = self.member.as_ref().map(|member| member.follower().operation(&operation.id));
-        if let Some(Known::Applied { .. }) = known {
+        if let Some(OperationStatus::Applied { .. }) = known {
             return self.answer(operation, applied());
         }
         let unreachable = self.parts.figures.lock().unreachable.is_some();

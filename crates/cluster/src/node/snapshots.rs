@@ -34,7 +34,7 @@ pub(crate) struct Schedule {
 #[derive(Default)]
 pub(crate) struct Snapshots {
     /// Time of the last check.
-    looked: Option<Instant>,
+    checked: Option<Instant>,
     is_making: bool,
     is_trimming: bool,
     /// Time of this process's last attempt to make a snapshot, and whether it succeeded.
@@ -123,7 +123,7 @@ impl Node {
     pub(super) fn snapshot_if_due(&mut self) {
         let (Some(schedule), Some(member)) = (&self.parts.snapshots, &self.member) else { return };
         let now = self.parts.runtime.now();
-        if !is_due(&mut self.snapshots.looked, now, LOOK) {
+        if !is_due(&mut self.snapshots.checked, now, LOOK) {
             return;
         }
         let is_ready = self.stopped.is_none() && self.parts.log.is_open() && self.announced.is_known();
@@ -132,13 +132,13 @@ impl Node {
         }
         let follower = member.follower();
         let own = follower.members().find(|(node, _)| *node == self.ids.node);
-        let told = own.and_then(|(_, row)| row.snapshot);
+        let announced = own.and_then(|(_, row)| row.snapshot);
         let waits = match self.snapshots.tried {
             Some((tried, true)) => now.saturating_duration_since(tried) < schedule.interval,
             Some((tried, false)) => {
                 now.saturating_duration_since(tried) < SNAPSHOT_RETRY.min(schedule.interval)
             }
-            None => age(&schedule.folder).is_some_and(|age| age < schedule.interval) && told.is_some(),
+            None => age(&schedule.folder).is_some_and(|age| age < schedule.interval) && announced.is_some(),
         };
         if !waits && !self.snapshots.is_making {
             self.make_snapshot();

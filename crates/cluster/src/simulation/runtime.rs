@@ -68,19 +68,19 @@ impl Shared {
 }
 
 /// Message from a node's thread to the world: the thread waits until this time or until the next event.
-pub(super) struct Waits(pub(super) Duration);
+pub(super) struct WaitUntil(pub(super) Duration);
 
 /// Panic payload that ends a node's thread, as if its process were killed.
 pub(super) struct Killed;
 
 /// Access of one process of a node to the world.
 #[derive(Clone)]
-pub(super) struct Outside {
+pub(super) struct ProcessEnvironment {
     pub(super) shared: Arc<Shared>,
     pub(super) node: usize,
 }
 
-impl Outside {
+impl ProcessEnvironment {
     fn ask(&self, action: Action) {
         self.shared.state.lock().unwrap().1.push((self.node, action));
     }
@@ -88,13 +88,13 @@ impl Outside {
 
 /// Time and events of a node.
 pub(super) struct SimulatedRuntime {
-    pub(super) outside: Outside,
+    pub(super) outside: ProcessEnvironment,
     pub(super) events: Receiver<NodeEvent>,
     pub(super) sender: Sender<NodeEvent>,
     /// The world sends here to let the thread run. If the world has dropped its side, the thread ends as if its process
     /// were killed.
     pub(super) control: Receiver<()>,
-    pub(super) waits: Sender<Waits>,
+    pub(super) waits: Sender<WaitUntil>,
 }
 
 impl Runtime for SimulatedRuntime {
@@ -110,7 +110,7 @@ impl Runtime for SimulatedRuntime {
         if let Ok(event) = self.events.try_recv() {
             return Some(event);
         }
-        let _ = self.waits.send(Waits(self.outside.shared.time() + patience));
+        let _ = self.waits.send(WaitUntil(self.outside.shared.time() + patience));
         if self.control.recv().is_err() {
             std::panic::resume_unwind(Box::new(Killed));
         }
@@ -133,7 +133,7 @@ impl Runtime for SimulatedRuntime {
 
 /// The log, as a node uses it.
 pub(super) struct SimulatedLog {
-    pub(super) outside: Outside,
+    pub(super) outside: ProcessEnvironment,
     pub(super) is_open: bool,
 }
 
@@ -177,7 +177,7 @@ impl Log for SimulatedLog {
 }
 
 /// Access of a node to other nodes.
-pub(super) struct SimulatedPeers(pub(super) Outside);
+pub(super) struct SimulatedPeers(pub(super) ProcessEnvironment);
 
 impl Peers for SimulatedPeers {
     fn send(&mut self, number: u64, to: NodeId, _: &str, requests: Vec<ForwardRequest>) {
@@ -195,7 +195,7 @@ impl Peers for SimulatedPeers {
 
 /// A server without clients of its own. The world gives the node its changes.
 pub(super) struct SimulatedHost {
-    pub(super) outside: Outside,
+    pub(super) outside: ProcessEnvironment,
     pub(super) rng: fastrand::Rng,
 }
 

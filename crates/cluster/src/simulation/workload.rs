@@ -108,7 +108,7 @@ pub(super) enum Kind {
 pub(super) const KINDS: usize = Kind::Due as usize + 1;
 
 /// A change, and what its client expects.
-pub(super) struct Ask {
+pub(super) struct ChangeRequest {
     pub(super) kind: Kind,
     pub(super) work: LocalWork,
     pub(super) expected: Expected,
@@ -124,19 +124,27 @@ pub(super) enum Expected {
     Possible,
 }
 
-impl Ask {
-    fn of(kind: Kind, message: Vec<u8>) -> Ask {
-        Ask { kind, work: LocalWork::Message(message), expected: Expected::Possible }
+impl ChangeRequest {
+    fn of(kind: Kind, message: Vec<u8>) -> ChangeRequest {
+        ChangeRequest { kind, work: LocalWork::Message(message), expected: Expected::Possible }
     }
 
-    fn transaction(kind: Kind, messages: impl IntoIterator<Item = Vec<u8>>, expected: Expected) -> Ask {
+    fn transaction(
+        kind: Kind,
+        messages: impl IntoIterator<Item = Vec<u8>>,
+        expected: Expected,
+    ) -> ChangeRequest {
         let change = |message| TransactionChange { message, passwords: Default::default(), origin: None };
-        Ask { kind, work: LocalWork::Transaction(messages.into_iter().map(change).collect()), expected }
+        ChangeRequest {
+            kind,
+            work: LocalWork::Transaction(messages.into_iter().map(change).collect()),
+            expected,
+        }
     }
 
     /// Returns the request of a node for the changes that are due.
-    pub(super) fn due() -> Ask {
-        Ask::of(Kind::Due, extended(MAKE_DUE_CHANGES, None))
+    pub(super) fn due() -> ChangeRequest {
+        ChangeRequest::of(Kind::Due, extended(MAKE_DUE_CHANGES, None))
     }
 }
 
@@ -169,51 +177,54 @@ impl Workload {
         token: &str,
         now_micros: u64,
         directory: &Arc<Directory>,
-    ) -> Vec<Ask> {
+    ) -> Vec<ChangeRequest> {
         let seconds = now_micros / 1_000_000;
         let ask = match rng.u32(..33) {
             0 | 1 => {
                 let messages = BOTH.map(|end| add_value(&format!("{token}{end}")));
-                Ask::transaction(Kind::Both, messages, Expected::Token(token.to_owned()))
+                ChangeRequest::transaction(Kind::Both, messages, Expected::Token(token.to_owned()))
             }
             2 | 3 => {
                 let messages = [add_value(&format!("{token}{REFUSED}")), delete("ou=nowhere,dc=example")];
                 let expected = Expected::Refusal(ResultCode::NO_SUCH_OBJECT);
-                Ask::transaction(Kind::RefusedTransaction, messages, expected)
+                ChangeRequest::transaction(Kind::RefusedTransaction, messages, expected)
             }
             4 => too_large(token),
             5..8 => {
-                let ask = Ask::of(Kind::Person, add_person(token));
-                Ask { expected: Expected::Token(token.to_owned()), ..ask }
+                let ask = ChangeRequest::of(Kind::Person, add_person(token));
+                ChangeRequest { expected: Expected::Token(token.to_owned()), ..ask }
             }
-            8 | 9 => Ask::transaction(Kind::Ends, end_memberships(rng, seconds), Expected::Possible),
+            8 | 9 => {
+                ChangeRequest::transaction(Kind::Ends, end_memberships(rng, seconds), Expected::Possible)
+            }
             10 => {
                 self.dynamic = format!("cn={token},{MEETINGS}");
                 let class = ("objectClass", &["device", "dynamicObject"][..]);
-                Ask::of(Kind::Dynamic, add(&self.dynamic, &[class]))
+                ChangeRequest::of(Kind::Dynamic, add(&self.dynamic, &[class]))
             }
             11 => {
                 let value = RefreshRequest { entry: &self.dynamic, ttl_seconds: 8 }.encode();
-                Ask::of(Kind::Refresh, extended(oids::REFRESH, Some(&value)))
+                ChangeRequest::of(Kind::Refresh, extended(oids::REFRESH, Some(&value)))
             }
-            12 => Ask::of(Kind::Delete, delete(&device(rng.usize(..DEVICES)))),
-            13 => Ask::of(Kind::Add, add_device(rng.usize(..DEVICES))),
+            12 => ChangeRequest::of(Kind::Delete, delete(&device(rng.usize(..DEVICES)))),
+            13 => ChangeRequest::of(Kind::Add, add_device(rng.usize(..DEVICES))),
             14 | 15 => return deleted_entry(rng, directory).into_iter().map(undelete).collect(),
-            16..19 => Ask::of(Kind::Modify, modify_device(rng, token)),
-            19 => Ask::of(Kind::Rename, rename(rng)),
+            16..19 => ChangeRequest::of(Kind::Modify, modify_device(rng, token)),
+            19 => ChangeRequest::of(Kind::Rename, rename(rng)),
             20 => return self.make_links(rng, token),
-            21 => Ask::of(Kind::Rules, self.change_rules()),
-            22..25 => Ask::of(Kind::Unique, add_unique_value(rng, seconds)),
-            _ => {
-                Ask { expected: Expected::Token(token.to_owned()), ..Ask::of(Kind::Value, add_value(token)) }
-            }
+            21 => ChangeRequest::of(Kind::Rules, self.change_rules()),
+            22..25 => ChangeRequest::of(Kind::Unique, add_unique_value(rng, seconds)),
+            _ => ChangeRequest {
+                expected: Expected::Token(token.to_owned()),
+                ..ChangeRequest::of(Kind::Value, add_value(token))
+            },
         };
         vec![ask]
     }
 
     /// Gives the next attribute type `X-LINK`. At the same time changes entries that have plain values of that type:
     /// each change first converts its entry.
-    fn make_links(&mut self, rng: &mut fastrand::Rng, token: &str) -> Vec<Ask> {
+    fn make_links(&mut self, rng: &mut fastrand::Rng, token: &str) -> Vec<ChangeRequest> {
         let boss = self.linked % BOSSES;
         self.linked += 1;
         let change = modify(
@@ -223,9 +234,9 @@ impl Workload {
                 (ChangeOperation::Add, "attributeTypes", &[&boss_definition(boss, "X-LINK 'TRUE'")]),
             ],
         );
-        let mut asks = vec![Ask::of(Kind::Links, change)];
-        asks.extend((0..4).map(|_| Ask::of(Kind::Modify, modify_device(rng, token))));
-        asks.push(Ask::of(Kind::Rename, rename(rng)));
+        let mut asks = vec![ChangeRequest::of(Kind::Links, change)];
+        asks.extend((0..4).map(|_| ChangeRequest::of(Kind::Modify, modify_device(rng, token))));
+        asks.push(ChangeRequest::of(Kind::Rename, rename(rng)));
         asks
     }
 
@@ -302,9 +313,9 @@ fn add_value(value: &str) -> Vec<u8> {
 }
 
 /// Returns a transaction of more records than any log of a run allows.
-pub(super) fn too_large(token: &str) -> Ask {
+pub(super) fn too_large(token: &str) -> ChangeRequest {
     let messages = (0..TOO_MANY).map(|number| add_value(&format!("{token}{REFUSED}-{number}")));
-    Ask::transaction(Kind::TooLarge, messages, Expected::Refusal(ResultCode::ADMIN_LIMIT_EXCEEDED))
+    ChangeRequest::transaction(Kind::TooLarge, messages, Expected::Refusal(ResultCode::ADMIN_LIMIT_EXCEEDED))
 }
 
 /// Returns the message that adds an entry that joins groups by rules and receives a number.
@@ -383,9 +394,9 @@ fn deleted_entry(rng: &mut fastrand::Rng, directory: &Arc<Directory>) -> Option<
     rng.choice(list.entries).map(|entry| entry.uuid)
 }
 
-fn undelete(uuid: [u8; 16]) -> Ask {
+fn undelete(uuid: [u8; 16]) -> ChangeRequest {
     let value = UndeleteRequest { uuid, superior: None }.encode();
-    Ask::of(Kind::Undelete, extended(oids::UNDELETE, Some(&value)))
+    ChangeRequest::of(Kind::Undelete, extended(oids::UNDELETE, Some(&value)))
 }
 
 fn delete(dn: &str) -> Vec<u8> {

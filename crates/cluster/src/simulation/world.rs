@@ -19,9 +19,10 @@ use replication::{AppendError, FIRST_KEY, Follower, RowChange};
 
 use super::data::{administrator, check_directory, fill, open, rows, text_of};
 use super::runtime::{
-    Action, Killed, Outside, Shared, SimulatedHost, SimulatedLog, SimulatedPeers, SimulatedRuntime, Waits,
+    Action, Killed, ProcessEnvironment, Shared, SimulatedHost, SimulatedLog, SimulatedPeers,
+    SimulatedRuntime, WaitUntil,
 };
-use super::workload::{Ask, Expected, KINDS, Kind, LogLimits, Workload, check_transactions};
+use super::workload::{ChangeRequest, Expected, KINDS, Kind, LogLimits, Workload, check_transactions};
 use crate::event::{Frame, LogPlace, NodeEvent};
 use crate::figures::{Activity, Figures as NodeFigures};
 use crate::former_members::FormerMembers;
@@ -116,7 +117,7 @@ enum Event {
         node: usize,
     },
     Elect,
-    Mischief,
+    Fault,
 }
 
 /// A running process of a node.
@@ -124,7 +125,7 @@ struct Process {
     number: u64,
     events: Sender<NodeEvent>,
     control: Sender<()>,
-    waits: Receiver<Waits>,
+    waits: Receiver<WaitUntil>,
     thread: JoinHandle<Result<(), String>>,
     figures: Arc<NodeFigures>,
     directory: Arc<Directory>,
@@ -195,7 +196,7 @@ impl World {
         }
         world.schedule(Duration::from_millis(50), Event::Elect);
         world.schedule(DUE, Event::Due);
-        world.schedule(Duration::from_secs(1), Event::Mischief);
+        world.schedule(Duration::from_secs(1), Event::Fault);
         world
     }
 
@@ -301,7 +302,7 @@ impl World {
     }
 
     /// Sends one change to the first node, and waits for its answer.
-    pub(super) fn run_one(mut self, ask: Ask) -> Result<Figures, String> {
+    pub(super) fn run_one(mut self, ask: ChangeRequest) -> Result<Figures, String> {
         let begun = self.run_events(QUIET).and_then(|()| self.send_local(None, 0, vec![ask]));
         let result = begun.and_then(|()| self.run_events(2 * QUIET));
         self.end(result)
@@ -367,7 +368,7 @@ impl World {
             Event::Due => self.request_due_changes()?,
             Event::Start { node } => self.start(node)?,
             Event::Elect => self.elect(),
-            Event::Mischief => self.mischief()?,
+            Event::Fault => self.inject_fault()?,
         }
         Ok(())
     }
@@ -407,7 +408,7 @@ impl World {
         let (events, received) = channel();
         let (control, given) = channel();
         let (waiting, waits) = channel();
-        let outside = Outside { shared: Arc::clone(&self.shared), node };
+        let outside = ProcessEnvironment { shared: Arc::clone(&self.shared), node };
         let figures = Arc::new(NodeFigures::default());
         let parts = Parts {
             claim_patience: APPEND_TIMEOUT,
@@ -475,7 +476,7 @@ impl World {
     fn take_control(&mut self, node: usize) -> Result<(), String> {
         let Some(running) = &mut self.processes[node] else { return Ok(()) };
         match running.waits.recv_timeout(Duration::from_secs(60)) {
-            Ok(Waits(until)) => {
+            Ok(WaitUntil(until)) => {
                 running.wakes_at = until;
                 let (process, now) = (running.number, self.shared.time());
                 self.schedule(until - now, Event::Wake { node, process });
@@ -625,14 +626,19 @@ impl World {
         self.schedule(DUE, Event::Due);
         let node = self.rng.usize(..self.processes.len());
         match self.shared.time() < TROUBLE + PEACE - QUIET {
-            true => self.send_local(None, node, vec![Ask::due()]),
+            true => self.send_local(None, node, vec![ChangeRequest::due()]),
             false => Ok(()),
         }
     }
 
-    fn send_local(&mut self, client: Option<usize>, node: usize, asks: Vec<Ask>) -> Result<(), String> {
+    fn send_local(
+        &mut self,
+        client: Option<usize>,
+        node: usize,
+        asks: Vec<ChangeRequest>,
+    ) -> Result<(), String> {
         let Some(running) = &self.processes[node] else { return Ok(()) };
-        let change = |Ask { kind, work, expected }| {
+        let change = |ChangeRequest { kind, work, expected }| {
             let answer = Answer(Some((Arc::clone(&self.answers), Waiting { client, node, kind, expected })));
             LocalChange {
                 requester: Arc::new(administrator()),
@@ -699,7 +705,7 @@ impl World {
         }
     }
 
-    fn mischief(&mut self) -> Result<(), String> {
+    fn inject_fault(&mut self) -> Result<(), String> {
         if self.is_peace {
             return Ok(());
         }
@@ -717,7 +723,7 @@ impl World {
             _ => Identity::open(&self.keys(node)).and_then(|keys| keys.want_key(true)).unwrap(),
         }
         let after = Duration::from_millis(self.rng.u64(500..6_000));
-        self.schedule(after, Event::Mischief);
+        self.schedule(after, Event::Fault);
         Ok(())
     }
 

@@ -100,12 +100,12 @@ impl Sender {
                 waiting.unpark();
                 copied.map_err(|error| error.to_string())
             });
-            let mut told = Instant::now();
+            let mut last_sign = Instant::now();
             while !copying.is_finished() {
-                std::thread::park_timeout(SIGN_OF_LIFE.saturating_sub(told.elapsed()));
-                if told.elapsed() >= SIGN_OF_LIFE {
+                std::thread::park_timeout(SIGN_OF_LIFE.saturating_sub(last_sign.elapsed()));
+                if last_sign.elapsed() >= SIGN_OF_LIFE {
                     write_frame(stream, &[WAIT])?;
-                    told = Instant::now();
+                    last_sign = Instant::now();
                 }
             }
             Ok(copying.join().unwrap_or_else(|_| Err("a defect was met".to_owned())))

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::ask::contexts;
 use crate::fields::Fields;
-use crate::page::{Page, Signed};
-use crate::trouble::Trouble;
+use crate::page::{Page, SignedInRequest};
+use crate::page_error::PageError;
 
 /// The rights that the form offers. Rights on attributes are first.
 const RIGHTS: [&str; 12] = [
@@ -28,13 +28,13 @@ const OF_ENTRY: [&str; 6] = ["browse", "add", "delete", "rename", "reset", "expl
 /// Attribute of `cn=config` that contains the access rules.
 const RULE: &str = "pandoAccessRule";
 
-pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let fields = Arc::new(fields);
     let (own, manages) = (Arc::clone(&fields), signed.session.manages);
     let page = |model| Page::new("access.html", "access.title", model);
     match signed.talk(move |connection| model(connection, &own, manages)).await {
         // The page shows the form with the user's input again.
-        Err(trouble @ (Trouble::Refused(..) | Trouble::Request(..))) => {
+        Err(trouble @ (PageError::Refused(..) | PageError::Request(..))) => {
             let mut model = form(&fields);
             model["error"] = signed.said(&trouble);
             signed.show(Page { status: trouble.status(), ..page(model) })
@@ -63,7 +63,7 @@ fn form(fields: &Fields) -> Value {
     })
 }
 
-fn model(connection: &mut Connection, fields: &Fields, manages: bool) -> Result<Value, Trouble> {
+fn model(connection: &mut Connection, fields: &Fields, manages: bool) -> Result<Value, PageError> {
     let (who, right) = (fields.text("who").trim(), right(fields));
     let (entry, attribute) = (fields.given("dn"), fields.given("attribute"));
     let mut model = form(fields);
@@ -99,7 +99,7 @@ fn ask(
     right: &str,
     entry: &str,
     attribute: Option<&str>,
-) -> Result<String, Trouble> {
+) -> Result<String, PageError> {
     let question = AccessQuestion {
         requester: identity,
         right,
@@ -112,7 +112,7 @@ fn ask(
         listener: None,
     };
     let reply = connection.extended(oids::EXPLAIN_ACCESS, Some(&question.encode()))?;
-    Trouble::unless_success(reply.outcome, None)?;
+    PageError::unless_success(reply.outcome, None)?;
     let value = reply.extended.value.unwrap_or_default();
     Ok(String::from_utf8_lossy(&value).into_owned())
 }

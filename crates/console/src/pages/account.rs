@@ -11,10 +11,10 @@ use zeroize::Zeroizing;
 
 use crate::fields::Fields;
 use crate::own;
-use crate::page::{Page, Signed, Submission};
-use crate::trouble::Trouble;
+use crate::page::{Page, SignedInRequest, Submission};
+use crate::page_error::PageError;
 
-pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let notice = signed.notice(&fields);
     let own = signed.talk(own::read).await;
     let page = own.map(|own| {
@@ -33,7 +33,7 @@ pub(crate) async fn change_application(Submission { signed, fields }: Submission
     let is_removal = fields.text("action") == "remove";
     let days = fields.given("days").map(str::parse::<u32>).transpose();
     let changed = match (is_removal, days) {
-        (false, Err(_)) => Err(Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "account_page.bad_days")),
+        (false, Err(_)) => Err(PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, "account_page.bad_days")),
         (is_removal, days) => {
             let request = match is_removal {
                 true => OwnCredentials::RemoveApplication { name: &name },

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use crate::describe::readable_time;
 use crate::fields::Fields;
-use crate::page::{Page, Signed, Submission};
+use crate::page::{Page, SignedInRequest, Submission};
+use crate::page_error::PageError;
 use crate::pages::policies;
 use crate::rights::Rights;
 use crate::texts::url;
 use crate::times;
-use crate::trouble::Trouble;
 
 /// Attribute whose value locks the account.
 pub(super) const LOCK: &str = "pwdAccountLockedTime";
@@ -52,7 +52,7 @@ enum Kind {
     Text,
 }
 
-pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let notice = signed.notice(&fields);
     let model = signed.talk(move |connection| model(connection, fields.text("dn"))).await;
     let with_notice = |mut model: Value| {
@@ -62,7 +62,7 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     signed.answer(model.map(with_notice))
 }
 
-fn model(connection: &mut Connection, dn: &str) -> Result<Value, Trouble> {
+fn model(connection: &mut Connection, dn: &str) -> Result<Value, PageError> {
     let state = state(connection, dn, &[])?;
     let of = |kind: u32| {
         let mut operations = state.operations.iter();
@@ -114,11 +114,11 @@ fn state(
     connection: &mut Connection,
     dn: &str,
     operations: &[StateOperation<&str>],
-) -> Result<State, Trouble> {
-    let malformed = || Trouble::Client(ClientError::Unexpected("the state of an account".to_owned()));
+) -> Result<State, PageError> {
+    let malformed = || PageError::Client(ClientError::Unexpected("the state of an account".to_owned()));
     let value = encode_password_state(dn, operations);
     let reply = connection.extended(oids::PASSWORD_STATE, Some(&value))?;
-    Trouble::unless_success(reply.outcome, None)?;
+    PageError::unless_success(reply.outcome, None)?;
     // An answer has the same format as a request.
     let answer = StateRequest::decode(reply.extended.value.as_deref()).ok_or_else(malformed)?;
     let text = |value: &&[u8]| String::from_utf8_lossy(value).into_owned();
@@ -141,7 +141,7 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
             "unlock" => {
                 (vec![operation(CLEAR_DISABLED, &[]), operation(CLEAR_FAILURES, &[])], "account_unlocked")
             }
-            _ => return Err(Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "state.no_action")),
+            _ => return Err(PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, "state.no_action")),
         };
         state(connection, fields.text("dn"), &operations)?;
         Ok(notice)

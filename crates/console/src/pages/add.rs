@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use crate::ask::{self, Values};
 use crate::fields::Fields;
 use crate::form::{fields_of, filled, inputs, resolved};
-use crate::page::{Page, Signed, Submission};
+use crate::page::{Page, SignedInRequest, Submission};
+use crate::page_error::PageError;
 use crate::pages::members::resolve;
 use crate::texts::url;
-use crate::trouble::Trouble;
 
 /// A kind of new entry.
 struct Kind {
@@ -63,12 +63,12 @@ const KINDS: [Kind; 4] = [
 ];
 
 /// An entry that is to be added.
-struct New {
+struct NewEntry {
     dn: String,
     attributes: Vec<(String, Vec<Vec<u8>>)>,
 }
 
-pub(crate) async fn form(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn form(signed: SignedInRequest, fields: Fields) -> Response {
     let (app, who) = (Arc::clone(&signed.app), signed.session.who.clone());
     let model = signed.talk(move |connection| {
         let schema = app.schema.get(connection);
@@ -162,7 +162,7 @@ pub(crate) async fn save(Submission { signed, fields }: Submission) -> Response 
                 json!({ "dn": new.dn, "csn": null, "ldif": ldif(&new), "fields": values, "action": "/add" });
             signed.show(Page::new("preview.html", "add.preview", model))
         }
-        Err(trouble @ (Trouble::Refused(..) | Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, _))) => {
+        Err(trouble @ (PageError::Refused(..) | PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, _))) => {
             again(&signed, fields, &trouble).await
         }
         Err(trouble) => signed.fail(&trouble),
@@ -170,7 +170,7 @@ pub(crate) async fn save(Submission { signed, fields }: Submission) -> Response 
 }
 
 /// Shows the form again with the values that the user entered.
-async fn again(signed: &Signed, fields: Arc<Fields>, trouble: &Trouble) -> Response {
+async fn again(signed: &SignedInRequest, fields: Arc<Fields>, trouble: &PageError) -> Response {
     let (app, who) = (Arc::clone(&signed.app), signed.session.who.clone());
     let model = signed.talk(move |connection| Ok(model(&app.schema.get(connection), &fields, &[], &who)));
     match model.await {
@@ -183,8 +183,8 @@ async fn again(signed: &Signed, fields: Arc<Fields>, trouble: &Trouble) -> Respo
     }
 }
 
-fn new(connection: &mut Connection, schema: &Schema, fields: &Fields) -> Result<New, Trouble> {
-    let unusable = |text| Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, text);
+fn new(connection: &mut Connection, schema: &Schema, fields: &Fields) -> Result<NewEntry, PageError> {
+    let unusable = |text| PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, text);
     let (class, rdn, _) = chosen(schema, fields).ok_or(unusable("add.no_class"))?;
     let mut attributes = resolved(schema, filled(fields), |name| resolve(connection, name))?;
     attributes.retain(|(description, values)| {
@@ -197,10 +197,10 @@ fn new(connection: &mut Connection, schema: &Schema, fields: &Fields) -> Result<
     let dn = format!("{rdn}={}{separator}{parent}", ldap::escaped_value(name));
     let classes = classes(fields.text("kind"), &class).into_iter().map(String::into_bytes);
     attributes.insert(0, ("objectClass".to_owned(), classes.collect()));
-    Ok(New { dn, attributes })
+    Ok(NewEntry { dn, attributes })
 }
 
-fn add(connection: &mut Connection, new: &New) -> Result<(), Trouble> {
+fn add(connection: &mut Connection, new: &NewEntry) -> Result<(), PageError> {
     let mut list = AttributesBuf::new();
     for (description, values) in &new.attributes {
         list.push(description, values.iter().map(Vec::as_slice));
@@ -209,7 +209,7 @@ fn add(connection: &mut Connection, new: &New) -> Result<(), Trouble> {
     ask::change(connection, request, &[])
 }
 
-fn ldif(new: &New) -> String {
+fn ldif(new: &NewEntry) -> String {
     let mut text = Vec::new();
     let values = new.attributes.iter().flat_map(|(description, values)| {
         values.iter().map(|value| (description.as_str(), value.as_slice()))

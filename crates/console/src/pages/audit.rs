@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use crate::download::{Download, put_row};
 use crate::fields::Fields;
 use crate::limits::{EXPORT_BYTES_MAX, PAGE_BYTES_MAX};
-use crate::page::{Page, Signed};
+use crate::page::{Page, SignedInRequest};
+use crate::page_error::PageError;
 use crate::times;
-use crate::trouble::Trouble;
 
 /// Maximum number of events on one page.
 const EVENTS_MAX: usize = 100;
@@ -78,12 +78,12 @@ enum Answer {
     File(Download),
 }
 
-pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let app = std::sync::Arc::clone(&signed.app);
     let answered = signed.talk(move |connection| {
-        let wanted = Wanted::of(&fields)?;
+        let wanted = EventFilter::of(&fields)?;
         if fields.text("as") == "csv" {
-            let busy = |_| Trouble::Request(StatusCode::SERVICE_UNAVAILABLE, "search.exports_busy");
+            let busy = |_| PageError::Request(StatusCode::SERVICE_UNAVAILABLE, "search.exports_busy");
             let _place = app.exports.try_acquire().map_err(busy)?;
             return file(connection, &wanted).map(Answer::File);
         }
@@ -97,7 +97,7 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
 }
 
 /// The conditions for events.
-struct Wanted {
+struct EventFilter {
     since: u64,
     until: Option<u64>,
     who: String,
@@ -134,9 +134,9 @@ impl Operation {
     }
 }
 
-impl Wanted {
-    fn of(fields: &Fields) -> Result<Wanted, Trouble> {
-        let unusable = |text| Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, text);
+impl EventFilter {
+    fn of(fields: &Fields) -> Result<EventFilter, PageError> {
+        let unusable = |text| PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, text);
         let now = times::now_micros();
         let time = |text: &str| times::micros(text, now).ok_or(unusable("audit.no_time"));
         let since = time(fields.given("since").unwrap_or(PERIOD))?;
@@ -146,7 +146,7 @@ impl Wanted {
             Some(TrailPosition { segment: segment.parse().ok()?, offset: offset.parse().ok()? })
         });
         let from = from.map(|from| from.ok_or(unusable("search.bad_page"))).transpose()?;
-        Ok(Wanted {
+        Ok(EventFilter {
             since,
             until,
             who: fields.text("who").trim().to_lowercase(),
@@ -217,16 +217,16 @@ struct Read {
 /// returns one.
 fn read(
     connection: &mut Connection,
-    wanted: &Wanted,
-    take: &mut dyn FnMut(Event<'_>) -> Result<(), Trouble>,
-) -> Result<Read, Trouble> {
-    let malformed = || Trouble::Client(ClientError::Unexpected("a part of the audit trail".to_owned()));
+    wanted: &EventFilter,
+    take: &mut dyn FnMut(Event<'_>) -> Result<(), PageError>,
+) -> Result<Read, PageError> {
+    let malformed = || PageError::Client(ClientError::Unexpected("a part of the audit trail".to_owned()));
     let begun = Instant::now();
     let mut read = Read::default();
     let mut request = TrailRequest { since_micros: wanted.since, from: wanted.from };
     loop {
         let reply = connection.extended(oids::READ_AUDIT, Some(&request.encode()))?;
-        Trouble::unless_success(reply.outcome, None)?;
+        PageError::unless_success(reply.outcome, None)?;
         let value = reply.extended.value.unwrap_or_default();
         let answer = TrailAnswer::decode(&value).ok_or_else(malformed)?;
         for piece in &answer.pieces {
@@ -262,7 +262,7 @@ fn read(
 /// it has read blocks that are later by this time.
 const LATE_MICROS: u64 = 60_000_000;
 
-fn model(connection: &mut Connection, fields: &Fields, wanted: &Wanted) -> Result<Value, Trouble> {
+fn model(connection: &mut Connection, fields: &Fields, wanted: &EventFilter) -> Result<Value, PageError> {
     let mut newest: VecDeque<Value> = VecDeque::new();
     let (mut bytes, mut has_older) = (0, false);
     let read = read(connection, wanted, &mut |event| {
@@ -295,10 +295,10 @@ fn model(connection: &mut Connection, fields: &Fields, wanted: &Wanted) -> Resul
 }
 
 /// Returns a CSV file with all selected events, the oldest first.
-fn file(connection: &mut Connection, wanted: &Wanted) -> Result<Download, Trouble> {
+fn file(connection: &mut Connection, wanted: &EventFilter) -> Result<Download, PageError> {
     let mut content = Vec::new();
     put_row(&mut content, COLUMNS.into_iter());
-    let too_large = || Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "audit.too_large");
+    let too_large = || PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, "audit.too_large");
     let read = read(connection, wanted, &mut |event| {
         let event = events::model(event);
         let cell = |column: &&str| match &event[*column] {

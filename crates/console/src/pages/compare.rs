@@ -21,11 +21,11 @@ use crate::fields::Fields;
 use crate::form::{Change, ldif, request_changes, unchanged_since};
 use crate::limits::VALUES_PER_PAGE;
 use crate::monitor;
-use crate::page::{Page, Signed, Submission};
+use crate::page::{Page, SignedInRequest, Submission};
+use crate::page_error::PageError;
 use crate::pages::manage;
 use crate::texts::url;
 use crate::times;
-use crate::trouble::Trouble;
 
 /// Operational attributes that an add may set if it contains the control for relaxed rules.
 const GIVEN: [&str; 5] = ["entryUUID", "creatorsName", "createTimestamp", "modifiersName", "modifyTimestamp"];
@@ -34,7 +34,7 @@ const GIVEN: [&str; 5] = ["entryUUID", "creatorsName", "createTimestamp", "modif
 const SECRET: &str = "pandoSecretAttribute";
 
 /// An entry in its present state and in its state at a moment of the backup.
-struct Both {
+struct EntryComparison {
     dn: String,
     csn: Option<String>,
     now: Option<EntryValues>,
@@ -48,7 +48,7 @@ struct Both {
     secrets: Secrets,
 }
 
-pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let app = Arc::clone(&signed.app);
     let model = signed.talk(move |connection| {
         let schema = app.schema.get(connection);
@@ -60,7 +60,7 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
 
 /// Returns the model of the page before there is a comparison: the question from the query, and the moments that the
 /// backup covers.
-fn question(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble> {
+fn question(connection: &mut Connection, fields: &Fields) -> Result<Value, PageError> {
     let moments = monitor::group(connection, "Backup Moments").map_err(manage::only_for_administrators)?;
     let newest = moments.last().and_then(|figure| figure.value.strip_prefix("until ")?.split(';').next());
     let place = monitor::group(connection, "Backup")?.into_iter().find(|figure| figure.name == "Place");
@@ -79,7 +79,7 @@ fn question(connection: &mut Connection, fields: &Fields) -> Result<Value, Troub
     Ok(model)
 }
 
-fn model(connection: &mut Connection, schema: &Arc<Schema>, fields: &Fields) -> Result<Value, Trouble> {
+fn model(connection: &mut Connection, schema: &Arc<Schema>, fields: &Fields) -> Result<Value, PageError> {
     let mut model = question(connection, fields)?;
     model["compared"] = Value::Null;
     if model["is_asked"] != true {
@@ -93,9 +93,11 @@ fn model(connection: &mut Connection, schema: &Arc<Schema>, fields: &Fields) -> 
 }
 
 /// Returns the server's message if it is still restoring the moment. Otherwise returns the error.
-fn waits(trouble: Trouble) -> Result<Value, Trouble> {
+fn waits(trouble: PageError) -> Result<Value, PageError> {
     match trouble {
-        Trouble::Refused(outcome, None) if outcome.code == ResultCode::BUSY => Ok(json!(outcome.diagnostic)),
+        PageError::Refused(outcome, None) if outcome.code == ResultCode::BUSY => {
+            Ok(json!(outcome.diagnostic))
+        }
         trouble => Err(trouble),
     }
 }
@@ -111,21 +113,25 @@ fn backup(
     connection: &mut Connection,
     (dn, at): (&str, &str),
     is_tree: bool,
-) -> Result<(u64, BackupAnswer), Trouble> {
+) -> Result<(u64, BackupAnswer), PageError> {
     let micros = times::micros(at, times::now_micros());
-    let micros = micros.ok_or(Trouble::Request(StatusCode::BAD_REQUEST, "compare.bad_time"))?;
+    let micros = micros.ok_or(PageError::Request(StatusCode::BAD_REQUEST, "compare.bad_time"))?;
     let value = BackupRequest { entry: dn.trim(), micros, is_tree }.encode();
     let reply = connection.extended(oids::READ_BACKUP, Some(&value))?;
-    Trouble::unless_success(reply.outcome, None)?;
+    PageError::unless_success(reply.outcome, None)?;
     let answer = BackupAnswer::decode(&reply.extended.value.unwrap_or_default()).ok_or_else(unexpected)?;
     Ok((micros, answer))
 }
 
-fn unexpected() -> Trouble {
-    Trouble::Client(ClientError::Unexpected("an entry of the backup".to_owned()))
+fn unexpected() -> PageError {
+    PageError::Client(ClientError::Unexpected("an entry of the backup".to_owned()))
 }
 
-fn read(connection: &mut Connection, schema: &Arc<Schema>, (dn, at): (&str, &str)) -> Result<Both, Trouble> {
+fn read(
+    connection: &mut Connection,
+    schema: &Arc<Schema>,
+    (dn, at): (&str, &str),
+) -> Result<EntryComparison, PageError> {
     let dn = dn.trim();
     let (micros, answer) = backup(connection, (dn, at), false)?;
     let comparison = Comparison::new(Arc::clone(schema));
@@ -136,12 +142,12 @@ fn read(connection: &mut Connection, schema: &Arc<Schema>, (dn, at): (&str, &str
         None => (dn.to_owned(), None, None),
     };
     if now.is_none() && then.is_none() {
-        return Err(Trouble::Request(StatusCode::NOT_FOUND, "compare.no_entry"));
+        return Err(PageError::Request(StatusCode::NOT_FOUND, "compare.no_entry"));
     }
     let listed = connection.entry("cn=config", &[SECRET])?.ok_or_else(unexpected)?.texts(SECRET);
     let secrets = Secrets::of(schema, &listed);
     let (position, last) = (answer.position, answer.micros);
-    Ok(Both { dn, csn, now, then, at: micros, position, micros: last, comparison, secrets })
+    Ok(EntryComparison { dn, csn, now, then, at: micros, position, micros: last, comparison, secrets })
 }
 
 /// Returns the values of the entry in the backup. The outer `None` means that the text is malformed. The inner `None`
@@ -182,13 +188,13 @@ fn now(
     comparison: &Comparison,
     dn: &str,
     then: Option<&EntryValues>,
-) -> Result<Option<(String, Option<String>, EntryValues)>, Trouble> {
+) -> Result<Option<(String, Option<String>, EntryValues)>, PageError> {
     let had = then.into_iter().flat_map(|values| values.keys().map(String::as_str));
     let selection: Vec<&str> = ["*", "entryCSN"].into_iter().chain(had).collect();
     let entry = match ask::whole_entry(connection, dn, &selection) {
         Ok(entry) => entry,
-        Err(Trouble::Request(StatusCode::NOT_FOUND, _)) => return Ok(None),
-        Err(Trouble::Refused(outcome, _)) if outcome.code == ResultCode::NO_SUCH_OBJECT => return Ok(None),
+        Err(PageError::Request(StatusCode::NOT_FOUND, _)) => return Ok(None),
+        Err(PageError::Refused(outcome, _)) if outcome.code == ResultCode::NO_SUCH_OBJECT => return Ok(None),
         Err(trouble) => return Err(trouble),
     };
     let csn = entry.texts("entryCSN").into_iter().next();
@@ -199,7 +205,7 @@ fn now(
     Ok(Some((entry.dn, csn, values.collect())))
 }
 
-impl Both {
+impl EntryComparison {
     /// Returns true if another entry has the DN now.
     fn is_another(&self) -> bool {
         let uuid = |values: &Option<EntryValues>| values.as_ref().and_then(|of| of.get("entryUUID").cloned());
@@ -226,7 +232,7 @@ impl Both {
     }
 }
 
-fn compared(both: &Both) -> Value {
+fn compared(both: &EntryComparison) -> Value {
     let empty = EntryValues::new();
     let (then, now) = (both.then.as_ref().unwrap_or(&empty), both.now.as_ref().unwrap_or(&empty));
     let names: std::collections::BTreeSet<&String> = then.keys().chain(now.keys()).collect();
@@ -255,7 +261,7 @@ fn compared(both: &Both) -> Value {
 }
 
 /// Returns the model of the values whose indexes are in `places`.
-fn values_model(both: &Both, name: &str, values: &[Vec<u8>], places: &[usize]) -> Value {
+fn values_model(both: &EntryComparison, name: &str, values: &[Vec<u8>], places: &[usize]) -> Value {
     let is_secret = both.is_secret(name);
     let model = |octets: &Vec<u8>| match is_secret {
         true => json!({ "kind": "secret" }),
@@ -271,24 +277,24 @@ fn values_model(both: &Both, name: &str, values: &[Vec<u8>], places: &[usize]) -
 pub(crate) async fn restore(Submission { signed, fields }: Submission) -> Response {
     let fields = Arc::new(fields);
     let (own, app) = (Arc::clone(&fields), Arc::clone(&signed.app));
-    let is_made = fields.text("step") == "apply";
-    let made = signed.talk(move |connection| {
+    let is_applied = fields.text("step") == "apply";
+    let result = signed.talk(move |connection| {
         let schema = app.schema.get(connection);
         let both = read(connection, &schema, (own.text("dn"), own.text("at")))?;
         if both.is_another() {
-            return Err(Trouble::Request(StatusCode::CONFLICT, "compare.another"));
+            return Err(PageError::Request(StatusCode::CONFLICT, "compare.another"));
         }
         if own.text("step") == "apply" {
             if both.csn.as_deref() != own.given("csn") {
-                return Err(Trouble::Request(StatusCode::CONFLICT, "trouble.changed_meanwhile"));
+                return Err(PageError::Request(StatusCode::CONFLICT, "trouble.changed_meanwhile"));
             }
             apply(connection, &both)?;
         }
         Ok(both)
     });
-    match made.await {
+    match result.await {
         Err(trouble) => signed.fail(&trouble),
-        Ok(both) if is_made => signed.go(&url("/entry", &[("dn", &both.dn), ("notice", "restored")])),
+        Ok(both) if is_applied => signed.go(&url("/entry", &[("dn", &both.dn), ("notice", "restored")])),
         Ok(both) => {
             let kept = [("at", times::text_of(both.at))];
             let text = preview(&both);
@@ -300,7 +306,7 @@ pub(crate) async fn restore(Submission { signed, fields }: Submission) -> Respon
 }
 
 /// Returns the change as LDIF. Secret values are omitted.
-fn preview(both: &Both) -> String {
+fn preview(both: &EntryComparison) -> String {
     let masked = |name: &str, values: &[Vec<u8>]| -> Vec<Vec<u8>> {
         match both.is_secret(name) {
             true => values.iter().map(|_| b"(not shown)".to_vec()).collect(),
@@ -327,7 +333,7 @@ fn preview(both: &Both) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-fn changes(both: &Both) -> Vec<Change> {
+fn changes(both: &EntryComparison) -> Vec<Change> {
     both.corrections().into_iter().map(change_of).collect()
 }
 
@@ -335,10 +341,10 @@ fn change_of(Correction { operation, name, values }: Correction) -> Change {
     Change { operation, description: name, values }
 }
 
-fn apply(connection: &mut Connection, both: &Both) -> Result<(), Trouble> {
+fn apply(connection: &mut Connection, both: &EntryComparison) -> Result<(), PageError> {
     let relaxed = Control { oid: oids::RELAX_RULES, critical: true, value: None };
     let Some(then) = both.then.as_ref() else {
-        return Err(Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "compare.not_then"));
+        return Err(PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, "compare.not_then"));
     };
     if both.now.is_none() {
         let mut attributes = AttributesBuf::new();

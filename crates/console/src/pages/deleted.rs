@@ -8,18 +8,18 @@ use ldap::{DeletedAnswer, DeletedEntry, DeletedRequest, UndeleteAnswer, Undelete
 use serde_json::{Value, json};
 
 use crate::fields::Fields;
-use crate::page::{Page, Signed, Submission};
+use crate::page::{Page, SignedInRequest, Submission};
+use crate::page_error::PageError;
 use crate::texts::url;
 use crate::times::readable;
-use crate::trouble::Trouble;
 
-pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let model = signed.talk(move |connection| model(connection, &fields)).await;
     signed.answer(model.map(|model| Page::new("deleted.html", "deleted.title", model)))
 }
 
-fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble> {
-    let bad = |_| Trouble::Request(StatusCode::BAD_REQUEST, "search.bad_page");
+fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, PageError> {
+    let bad = |_| PageError::Request(StatusCode::BAD_REQUEST, "search.bad_page");
     let from = BASE64URL_NOPAD.decode(fields.text("page").as_bytes()).map_err(bad)?;
     let request = DeletedRequest { from: &from, name: fields.given("dn") };
     let value = ask(connection, oids::LIST_DELETED, &request.encode())?;
@@ -38,7 +38,7 @@ fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble>
 pub(crate) async fn bring_back(Submission { signed, fields }: Submission) -> Response {
     let back = signed.talk(move |connection| {
         let uuid = HEXLOWER.decode(fields.text("uuid").as_bytes()).ok().and_then(|uuid| uuid.try_into().ok());
-        let uuid = uuid.ok_or(Trouble::Request(StatusCode::BAD_REQUEST, "trouble.no_such_entry"))?;
+        let uuid = uuid.ok_or(PageError::Request(StatusCode::BAD_REQUEST, "trouble.no_such_entry"))?;
         let request = UndeleteRequest { uuid, superior: None };
         let value = ask(connection, oids::UNDELETE, &request.encode())?;
         UndeleteAnswer::decode(&value).ok_or_else(malformed)
@@ -49,12 +49,12 @@ pub(crate) async fn bring_back(Submission { signed, fields }: Submission) -> Res
     }
 }
 
-fn ask(connection: &mut Connection, oid: &str, value: &[u8]) -> Result<Vec<u8>, Trouble> {
+fn ask(connection: &mut Connection, oid: &str, value: &[u8]) -> Result<Vec<u8>, PageError> {
     let reply = connection.extended(oid, Some(value))?;
-    Trouble::unless_success(reply.outcome, None)?;
+    PageError::unless_success(reply.outcome, None)?;
     Ok(reply.extended.value.unwrap_or_default())
 }
 
-fn malformed() -> Trouble {
-    Trouble::Client(client::ClientError::Unexpected("a list of deleted entries".to_owned()))
+fn malformed() -> PageError {
+    PageError::Client(client::ClientError::Unexpected("a list of deleted entries".to_owned()))
 }

@@ -16,17 +16,17 @@ use serde_json::{Value, json};
 use crate::ask::{self, Values, WholeEntry};
 use crate::fields::Fields;
 use crate::form::{changes, fields_of, filled, inputs, ldif, request_changes, resolved, unchanged_since};
-use crate::page::{Page, Signed, Submission};
+use crate::page::{Page, SignedInRequest, Submission};
+use crate::page_error::PageError;
 use crate::pages::members::resolve;
 use crate::rights::Rights;
 use crate::texts::url;
-use crate::trouble::Trouble;
 
 /// Attributes that are read for the form.
 const SELECTION: [&str; 2] = ["*", "entryCSN"];
 
 /// The result of sending the form.
-enum Sent {
+enum SendResult {
     /// The LDIF of the change, which has not been made yet.
     Preview {
         dn: String,
@@ -39,7 +39,7 @@ enum Sent {
     },
 }
 
-pub(crate) async fn form(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn form(signed: SignedInRequest, fields: Fields) -> Response {
     let app = Arc::clone(&signed.app);
     let model = signed.talk(move |connection| {
         let schema = app.schema.get(connection);
@@ -62,7 +62,7 @@ fn model(schema: &Schema, entry: &WholeEntry, present: &[Values]) -> Value {
 }
 
 /// Removes the inputs for attributes that the requester cannot write.
-fn keep_writable(connection: &mut Connection, model: &mut Value) -> Result<(), Trouble> {
+fn keep_writable(connection: &mut Connection, model: &mut Value) -> Result<(), PageError> {
     let dn = model["dn"].as_str().unwrap_or_default().to_owned();
     let Some(inputs) = model["inputs"].as_array_mut() else { return Ok(()) };
     let rights = {
@@ -88,12 +88,12 @@ pub(crate) async fn save(Submission { signed, fields }: Submission) -> Response 
         signed.talk(send).await
     };
     match sent {
-        Ok(Sent::Done { dn }) => signed.go(&url("/entry", &[("dn", &dn), ("notice", "saved")])),
-        Ok(Sent::Preview { dn, csn, ldif, fields }) => {
+        Ok(SendResult::Done { dn }) => signed.go(&url("/entry", &[("dn", &dn), ("notice", "saved")])),
+        Ok(SendResult::Preview { dn, csn, ldif, fields }) => {
             let model = json!({ "dn": dn, "csn": csn, "ldif": ldif, "fields": fields, "action": "/edit" });
             signed.show(Page::new("preview.html", "edit.preview", model))
         }
-        Err(trouble @ (Trouble::Refused(..) | Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, _))) => {
+        Err(trouble @ (PageError::Refused(..) | PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, _))) => {
             again(&signed, fields, &trouble).await
         }
         Err(trouble) => signed.fail(&trouble),
@@ -101,7 +101,7 @@ pub(crate) async fn save(Submission { signed, fields }: Submission) -> Response 
 }
 
 /// Shows the form again with the values that the user entered.
-async fn again(signed: &Signed, fields: Arc<Fields>, trouble: &Trouble) -> Response {
+async fn again(signed: &SignedInRequest, fields: Arc<Fields>, trouble: &PageError) -> Response {
     let app = Arc::clone(&signed.app);
     let model = signed.talk(move |connection| {
         let schema = app.schema.get(connection);
@@ -122,20 +122,20 @@ async fn again(signed: &Signed, fields: Arc<Fields>, trouble: &Trouble) -> Respo
     }
 }
 
-fn send(connection: &mut Connection, schema: &Schema, fields: &Fields) -> Result<Sent, Trouble> {
+fn send(connection: &mut Connection, schema: &Schema, fields: &Fields) -> Result<SendResult, PageError> {
     let entry = ask::entry(connection, fields.text("dn"), &SELECTION)?;
     let (csn, known) = (csn(&entry), fields.given("csn"));
     if csn.as_deref() != known {
-        return Err(Trouble::Request(StatusCode::CONFLICT, "trouble.changed_meanwhile"));
+        return Err(PageError::Request(StatusCode::CONFLICT, "trouble.changed_meanwhile"));
     }
     let filled = resolved(schema, filled(fields), |name| resolve(connection, name))?;
     let changes = changes(schema, &entry, &filled);
     if changes.is_empty() {
-        return Ok(Sent::Done { dn: entry.dn });
+        return Ok(SendResult::Done { dn: entry.dn });
     }
     if fields.text("step") != "apply" {
         let (ldif, fields) = (ldif(&entry.dn, &changes), fields_of(&filled));
-        return Ok(Sent::Preview { ldif, fields, dn: entry.dn, csn });
+        return Ok(SendResult::Preview { ldif, fields, dn: entry.dn, csn });
     }
     // If the requester cannot read the CSN, the change is made without this condition. It deletes and adds single
     // values. Therefore the server still refuses most changes that would overwrite another one.
@@ -145,5 +145,5 @@ fn send(connection: &mut Connection, schema: &Schema, fields: &Fields) -> Result
     let list = request_changes(&changes);
     let request = Request::Modify(ModifyRequest { object: &entry.dn, changes: list.as_changes() });
     ask::change(connection, request, control.as_slice())?;
-    Ok(Sent::Done { dn: entry.dn })
+    Ok(SendResult::Done { dn: entry.dn })
 }

@@ -10,10 +10,10 @@ use crate::describe;
 use crate::fields::Fields;
 use crate::form::inputs;
 use crate::limits::VALUES_PER_PAGE;
-use crate::page::{Page, Signed};
+use crate::page::{Page, SignedInRequest};
+use crate::page_error::PageError;
 use crate::pages::account_state::LOCK;
 use crate::rights::Rights;
-use crate::trouble::Trouble;
 
 /// Attributes that the page shows first, in this order.
 const FIRST: [&str; 10] = [
@@ -35,7 +35,7 @@ const GROUPS: [&str; 2] = ["groupOfNames", "groupOfUniqueNames"];
 /// Object classes of entries that may have a password.
 const PERSONS: [&str; 4] = ["person", "inetOrgPerson", "account", "simpleSecurityObject"];
 
-pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let app = std::sync::Arc::clone(&signed.app);
     let notice = signed.notice(&fields);
     let model = signed
@@ -59,13 +59,13 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
 
 /// Redirects to the user's own entry. The administrator needs no entry and may have none. In that case the page
 /// explains this.
-pub(crate) async fn own(signed: Signed) -> Response {
+pub(crate) async fn own(signed: SignedInRequest) -> Response {
     let who = signed.session.who.clone();
     let found = signed
         .talk(move |connection| {
             let reply = connection.search(&who, ldap::Scope::BaseObject, "(objectClass=*)", &["1.1"])?;
             if reply.outcome.code != ldap::ResultCode::NO_SUCH_OBJECT {
-                Trouble::unless_success(reply.outcome, None)?;
+                PageError::unless_success(reply.outcome, None)?;
             }
             Ok(!reply.entries.is_empty())
         })
@@ -85,7 +85,7 @@ fn model(
     schema: &Schema,
     dn: &str,
     is_operational: bool,
-) -> Result<Value, Trouble> {
+) -> Result<Value, PageError> {
     let selection: &[&str] = if is_operational { &["*", "+"] } else { &["*", "memberOf"] };
     let mut entry = ask::entry(connection, dn, selection)?;
     let classes = entry.texts("objectClass");
@@ -128,11 +128,11 @@ fn values(
     dn: &str,
     attribute: &str,
     first: usize,
-) -> Result<Value, Trouble> {
+) -> Result<Value, PageError> {
     let name = range(attribute, first, VALUES_PER_PAGE);
     let reply = connection.search(dn, ldap::Scope::BaseObject, "(objectClass=*)", &[&name])?;
-    Trouble::unless_success(reply.outcome, None)?;
-    let missing = || Trouble::Request(axum::http::StatusCode::NOT_FOUND, "trouble.no_such_entry");
+    PageError::unless_success(reply.outcome, None)?;
+    let missing = || PageError::Request(axum::http::StatusCode::NOT_FOUND, "trouble.no_such_entry");
     let entry = reply.entries.into_iter().next().ok_or_else(missing)?;
     let attributes = entry.attributes.into_iter().map(without_range);
     let attributes: Vec<Value> = attributes.map(|found| describe::attribute(schema, &found)).collect();

@@ -10,16 +10,16 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use crate::fields::Fields;
-use crate::page::{Page, Visit};
+use crate::page::{Page, PageRequest};
+use crate::page_error::PageError;
 use crate::pages::sign_in::{begin, busy};
 use crate::places::source;
 use crate::prove::bind_by_token;
 use crate::sessions::{Method, NoSession};
-use crate::trouble::Trouble;
 
-const OFF: Trouble = Trouble::Request(StatusCode::NOT_FOUND, "forgotten.off");
+const OFF: PageError = PageError::Request(StatusCode::NOT_FOUND, "forgotten.off");
 
-pub(crate) async fn form(visit: Visit) -> Response {
+pub(crate) async fn form(visit: PageRequest) -> Response {
     match visit.app.ldap.sends_links() {
         true => visit.show(request_page(StatusCode::OK, json!({ "done": false, "error": null }))),
         false => visit.fail(&OFF),
@@ -27,20 +27,20 @@ pub(crate) async fn form(visit: Visit) -> Response {
 }
 
 /// Requests a mail with a link. The response does not depend on whether the account exists.
-pub(crate) async fn ask(visit: Visit, fields: Fields) -> Response {
+pub(crate) async fn ask(visit: PageRequest, fields: Fields) -> Response {
     if !visit.app.ldap.sends_links() {
         return visit.fail(&OFF);
     }
-    let refuse = |trouble: &Trouble| {
+    let refuse = |trouble: &PageError| {
         let model = json!({ "done": false, "error": visit.said(trouble) });
         visit.show(request_page(trouble.status(), model))
     };
     match fields.given("name") {
-        None => refuse(&Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "forgotten.empty")),
+        None => refuse(&PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, "forgotten.empty")),
         Some(name) if visit.app.ldap.request_link(visit.client.clone(), name) => {
             visit.show(request_page(StatusCode::ACCEPTED, json!({ "done": true, "error": null })))
         }
-        Some(_) => refuse(&Trouble::Request(StatusCode::TOO_MANY_REQUESTS, "forgotten.busy")),
+        Some(_) => refuse(&PageError::Request(StatusCode::TOO_MANY_REQUESTS, "forgotten.busy")),
     }
 }
 
@@ -49,7 +49,7 @@ fn request_page(status: StatusCode, model: serde_json::Value) -> Page {
 }
 
 /// Shows the page that the link leads to.
-pub(crate) async fn link(visit: Visit, fields: Fields) -> Response {
+pub(crate) async fn link(visit: PageRequest, fields: Fields) -> Response {
     match visit.app.ldap.sends_links() {
         true => {
             let model = json!({ "link_token": fields.text("token"), "error": null });
@@ -60,12 +60,12 @@ pub(crate) async fn link(visit: Visit, fields: Fields) -> Response {
 }
 
 /// Uses the link. Begins a session in which the user can do nothing except set a new password.
-pub(crate) async fn open(visit: Visit, headers: HeaderMap, fields: Fields) -> Response {
+pub(crate) async fn open(visit: PageRequest, headers: HeaderMap, fields: Fields) -> Response {
     if !visit.app.ldap.sends_links() {
         return visit.fail(&OFF);
     }
     let token = Zeroizing::new(fields.text("token").to_owned());
-    let refuse = |trouble: &Trouble| {
+    let refuse = |trouble: &PageError| {
         let model = json!({ "link_token": "", "error": visit.said(trouble) });
         visit.show(link_page(trouble.status(), model))
     };
@@ -79,7 +79,7 @@ pub(crate) async fn open(visit: Visit, headers: HeaderMap, fields: Fields) -> Re
     };
     let (ldap, client) = (visit.app.ldap.clone(), visit.client.clone());
     let bound = visit.app.ldap.talk(move || bind_by_token(ldap.connect(client)?, &token)).await;
-    let begun = bound.map_err(Trouble::Conversation).and_then(|bound| bound);
+    let begun = bound.map_err(PageError::Conversation).and_then(|bound| bound);
     let begun = begun.and_then(|proven| begin(&visit, &headers, (place, proven), Method::Mail, "/password"));
     begun.unwrap_or_else(|trouble| refuse(&trouble))
 }

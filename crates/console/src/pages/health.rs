@@ -5,10 +5,10 @@ use axum::response::Response;
 use serde_json::json;
 
 use crate::host::ConversationError;
-use crate::page::{Page, Visit};
+use crate::page::{Page, PageRequest};
 
 /// Searches the directory and reports the result. Thus the page reports a failure if the directory does not answer.
-pub(crate) async fn show(visit: Visit) -> Response {
+pub(crate) async fn show(visit: PageRequest) -> Response {
     let Ok(_under_way) = visit.app.health_checks.try_acquire() else {
         let (status, model) = failed(&ConversationError::Overloaded);
         return visit.show(Page { status, template: "health.html", title: "health.title", model });

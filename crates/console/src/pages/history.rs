@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 
 use axum::response::Response;
 use client::{ClientError, Connection};
-use ldap::{HistoryAnswer, HistoryChange, HistoryFate, HistoryKind, HistoryRequest, HistoryValues, oids};
+use ldap::{HistoryAnswer, HistoryChange, HistoryEffect, HistoryKind, HistoryRequest, HistoryValues, oids};
 use serde_json::{Value, json};
 
 use crate::fields::Fields;
-use crate::page::{Page, Signed};
+use crate::page::{Page, SignedInRequest};
+use crate::page_error::PageError;
 use crate::rights::Rights;
 use crate::times;
-use crate::trouble::Trouble;
 
 pub(crate) use undo::undo;
 
@@ -33,7 +33,7 @@ const VALUE_CHARS_MAX: usize = 300;
 /// The entry whose history consists of the changes of the settings.
 const CONFIG: &str = "cn=config";
 
-pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let notice = signed.notice(&fields);
     let model = signed.talk(move |connection| model(connection, &fields)).await;
     let with_notice = |mut model: Value| {
@@ -58,13 +58,13 @@ fn read(
     dn: &str,
     before: u64,
     is_enough: impl Fn(&[HistoryChange]) -> bool,
-) -> Result<Changes, Trouble> {
-    let malformed = || Trouble::Client(ClientError::Unexpected("a history".to_owned()));
+) -> Result<Changes, PageError> {
+    let malformed = || PageError::Client(ClientError::Unexpected("a history".to_owned()));
     let mut changes = Changes { list: Vec::new(), next: before };
     for _ in 0..REQUESTS_MAX {
         let request = HistoryRequest { entry: dn, before: changes.next };
         let reply = connection.extended(oids::READ_HISTORY, Some(&request.encode()))?;
-        Trouble::unless_success(reply.outcome, None)?;
+        PageError::unless_success(reply.outcome, None)?;
         let value = reply.extended.value.unwrap_or_default();
         let answer = HistoryAnswer::decode(&value).ok_or_else(malformed)?;
         changes.list.extend(answer.changes);
@@ -76,7 +76,7 @@ fn read(
     Ok(changes)
 }
 
-fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble> {
+fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, PageError> {
     let dn = fields.text("dn");
     let before = fields.text("before").parse().unwrap_or(0);
     // One change more than the page shows is read. A change of settings is compared with the one before it.
@@ -163,7 +163,7 @@ fn of_settings(change: &HistoryChange, older: &[HistoryChange]) -> Value {
             continue;
         }
         if let Some(old) = old {
-            differences.push(values(&HistoryValues { fate: HistoryFate::Before, ..old.clone() }));
+            differences.push(values(&HistoryValues { fate: HistoryEffect::Before, ..old.clone() }));
         }
         differences.push(values(setting));
     }
@@ -176,7 +176,7 @@ mod tests {
 
     fn settings(position: u64, pairs: &[(&str, &str)]) -> HistoryChange {
         let values = pairs.iter().map(|(key, text)| HistoryValues {
-            fate: HistoryFate::Replaced,
+            fate: HistoryEffect::Replaced,
             attribute: (*key).to_owned(),
             is_whole: true,
             values: vec![text.as_bytes().to_vec()],

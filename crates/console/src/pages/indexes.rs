@@ -11,10 +11,10 @@ use crate::ask::{self, Search};
 use crate::fields::Fields;
 use crate::limits::PAGE_BYTES_MAX;
 use crate::monitor;
-use crate::page::{Page, Signed, Submission};
+use crate::page::{Page, SignedInRequest, Submission};
+use crate::page_error::PageError;
 use crate::pages::manage;
 use crate::times;
-use crate::trouble::Trouble;
 
 /// Superior of the entries of all indexes.
 const CONFIGURED: &str = "cn=indexes,cn=config";
@@ -28,7 +28,7 @@ const KINDS: [&str; 5] = ["equality", "ordering", "presence", "substring", "appr
 /// Maximum number of indexes that the page shows.
 const INDEXES_MAX: u32 = 1_000;
 
-pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let notice = signed.notice(&fields);
     let model = signed.talk(move |connection| model(connection, &fields)).await;
     let with_notice = |mut model: Value| {
@@ -38,7 +38,7 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     signed.answer(model.map(with_notice))
 }
 
-fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble> {
+fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, PageError> {
     let indexes = indexes(connection)?;
     let work = monitor::group(connection, "Indexes")?;
     let advice = monitor::group(connection, "Index Advice")?;
@@ -96,7 +96,7 @@ fn size(text: &str) -> Option<Value> {
 }
 
 /// Returns the attributes that have an index, and the kinds of the index. They are sorted by name.
-fn indexes(connection: &mut Connection) -> Result<Vec<(String, Vec<String>)>, Trouble> {
+fn indexes(connection: &mut Connection) -> Result<Vec<(String, Vec<String>)>, PageError> {
     let search = Search {
         base: CONFIGURED.to_owned(),
         scope: Scope::SingleLevel,
@@ -153,7 +153,7 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
     let changed = signed.talk(move |connection| set(connection, &own)).await;
     let trouble = match changed {
         Ok(notice) => return signed.go(&crate::texts::url("/indexes", &[("notice", notice)])),
-        Err(trouble @ (Trouble::Refused(..) | Trouble::Request(..))) => trouble,
+        Err(trouble @ (PageError::Refused(..) | PageError::Request(..))) => trouble,
         Err(trouble) => return signed.fail(&trouble),
     };
     match signed.talk(move |connection| model(connection, &fields)).await {
@@ -166,8 +166,8 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
     }
 }
 
-fn set(connection: &mut Connection, fields: &Fields) -> Result<&'static str, Trouble> {
-    let unusable = |text| Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, text);
+fn set(connection: &mut Connection, fields: &Fields) -> Result<&'static str, PageError> {
+    let unusable = |text| PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, text);
     let attribute = fields.given("attribute").ok_or(unusable("indexes.no_attribute"))?;
     let dn = format!("cn={},{CONFIGURED}", ldap::escaped_value(attribute.as_bytes()));
     let kinds: Vec<&str> = fields.all("kind").filter(|kind| KINDS.contains(kind)).collect();
@@ -183,7 +183,7 @@ fn set(connection: &mut Connection, fields: &Fields) -> Result<&'static str, Tro
             connection.add(&dn, &attributes)?
         }
     };
-    Trouble::unless_success(outcome, None)?;
+    PageError::unless_success(outcome, None)?;
     Ok(if fields.text("action") == "remove" { "index_removed" } else { "index_set" })
 }
 

@@ -4,8 +4,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 
-use crate::page::{Page, Signed};
-use crate::trouble::Trouble;
+use crate::page::{Page, SignedInRequest};
+use crate::page_error::PageError;
 
 /// The pages for administrators, the most used first. Each has the name of its text and its address.
 const PAGES: [(&str, &str); 10] = [
@@ -21,17 +21,17 @@ const PAGES: [(&str, &str); 10] = [
     ("schema", "/schema"),
 ];
 
-pub(crate) async fn show(signed: Signed) -> Response {
+pub(crate) async fn show(signed: SignedInRequest) -> Response {
     let pages: Vec<_> = PAGES.iter().map(|(name, at)| json!({ "name": name, "at": at })).collect();
     signed.show(Page::new("manage.html", "manage.title", json!({ "pages": pages })))
 }
 
 /// Converts the error that occurs if the requester cannot read the settings or figures of a page. The page then states
 /// that it is only for administrators.
-pub(crate) fn only_for_administrators(trouble: Trouble) -> Trouble {
+pub(crate) fn only_for_administrators(trouble: PageError) -> PageError {
     match &trouble {
-        Trouble::Refused(outcome, _) if outcome.code == ldap::ResultCode::NO_SUCH_OBJECT => {
-            Trouble::Request(StatusCode::FORBIDDEN, "manage.refused")
+        PageError::Refused(outcome, _) if outcome.code == ldap::ResultCode::NO_SUCH_OBJECT => {
+            PageError::Request(StatusCode::FORBIDDEN, "manage.refused")
         }
         _ => trouble,
     }

@@ -9,27 +9,27 @@ use serde_json::{Value, json};
 use crate::ask::{self, Search, range, without_range};
 use crate::fields::Fields;
 use crate::limits::{PAGE_BYTES_MAX, VALUES_PER_PAGE};
-use crate::page::{Page, Signed, Submission};
+use crate::page::{Page, SignedInRequest, Submission};
+use crate::page_error::PageError;
 use crate::rights::Rights;
 use crate::texts::url;
-use crate::trouble::Trouble;
 
 /// Attributes that contain the DNs of members.
 pub(crate) const MEMBER: [&str; 2] = ["member", "uniqueMember"];
 
-pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let notice = signed.notice(&fields);
     let model = signed.talk(move |connection| model(connection, &fields, notice)).await;
     signed.answer(model.map(|model| Page::new("members.html", "members.title", model)))
 }
 
-fn model(connection: &mut Connection, fields: &Fields, notice: Value) -> Result<Value, Trouble> {
+fn model(connection: &mut Connection, fields: &Fields, notice: Value) -> Result<Value, PageError> {
     let first = fields.text("first").parse().unwrap_or(0);
     let asked = MEMBER.map(|name| range(name, first, VALUES_PER_PAGE));
     let names = ["objectClass", asked[0].as_str(), asked[1].as_str()];
     let reply = connection.search(fields.text("dn"), Scope::BaseObject, "(objectClass=*)", &names)?;
-    Trouble::unless_success(reply.outcome, None)?;
-    let missing = || Trouble::Request(StatusCode::NOT_FOUND, "trouble.no_such_entry");
+    PageError::unless_success(reply.outcome, None)?;
+    let missing = || PageError::Request(StatusCode::NOT_FOUND, "trouble.no_such_entry");
     let entry = reply.entries.into_iter().next().ok_or_else(missing)?;
     let is_unique =
         entry.texts("objectClass").iter().any(|class| class.eq_ignore_ascii_case("groupOfUniqueNames"));
@@ -57,7 +57,7 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
     let is_leave = fields.text("action") == "leave";
     let changed = signed.talk(move |connection| {
         let attribute = MEMBER.iter().find(|name| **name == fields.text("attribute"));
-        let unusable = Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "members.unknown");
+        let unusable = PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, "members.unknown");
         let (Some(attribute), Some(who)) = (attribute, fields.given("who")) else { return Err(unusable) };
         let member = if is_leave { who.to_owned() } else { resolve(connection, who)? };
         let operation = if is_leave { ChangeOperation::Delete } else { ChangeOperation::Add };
@@ -78,7 +78,7 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
 
 /// Returns the DN of the entry that the user means. The input is a DN, or the user name, mail address or full name of
 /// exactly one entry.
-pub(crate) fn resolve(connection: &mut Connection, who: &str) -> Result<String, Trouble> {
+pub(crate) fn resolve(connection: &mut Connection, who: &str) -> Result<String, PageError> {
     if who.contains('=') && Dn::parse(who).is_ok() {
         return Ok(who.to_owned());
     }
@@ -91,7 +91,7 @@ pub(crate) fn resolve(connection: &mut Connection, who: &str) -> Result<String, 
         let found = ask::page(connection, &search, 2, &[], PAGE_BYTES_MAX);
         names.extend(found?.entries.into_iter().map(|entry| entry.dn));
     }
-    let unusable = |text| Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, text);
+    let unusable = |text| PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, text);
     match names.len() {
         0 => Err(unusable("members.unknown")),
         1 => names.pop().ok_or(unusable("members.unknown")),

@@ -7,11 +7,11 @@ use serde_json::json;
 
 use crate::ask;
 use crate::fields::Fields;
-use crate::page::{Page, Signed, Submission};
+use crate::page::{Page, SignedInRequest, Submission};
+use crate::page_error::PageError;
 use crate::texts::url;
-use crate::trouble::Trouble;
 
-pub(crate) async fn delete_form(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn delete_form(signed: SignedInRequest, fields: Fields) -> Response {
     let model = signed.talk(move |connection| {
         let entry = ask::entry(connection, fields.text("dn"), &["numSubordinates", "hasSubordinates"])?;
         let below = entry.texts("numSubordinates").first().and_then(|count| count.parse::<u64>().ok());
@@ -35,7 +35,7 @@ pub(crate) async fn delete(Submission { signed, fields }: Submission) -> Respons
     }
 }
 
-pub(crate) async fn rename_form(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn rename_form(signed: SignedInRequest, fields: Fields) -> Response {
     let model = signed.talk(move |connection| {
         let entry = ask::entry(connection, fields.text("dn"), &["objectClass"])?;
         let (rdn, parent) = split(&entry.dn);
@@ -53,7 +53,7 @@ pub(crate) async fn rename(Submission { signed, fields }: Submission) -> Respons
     let new_dn = if parent.is_empty() { rdn.clone() } else { format!("{rdn},{parent}") };
     let keeps_old = fields.text("keep") == "1";
     let renamed = if Dn::parse_rdn(&rdn).is_err() {
-        Err(Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "rename.bad_name"))
+        Err(PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, "rename.bad_name"))
     } else {
         let rename = move |connection: &mut client::Connection| {
             let new_superior = (parent != old_parent).then_some(parent.as_str());

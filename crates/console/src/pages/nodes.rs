@@ -5,20 +5,20 @@ use client::Connection;
 use serde_json::{Value, json};
 
 use crate::monitor;
-use crate::page::{Page, Signed};
+use crate::page::{Page, SignedInRequest};
+use crate::page_error::PageError;
 use crate::pages::manage;
 use crate::times;
-use crate::trouble::Trouble;
 
 /// The groups of figures on the page. Each has the name of its text and the name of the group.
 const GROUPS: [(&str, &str); 3] = [("cluster", "Cluster"), ("follow", "Follow"), ("backup", "Backup")];
 
-pub(crate) async fn show(signed: Signed) -> Response {
+pub(crate) async fn show(signed: SignedInRequest) -> Response {
     let model = signed.talk(model).await;
     signed.answer(model.map(|model| Page::new("nodes.html", "nodes.title", model)))
 }
 
-fn model(connection: &mut Connection) -> Result<Value, Trouble> {
+fn model(connection: &mut Connection) -> Result<Value, PageError> {
     let mut groups = Vec::new();
     for (name, group) in GROUPS {
         let figures = monitor::group(connection, group).map_err(manage::only_for_administrators)?;

@@ -14,9 +14,9 @@ use crate::app::App;
 use crate::ask;
 use crate::fields::Fields;
 use crate::monitor::{self, Figures};
-use crate::page::{Page, Signed};
+use crate::page::{Page, SignedInRequest};
+use crate::page_error::PageError;
 use crate::times;
-use crate::trouble::Trouble;
 
 /// Interval in seconds at which the browser refreshes the live figures.
 const REFRESH_SECONDS: u64 = 5;
@@ -45,7 +45,7 @@ const FIGURES: [(&str, &str); 12] = [
     ("replicas_lag", "cn=most lag,cn=replicas"),
 ];
 
-pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let app = Arc::clone(&signed.app);
     let manages = signed.session.manages;
     let model = signed.talk(move |connection| model(connection, &app, manages)).await;
@@ -56,13 +56,13 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     signed.answer(model.map(page))
 }
 
-fn model(connection: &mut Connection, app: &App, manages: bool) -> Result<Value, Trouble> {
+fn model(connection: &mut Connection, app: &App, manages: bool) -> Result<Value, PageError> {
     let begun = Instant::now();
     let contexts = ask::contexts(connection)?;
     let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     let figures = match manages.then(|| monitor::figures(connection)) {
         Some(Ok(figures)) => Some(figures),
-        None | Some(Err(Trouble::Refused(..))) => None,
+        None | Some(Err(PageError::Refused(..))) => None,
         Some(Err(trouble)) => return Err(trouble),
     };
     let listed = figures.iter().flat_map(|figures| {

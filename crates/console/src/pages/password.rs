@@ -10,10 +10,10 @@ use zeroize::Zeroizing;
 use crate::ask::policy_of;
 use crate::fields::Fields;
 use crate::own;
-use crate::page::{Page, Signed, Submission};
-use crate::trouble::Trouble;
+use crate::page::{Page, SignedInRequest, Submission};
+use crate::page_error::PageError;
 
-pub(crate) async fn form(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn form(signed: SignedInRequest, fields: Fields) -> Response {
     let notice = match fields.text("notice") {
         "expires" => Some("password.expires"),
         "grace" => Some("password.grace"),
@@ -34,7 +34,7 @@ fn page(status: StatusCode, model: serde_json::Value) -> Page {
 pub(crate) async fn change(Submission { signed, fields }: Submission) -> Response {
     let secret = |name: &str| Zeroizing::new(fields.text(name).to_owned());
     let (old, new) = (secret("old"), secret("new"));
-    let unusable = |text| Err(Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, text));
+    let unusable = |text| Err(PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, text));
     let changed = if new.is_empty() {
         unusable("password.empty")
     } else if *new != fields.text("again") {
@@ -69,7 +69,7 @@ pub(crate) fn set(
     dn: Option<&str>,
     old: Option<&str>,
     new: Option<&str>,
-) -> Result<Option<Zeroizing<String>>, Trouble> {
+) -> Result<Option<Zeroizing<String>>, PageError> {
     let value = PasswordModify {
         user_identity: dn.map(str::as_bytes),
         old_password: old.filter(|old| !old.is_empty()).map(str::as_bytes),
@@ -80,7 +80,7 @@ pub(crate) fn set(
     let controls = ControlsBuf::from_iter([control]);
     let request = Request::Extended(ExtendedRequest { name: oids::MODIFY_PASSWORD, value: Some(&value) });
     let reply = connection.request(request, controls.as_controls())?;
-    Trouble::unless_success(reply.outcome.clone(), policy_of(&reply))?;
+    PageError::unless_success(reply.outcome.clone(), policy_of(&reply))?;
     let generated = reply.extended.value.as_deref().and_then(decode_generated_password);
     Ok(generated.map(|password| Zeroizing::new(String::from_utf8_lossy(password).into_owned())))
 }

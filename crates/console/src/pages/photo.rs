@@ -13,26 +13,26 @@ use crate::ask::{self, range};
 use crate::describe::image;
 use crate::fields::Fields;
 use crate::limits::PHOTO_BYTES_MAX;
-use crate::page::{Page, Signed, Submission};
+use crate::page::{Page, SignedInRequest, Submission};
+use crate::page_error::PageError;
 use crate::texts::url;
-use crate::trouble::Trouble;
 
 /// Attribute that contains the photos.
 const PHOTO: &str = "jpegPhoto";
 
 /// Serves a value of the attribute as an image.
-pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let first = fields.text("n").parse().unwrap_or(0);
     let found = signed.talk(move |connection| {
         let attribute = fields.given("attribute").unwrap_or(PHOTO);
         let name = range(attribute, first, 1);
         let reply =
             connection.search(fields.text("dn"), Scope::BaseObject, "(objectClass=*)", &[name.as_str()])?;
-        Trouble::unless_success(reply.outcome, None)?;
+        PageError::unless_success(reply.outcome, None)?;
         let mut values = reply.entries.into_iter().flat_map(|entry| entry.attributes);
         Ok(values.find_map(|attribute| attribute.values.into_iter().next()))
     });
-    let missing = Trouble::Request(StatusCode::NOT_FOUND, "photo.none");
+    let missing = PageError::Request(StatusCode::NOT_FOUND, "photo.none");
     let octets = match found.await {
         Ok(octets) => octets,
         Err(trouble) => return signed.fail(&trouble),
@@ -50,7 +50,7 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
 }
 
 /// Shows the form for uploading a photo.
-pub(crate) async fn form(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn form(signed: SignedInRequest, fields: Fields) -> Response {
     signed.show(page(StatusCode::OK, json!({ "dn": fields.text("dn"), "error": null })))
 }
 
@@ -62,7 +62,7 @@ fn page(status: StatusCode, model: serde_json::Value) -> Page {
 pub(crate) async fn change(Submission { signed, fields }: Submission) -> Response {
     let dn = fields.text("dn").to_owned();
     let is_removal = fields.text("action") == "remove";
-    let unusable = |text| Err(Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, text));
+    let unusable = |text| Err(PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, text));
     let photo = fields.file();
     let changed = if !is_removal && photo.len() > PHOTO_BYTES_MAX {
         unusable("photo.too_large")

@@ -6,9 +6,9 @@ use ldap::{Control, ControlsBuf, Scope, filter_value, oids};
 use serde_json::{Value, json};
 
 use crate::ask;
-use crate::page::{Page, Signed};
+use crate::page::{Page, SignedInRequest};
+use crate::page_error::PageError;
 use crate::times;
-use crate::trouble::Trouble;
 
 /// Maximum number of policies that the page shows.
 const POLICIES_MAX: usize = 100;
@@ -59,12 +59,12 @@ const SECONDS: [&str; 9] = [
     "pwdMaxIdle",
 ];
 
-pub(crate) async fn show(signed: Signed) -> Response {
+pub(crate) async fn show(signed: SignedInRequest) -> Response {
     let model = signed.talk(model).await;
     signed.answer(model.map(|model| Page::new("policies.html", "policies.title", model)))
 }
 
-fn model(connection: &mut Connection) -> Result<Value, Trouble> {
+fn model(connection: &mut Connection) -> Result<Value, PageError> {
     // Only the administrator can read the settings. For other users, the page does not show which policy is the
     // default.
     let settings = connection.entry("cn=config", &["pandoPasswordPolicy"])?;
@@ -96,7 +96,7 @@ fn model(connection: &mut Connection) -> Result<Value, Trouble> {
 
 /// Returns the policies below a suffix. If `is_subentry` is true, only those that are subentries, otherwise only the
 /// others.
-fn find(connection: &mut Connection, base: &str, is_subentry: bool) -> Result<Vec<Entry>, Trouble> {
+fn find(connection: &mut Connection, base: &str, is_subentry: bool) -> Result<Vec<Entry>, PageError> {
     // Value of the subentries control (RFC 3672): the BER boolean TRUE.
     let value: Option<&[u8]> = Some(&[0x01, 0x01, 0xff]);
     let visible = Control { oid: oids::SUBENTRIES, critical: true, value };
@@ -105,7 +105,7 @@ fn find(connection: &mut Connection, base: &str, is_subentry: bool) -> Result<Ve
     let filter = "(objectClass=pwdPolicy)";
     let reply =
         connection.search_with(base, Scope::WholeSubtree, filter, &attributes, controls.as_controls())?;
-    Trouble::unless_success(reply.outcome, None)?;
+    PageError::unless_success(reply.outcome, None)?;
     Ok(reply.entries)
 }
 

@@ -7,11 +7,11 @@ use zeroize::Zeroizing;
 
 use crate::ask;
 use crate::fields::Fields;
-use crate::page::{Page, Signed, Submission};
+use crate::page::{Page, SignedInRequest, Submission};
+use crate::page_error::PageError;
 use crate::pages::password;
-use crate::trouble::Trouble;
 
-pub(crate) async fn form(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn form(signed: SignedInRequest, fields: Fields) -> Response {
     let notice = signed.notice(&fields);
     let model = signed.talk(move |connection| {
         let entry = ask::entry(connection, fields.text("dn"), &["objectClass"])?;
@@ -26,7 +26,7 @@ pub(crate) async fn reset(Submission { signed, fields }: Submission) -> Response
     let dn = fields.text("dn").to_owned();
     let new = Zeroizing::new(fields.text("new").to_owned());
     let set = if *new != fields.text("again") {
-        Err(Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "password.different"))
+        Err(PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, "password.different"))
     } else {
         let dn = dn.clone();
         let given = move || {

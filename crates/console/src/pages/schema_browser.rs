@@ -8,13 +8,13 @@ use schema::{AttributeType, MatchingRule, ObjectClassDef, Schema, TypeId};
 use serde_json::{Value, json};
 
 use crate::fields::Fields;
-use crate::page::{Page, Signed};
-use crate::trouble::Trouble;
+use crate::page::{Page, SignedInRequest};
+use crate::page_error::PageError;
 
-pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let app = Arc::clone(&signed.app);
     let schema = signed.talk(move |connection| Ok(app.schema.get(connection))).await;
-    let missing = Trouble::Request(StatusCode::NOT_FOUND, "schema.missing");
+    let missing = PageError::Request(StatusCode::NOT_FOUND, "schema.missing");
     let model = schema.and_then(|schema| match (fields.given("type"), fields.given("class")) {
         (Some(name), _) => schema.attribute_type(name).map(|found| of_type(&schema, found)).ok_or(missing),
         (_, Some(name)) => schema.object_class(name).map(|found| of_class(&schema, found)).ok_or(missing),

@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 
 use self::builder::Rows;
 use self::saved::Saved;
-use crate::ask::{Found, Search, contexts, page, range, without_range};
+use crate::ask::{Search, SearchPage, contexts, page, range, without_range};
 use crate::download::Download;
 use crate::fields::Fields;
 use crate::limits::{PAGE_BYTES_MAX, PAGE_ENTRIES};
-use crate::page::{Page, Signed};
+use crate::page::{Page, SignedInRequest};
+use crate::page_error::PageError;
 use crate::texts::url;
-use crate::trouble::Trouble;
 
 /// The default columns of a result.
 const COLUMNS: [&str; 3] = ["cn", "uid", "mail"];
@@ -59,7 +59,7 @@ enum Answer {
     File(Download),
 }
 
-pub(crate) async fn show(signed: Signed, headers: HeaderMap, fields: Fields) -> Response {
+pub(crate) async fn show(signed: SignedInRequest, headers: HeaderMap, fields: Fields) -> Response {
     let app = std::sync::Arc::clone(&signed.app);
     let saved = Saved::of(&headers, signed.client.is_secured, &signed.session.who);
     let answered = signed
@@ -88,7 +88,7 @@ struct Query {
     rows: Rows,
 }
 
-fn query(connection: &mut Connection, fields: &Fields) -> Result<Query, Trouble> {
+fn query(connection: &mut Connection, fields: &Fields) -> Result<Query, PageError> {
     let contexts = contexts(connection)?;
     let first = contexts.first().cloned().unwrap_or_default();
     let base = fields.given("base").map_or(first, str::to_owned);
@@ -133,13 +133,13 @@ fn filter_of_words(words: &str) -> String {
     format!("(|{tests})")
 }
 
-fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble> {
+fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, PageError> {
     let Query { search, base, scope, columns, contexts, rows: filter_rows } = query(connection, fields)?;
-    let (mut rows, mut found) = (Vec::new(), Found::default());
+    let (mut rows, mut found) = (Vec::new(), SearchPage::default());
     if let Some(mut search) = search.clone() {
         search.attributes = columns.iter().map(|column| range(column, 0, VALUES_PER_CELL)).collect();
         let cookie = BASE64URL_NOPAD.decode(fields.text("page").as_bytes());
-        let cookie = cookie.map_err(|_| Trouble::Request(StatusCode::BAD_REQUEST, "search.bad_page"))?;
+        let cookie = cookie.map_err(|_| PageError::Request(StatusCode::BAD_REQUEST, "search.bad_page"))?;
         found = page(connection, &search, PAGE_ENTRIES, &cookie, PAGE_BYTES_MAX)?;
         rows = found.entries.drain(..).map(|entry| row(entry, &columns)).collect();
     }

@@ -8,11 +8,11 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
 use crate::fields::Fields;
-use crate::page::{Page, Signed, Submission};
+use crate::page::{Page, SignedInRequest, Submission};
+use crate::page_error::PageError;
 use crate::sessions::Session;
-use crate::trouble::Trouble;
 
-pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let now = Instant::now();
     let sessions = signed.app.sessions.of_user(&signed.session.who);
     let list: Vec<Value> = sessions.iter().map(|session| model(&signed.session, session, now)).collect();
@@ -49,7 +49,7 @@ pub(crate) async fn end(Submission { signed, fields }: Submission) -> Response {
     };
     let chosen: Vec<_> = own.iter().filter(is_chosen).collect();
     if chosen.is_empty() && !is_others {
-        return signed.fail(&Trouble::Request(StatusCode::NOT_FOUND, "sessions.unknown"));
+        return signed.fail(&PageError::Request(StatusCode::NOT_FOUND, "sessions.unknown"));
     }
     chosen.iter().for_each(|session| sessions.end(session));
     if chosen.iter().any(|session| Arc::ptr_eq(session, &signed.session)) {

@@ -13,14 +13,14 @@ use ldap::{ResultCode, SettingsInForce, SettingsRequest, oids};
 use serde_json::{Value, json};
 
 use crate::fields::Fields;
-use crate::page::{Page, Signed, Submission};
+use crate::page::{Page, SignedInRequest, Submission};
+use crate::page_error::PageError;
 use crate::texts::url;
-use crate::trouble::Trouble;
 
 /// Prefix of a line in a plan that describes no change.
 const NOTE: &str = "note: ";
 
-pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let notice = signed.notice(&fields);
     let present = signed.talk(in_force).await;
     let page = |present: SettingsInForce| {
@@ -35,9 +35,9 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
 ///
 /// # Errors
 /// The requester is not the administrator, or the directory does not answer.
-pub(super) fn in_force(connection: &mut Connection) -> Result<SettingsInForce, Trouble> {
+pub(super) fn in_force(connection: &mut Connection) -> Result<SettingsInForce, PageError> {
     let value = ask(connection, &SettingsRequest::Read)?;
-    let malformed = || Trouble::Client(ClientError::Unexpected("settings that cannot be read".to_owned()));
+    let malformed = || PageError::Client(ClientError::Unexpected("settings that cannot be read".to_owned()));
     SettingsInForce::decode(&value).ok_or_else(malformed)
 }
 
@@ -45,9 +45,9 @@ pub(super) fn in_force(connection: &mut Connection) -> Result<SettingsInForce, T
 ///
 /// # Errors
 /// The directory refuses the request or does not answer.
-pub(super) fn ask(connection: &mut Connection, request: &SettingsRequest<'_>) -> Result<Vec<u8>, Trouble> {
+pub(super) fn ask(connection: &mut Connection, request: &SettingsRequest<'_>) -> Result<Vec<u8>, PageError> {
     let reply = connection.extended(oids::SETTINGS, Some(&request.encode()))?;
-    Trouble::unless_success(reply.outcome, None)?;
+    PageError::unless_success(reply.outcome, None)?;
     Ok(reply.extended.value.unwrap_or_default())
 }
 
@@ -82,7 +82,7 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
         }
     };
     match trouble {
-        Trouble::Refused(..) => again(&signed, text, known, &trouble).await,
+        PageError::Refused(..) => again(&signed, text, known, &trouble).await,
         trouble => signed.fail(&trouble),
     }
 }
@@ -97,7 +97,7 @@ pub(super) fn version(fields: &Fields) -> u64 {
     fields.text("version").parse().unwrap_or(0)
 }
 
-fn planned(connection: &mut Connection, text: &str, known: u64) -> Result<Value, Trouble> {
+fn planned(connection: &mut Connection, text: &str, known: u64) -> Result<Value, PageError> {
     let present = in_force(connection)?;
     let value = ask(connection, &SettingsRequest::Plan { text })?;
     let value = String::from_utf8_lossy(&value).into_owned();
@@ -112,14 +112,14 @@ fn planned(connection: &mut Connection, text: &str, known: u64) -> Result<Value,
 /// Shows the form again with the text that the user entered. The form keeps the version `known`. Therefore the next
 /// preview still warns if other administrators have changed the settings meanwhile. If `trouble` is such a conflict,
 /// the user is already warned, and the form contains the present version.
-async fn again(signed: &Signed, text: Arc<str>, known: u64, trouble: &Trouble) -> Response {
+async fn again(signed: &SignedInRequest, text: Arc<str>, known: u64, trouble: &PageError) -> Response {
     match signed.talk(in_force).await {
         Ok(present) => {
             let mut model = model(&present, &text);
-            let is_conflict = matches!(trouble, Trouble::Refused(outcome, _)
+            let is_conflict = matches!(trouble, PageError::Refused(outcome, _)
                 if outcome.code == ResultCode::ASSERTION_FAILED);
             if is_conflict {
-                model["error"] = signed.said(&Trouble::Request(StatusCode::CONFLICT, "settings.conflict"));
+                model["error"] = signed.said(&PageError::Request(StatusCode::CONFLICT, "settings.conflict"));
             } else {
                 model["error"] = signed.said(trouble);
                 model["version"] = json!(known);

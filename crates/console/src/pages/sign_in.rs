@@ -12,14 +12,14 @@ use zeroize::Zeroizing;
 
 use crate::describe::subject_text;
 use crate::fields::Fields;
-use crate::page::{Format, Page, Submission, Visit};
+use crate::page::{Format, Page, PageRequest, Submission};
+use crate::page_error::PageError;
 use crate::places::{Place, source};
-use crate::prove::{Proven, bind, bind_with_certificate};
-use crate::sessions::{Bound, Method, NoSession};
+use crate::prove::{SuccessfulBind, bind, bind_with_certificate};
+use crate::sessions::{BoundUser, Method, NoSession};
 use crate::texts::url;
-use crate::trouble::Trouble;
 
-pub(crate) async fn form(visit: Visit, fields: Fields) -> Response {
+pub(crate) async fn form(visit: PageRequest, fields: Fields) -> Response {
     let notice = match fields.text("notice") {
         "changed" => Some("sign_in.changed"),
         "out" => Some("sign_in.out"),
@@ -46,8 +46,8 @@ enum Proof {
 }
 
 impl Proof {
-    fn of(visit: &Visit, fields: &Fields) -> Result<Proof, Trouble> {
-        let incomplete = |text| Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, text);
+    fn of(visit: &PageRequest, fields: &Fields) -> Result<Proof, PageError> {
+        let incomplete = |text| PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, text);
         if fields.text("method") == "certificate" {
             let subject = visit.client.certificate_subject.clone();
             return subject.map(Proof::Certificate).ok_or(incomplete("sign_in.no_certificate"));
@@ -68,7 +68,7 @@ impl Proof {
     }
 
     /// Binds with these credentials. Blocks.
-    fn bind(&self, connection: Connection) -> Result<Proven, Trouble> {
+    fn bind(&self, connection: Connection) -> Result<SuccessfulBind, PageError> {
         match self {
             Proof::Password(name, password) => bind(connection, name, password),
             Proof::Certificate(subject) => bind_with_certificate(connection, subject),
@@ -76,14 +76,14 @@ impl Proof {
     }
 }
 
-pub(crate) async fn sign_in(visit: Visit, headers: HeaderMap, fields: Fields) -> Response {
+pub(crate) async fn sign_in(visit: PageRequest, headers: HeaderMap, fields: Fields) -> Response {
     let to = local(fields.text("to")).to_owned();
     let is_by_certificate = fields.text("method") == "certificate";
-    let refuse = |trouble: &Trouble| {
+    let refuse = |trouble: &PageError| {
         let mut error = visit.said(trouble);
         // The server's message is not shown, because it would reveal which entry does not exist and whether the account
         // is locked.
-        if is_by_certificate && matches!(trouble, Trouble::Refused(..)) {
+        if is_by_certificate && matches!(trouble, PageError::Refused(..)) {
             error["text"] = json!(visit.app.texts.text("sign_in.certificate_refused"));
         }
         let model = json!({
@@ -107,7 +107,7 @@ pub(crate) async fn sign_in(visit: Visit, headers: HeaderMap, fields: Fields) ->
     };
     let (ldap, client, method) = (visit.app.ldap.clone(), visit.client.clone(), proof.method());
     let bound = visit.app.ldap.talk(move || proof.bind(ldap.connect(client)?)).await;
-    let proven = match bound.map_err(Trouble::Conversation).and_then(|bound| bound) {
+    let proven = match bound.map_err(PageError::Conversation).and_then(|bound| bound) {
         Ok(proven) => proven,
         Err(trouble) => return refuse(&trouble),
     };
@@ -115,8 +115,8 @@ pub(crate) async fn sign_in(visit: Visit, headers: HeaderMap, fields: Fields) ->
     begin(&visit, &headers, (place, proven), method, &to).unwrap_or_else(|trouble| refuse(&trouble))
 }
 
-pub(super) fn busy(_: NoSession) -> Trouble {
-    Trouble::Request(StatusCode::SERVICE_UNAVAILABLE, "sign_in.busy")
+pub(super) fn busy(_: NoSession) -> PageError {
+    PageError::Request(StatusCode::SERVICE_UNAVAILABLE, "sign_in.busy")
 }
 
 /// Begins the session of a user who has signed in with `method`. Returns the response, which redirects to `to`.
@@ -124,18 +124,18 @@ pub(super) fn busy(_: NoSession) -> Trouble {
 /// # Errors
 /// There are too many sessions.
 pub(super) fn begin(
-    visit: &Visit,
+    visit: &PageRequest,
     headers: &HeaderMap,
-    (place, proven): (Place<IpAddr>, Proven),
+    (place, proven): (Place<IpAddr>, SuccessfulBind),
     method: Method,
     to: &str,
-) -> Result<Response, Trouble> {
-    let Proven { connection, who, must_change, manages, audits, warning } = proven;
+) -> Result<Response, PageError> {
+    let SuccessfulBind { connection, who, must_change, manages, audits, warning } = proven;
     let sessions = &visit.app.sessions;
     // If the browser already has a session, that session ends.
     visit.session.iter().for_each(|session| sessions.end(session));
     let from = visit.client.address.ip();
-    let bound = Bound { who, method, must_change, manages, audits, connection, from };
+    let bound = BoundUser { who, method, must_change, manages, audits, connection, from };
     let session = sessions.begin(place, bound, headers).map_err(busy)?;
     let cookie = [sessions.set_cookie(Some(&session), visit.client.is_secured)];
     if visit.format == Format::Json {

@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 use crate::ask::{self, Search, range};
 use crate::fields::Fields;
 use crate::limits::{PAGE_BYTES_MAX, PAGE_ENTRIES};
-use crate::page::{Page, Signed};
+use crate::page::{Page, SignedInRequest};
+use crate::page_error::PageError;
 use crate::pages::entry::parents;
-use crate::trouble::Trouble;
 
-pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let notice = signed.notice(&fields);
     let model = signed.talk(move |connection| model(connection, &fields, notice)).await;
     signed.answer(model.map(|model| Page::new("tree.html", "tree.title", model)))
 }
 
-fn model(connection: &mut Connection, fields: &Fields, notice: Value) -> Result<Value, Trouble> {
+fn model(connection: &mut Connection, fields: &Fields, notice: Value) -> Result<Value, PageError> {
     let contexts = ask::contexts(connection)?;
     let Some(dn) = fields.given("dn") else {
         let children =
@@ -38,7 +38,7 @@ fn model(connection: &mut Connection, fields: &Fields, notice: Value) -> Result<
         attributes,
     };
     let cookie = BASE64URL_NOPAD.decode(fields.text("page").as_bytes());
-    let bad = |_| Trouble::Request(axum::http::StatusCode::BAD_REQUEST, "search.bad_page");
+    let bad = |_| PageError::Request(axum::http::StatusCode::BAD_REQUEST, "search.bad_page");
     let found = ask::page(connection, &search, PAGE_ENTRIES, &cookie.map_err(bad)?, PAGE_BYTES_MAX)?;
     let children = found.entries.into_iter().map(|entry| {
         let text = |name: &str| {

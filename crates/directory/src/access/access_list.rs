@@ -5,9 +5,9 @@
 
 use schema::TypeId;
 
-use super::asker::AskerFacts;
-use super::explain::{Asked, DecidingRule, RulesInForce, is_about};
-use crate::catalog::access_rules::{Rule, goes_with_the_entry};
+use super::explain::{DecidingRule, RightQuestion, RulesInForce, is_about};
+use super::requester::RequesterFacts;
+use crate::catalog::access_rules::{Rule, is_testable_with_browse};
 use crate::catalog::{Secrecy, Shown, counts_entries, is_user_password};
 use crate::filter::{Candidate, Matcher, Truth};
 use crate::model::access_rule::{
@@ -95,17 +95,17 @@ fn kind_and_dn(requester: &RequesterSpec) -> (&'static str, &str) {
 pub(crate) fn access_list(
     state: TreeState<'_>,
     rules: &RulesInForce,
-    asked: Asked<'_>,
+    question: RightQuestion<'_>,
     with_below: bool,
 ) -> Result<AccessList> {
     let schema = &*state.catalog.schema;
-    let of = match asked.type_id {
+    let of = match question.type_id {
         Some(type_id) => format!(" {} of", schema.type_by_id(type_id).name()),
         None => String::new(),
     };
-    let what = format!("{}{of} {}", asked.word, Quoted(asked.dn));
+    let what = format!("{}{of} {}", question.word, Quoted(question.dn));
     let mut list = AccessList { what, ..AccessList::default() };
-    let (decided, notes) = decided(state, asked);
+    let (decided, notes) = decided(state, question);
     list.notes = notes;
     let Some(decided) = decided else { return Ok(list) };
     if rules.rules.is_broken {
@@ -113,13 +113,13 @@ pub(crate) fn access_list(
         return Ok(list);
     }
     let has_below =
-        with_below && asked.id != EntryId::ROOT && state.read.count(&children_counter(asked.id))? > 0;
-    let mut facts = AskerFacts::new(state, None);
+        with_below && question.id != EntryId::ROOT && state.read.count(&children_counter(question.id))? > 0;
+    let mut facts = RequesterFacts::new(state, None);
     for (place, rule) in rules.rules.rules.iter().enumerate().filter(|(_, rule)| !rule.rights.has(USE)) {
         if !decided.concerns(rule) {
             continue;
         }
-        let coverage = coverage(state, &mut facts, rule, asked)?;
+        let coverage = coverage(state, &mut facts, rule, question)?;
         if coverage.covers_entry || (has_below && coverage.below != Below::Nothing) {
             let rule = rules.rule(place, rule.is_allow);
             let parsed = AccessRule::parse(&rule.text).map(|parsed| parsed.requesters).unwrap_or_default();
@@ -148,11 +148,11 @@ pub(crate) fn access_list(
 }
 
 /// Rights that a question depends on, each with the attribute type or `None`.
-struct Decided {
+struct DecidingRights {
     rights: Vec<(Rights, Option<TypeId>)>,
 }
 
-impl Decided {
+impl DecidingRights {
     fn concerns(&self, rule: &Rule) -> bool {
         // A requester without the right to browse an entry has no other right at it, so such a deny concerns every
         // question.
@@ -163,37 +163,37 @@ impl Decided {
 
 /// Returns the rights that a question depends on, or `None` if rules do not decide it. Also returns notes about other
 /// facts that decide the question.
-fn decided(state: TreeState<'_>, asked: Asked<'_>) -> (Option<Decided>, Vec<String>) {
+fn decided(state: TreeState<'_>, question: RightQuestion<'_>) -> (Option<DecidingRights>, Vec<String>) {
     let schema = &*state.catalog.schema;
     let mut notes = Vec::new();
-    if [WRITE, ADD, DELETE, RENAME, JOIN, LEAVE, PROXY, RESET].contains(&asked.right) {
+    if [WRITE, ADD, DELETE, RENAME, JOIN, LEAVE, PROXY, RESET].contains(&question.right) {
         notes.push("anonymous clients cannot change anything, whatever the rules say".to_owned());
     }
     let own_password = "users change their own password by the right to write it, that of others by reset";
-    let Some(type_id) = asked.type_id else {
-        if asked.right == RESET {
+    let Some(type_id) = question.type_id else {
+        if question.right == RESET {
             notes.push(own_password.to_owned());
         }
-        return (Some(Decided { rights: vec![(asked.right, None)] }), notes);
+        return (Some(DecidingRights { rights: vec![(question.right, None)] }), notes);
     };
     let name = schema.type_by_id(type_id).name();
-    let is_changed = [WRITE, JOIN, LEAVE].contains(&asked.right);
-    let mut rights = vec![(asked.right, Some(type_id))];
-    if asked.right == COMPARE && is_user_password(schema, type_id) {
+    let is_changed = [WRITE, JOIN, LEAVE].contains(&question.right);
+    let mut rights = vec![(question.right, Some(type_id))];
+    if question.right == COMPARE && is_user_password(schema, type_id) {
         notes.push(format!(
             "the setting password_comparers says who compares {name}; users may compare their own"
         ));
         return (None, notes);
     }
     if !is_changed && state.catalog.secrets.of_type(type_id) > Shown::AsRulesSay.highest() {
-        notes.push(format!("{name} is a secret: no rule permits to {} it", asked.word));
+        notes.push(format!("{name} is a secret: no rule permits to {} it", question.word));
         return (None, notes);
     }
-    if asked.right == SEARCH && goes_with_the_entry(schema, type_id) {
+    if question.right == SEARCH && is_testable_with_browse(schema, type_id) {
         notes.push(format!("{name} may be searched wherever the entry may be seen"));
         rights = vec![(BROWSE, None)];
     }
-    if asked.right == WRITE && is_user_password(schema, type_id) {
+    if question.right == WRITE && is_user_password(schema, type_id) {
         notes.push(own_password.to_owned());
         rights.push((RESET, None));
     }
@@ -203,7 +203,7 @@ fn decided(state: TreeState<'_>, asked: Asked<'_>) -> (Option<Decided>, Vec<Stri
     if state.catalog.secrets.of_type(type_id) == Secrecy::Guarded {
         notes.push(format!("{name} is a secret: a rule has to name it"));
     }
-    (Some(Decided { rights }), notes)
+    (Some(DecidingRights { rights }), notes)
 }
 
 /// Returns the requesters to whom a rule unconditionally denies the right at the entry, each with the number of that
@@ -212,7 +212,7 @@ fn denials(rules: &RulesInForce, list: &AccessList) -> Vec<(usize, RequesterSpec
     let is_plain = |listed: &&ListedRule| {
         let rule = rules.rules.rules.get(listed.rule.number.wrapping_sub(1));
         listed.covers_entry
-            && rule.is_some_and(|rule| !rule.is_allow && rule.values.is_none() && !rule.asks_link())
+            && rule.is_some_and(|rule| !rule.is_allow && rule.values.is_none() && !rule.depends_on_link())
     };
     let plain = list.rules.iter().filter(is_plain);
     let all = plain.flat_map(|listed| {
@@ -248,21 +248,21 @@ struct Coverage {
 
 fn coverage(
     state: TreeState<'_>,
-    facts: &mut AskerFacts<'_>,
+    facts: &mut RequesterFacts<'_>,
     rule: &Rule,
-    asked: Asked<'_>,
+    question: RightQuestion<'_>,
 ) -> Result<Coverage> {
     let everything = Coverage { covers_entry: true, below: Below::Everything };
-    let mut all = rule.place.as_ref().map_or(Ok(everything), |place| of_place(state, place, asked))?;
+    let mut all = rule.place.as_ref().map_or(Ok(everything), |place| of_place(state, place, question))?;
     for but in &rule.but {
-        let but = of_place(state, but, asked)?;
+        let but = of_place(state, but, question)?;
         all.covers_entry &= !but.covers_entry;
         if but.below == Below::Everything {
             all.below = Below::Nothing;
         }
     }
     if let Some(filter) = rule.filter.as_ref().filter(|_| all.covers_entry) {
-        let truth = match asked.id {
+        let truth = match question.id {
             // The question is about a new entry with unknown attributes, so the filter of a rule cannot be evaluated.
             EntryId::ROOT => Truth::Undefined,
             id => {
@@ -276,21 +276,25 @@ fn coverage(
     Ok(all)
 }
 
-fn of_place(state: TreeState<'_>, (reach, name): &(Reach, NormalName), asked: Asked<'_>) -> Result<Coverage> {
+fn of_place(
+    state: TreeState<'_>,
+    (reach, name): &(Reach, NormalName),
+    question: RightQuestion<'_>,
+) -> Result<Coverage> {
     let nothing = Coverage { covers_entry: false, below: Below::Nothing };
     if name.depth() == 0 {
         let is_all = matches!(reach, Reach::In | Reach::Below);
         return Ok(if is_all { Coverage { covers_entry: true, below: Below::Everything } } else { nothing });
     }
     let Some(base) = state.entry_of(name)? else { return Ok(nothing) };
-    let is_it = base == asked.id;
-    let is_above = !is_it && state.is_at_or_below(asked.parent, base)?;
-    let is_under = !is_it && asked.id != EntryId::ROOT && state.is_at_or_below(base, asked.id)?;
+    let is_it = base == question.id;
+    let is_above = !is_it && state.is_at_or_below(question.parent, base)?;
+    let is_under = !is_it && question.id != EntryId::ROOT && state.is_at_or_below(base, question.id)?;
     let covers_entry = match reach {
         Reach::In => is_it || is_above,
         Reach::Below => is_above,
         Reach::At => is_it,
-        Reach::Children => base == asked.parent,
+        Reach::Children => base == question.parent,
     };
     let below = match reach {
         Reach::In | Reach::Below if is_it || is_above => Below::Everything,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ldap::ResultCode;
 use schema::TypeId;
 
-use super::rule_rights::{Newcomer, Readable, RuleRights, Walk};
+use super::rule_rights::{NewEntryFacts, Readable, RuleRights, TraversalCache};
 use super::sources::Sources;
 use super::{EntryRights, RequestContext, Requester, denied};
 use crate::catalog::access_rules::{AccessRules, TypeSet};
@@ -125,13 +125,13 @@ impl EffectiveRights {
     }
 
     /// Returns the size limit in force for a search, or for one page, given the limit that the client requests.
-    pub(crate) fn size_limit(&self, asked: u32) -> u32 {
-        self.limit_of(asked, self.limits.size)
+    pub(crate) fn size_limit(&self, question: u32) -> u32 {
+        self.limit_of(question, self.limits.size)
     }
 
     /// Returns the time limit in force for a search in seconds, given the limit that the client requests.
-    pub(crate) fn time_limit_seconds(&self, asked: u32) -> u32 {
-        self.limit_of(asked, self.limits.time_seconds)
+    pub(crate) fn time_limit_seconds(&self, question: u32) -> u32 {
+        self.limit_of(question, self.limits.time_seconds)
     }
 
     /// Returns the maximum number of entries that a search may examine without a match.
@@ -150,10 +150,10 @@ impl EffectiveRights {
 
     /// Returns the lower of the requested and the configured limit; 0 means no limit. The configured limit does not
     /// apply to the administrator.
-    fn limit_of(&self, asked: u32, set: u32) -> u32 {
-        match (asked, if self.is_administrator() { 0 } else { set }) {
+    fn limit_of(&self, question: u32, set: u32) -> u32 {
+        match (question, if self.is_administrator() { 0 } else { set }) {
             (0, limit) | (limit, 0) => limit,
-            (asked, set) => asked.min(set),
+            (question, set) => question.min(set),
         }
     }
 }
@@ -327,7 +327,7 @@ impl EffectiveRights {
 
 /// Rights at an entry. These functions return `None` in place of rights if no rules restrict the requester.
 impl EffectiveRights {
-    /// Returns the rights at an entry of the tree. `walk` caches state from entry to entry.
+    /// Returns the rights at an entry of the tree. `traversal` caches state from entry to entry.
     ///
     /// # Errors
     /// The store failed.
@@ -335,11 +335,11 @@ impl EffectiveRights {
     pub(crate) fn at(
         &self,
         state: TreeState<'_>,
-        walk: &mut Walk,
+        traversal: &mut TraversalCache,
         id: EntryId,
         parent: EntryId,
     ) -> Result<Option<Arc<EntryRights>>> {
-        self.rules.as_ref().map(|rules| rules.at(state, walk, id, parent)).transpose()
+        self.rules.as_ref().map(|rules| rules.at(state, traversal, id, parent)).transpose()
     }
 
     /// Returns the rights at an entry that is known to exist.
@@ -358,7 +358,7 @@ impl EffectiveRights {
         &self,
         state: TreeState<'_>,
         parent: EntryId,
-        newcomer: Newcomer<'_>,
+        newcomer: NewEntryFacts<'_>,
     ) -> Result<Option<Arc<EntryRights>>> {
         self.rules.as_ref().map(|rules| rules.below(state, parent, newcomer)).transpose()
     }
@@ -430,8 +430,8 @@ impl EffectiveRights {
     }
 
     /// Returns true if rules for the requester have filters on entries.
-    pub(crate) fn asks_filters(&self) -> bool {
-        self.rules.as_ref().is_some_and(|rules| rules.asks_filters())
+    pub(crate) fn has_entry_filters(&self) -> bool {
+        self.rules.as_ref().is_some_and(|rules| rules.has_entry_filters())
     }
 
     /// Returns the error for an entry that is missing or hidden. Missing and hidden entries have the same error. Its

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use schema::TypeId;
 
-use crate::catalog::access_rules::{Rule, TypeSet, goes_with_the_entry};
+use crate::catalog::access_rules::{Rule, TypeSet, is_testable_with_browse};
 use crate::catalog::{Catalog, Shown, counts_entries};
 use crate::filter::{ByValue, ValueRule};
 use crate::model::access_rule::{
@@ -76,7 +76,7 @@ impl EntryRights {
             rights.by_value = ByValue::of(by_value, [compare, search, read, write], &denied).map(Arc::new);
         }
         for type_id in (0..).map(TypeId).take(schema.attribute_types().len()) {
-            if goes_with_the_entry(schema, type_id) {
+            if is_testable_with_browse(schema, type_id) {
                 rights.search.insert(type_id);
             }
             let is_counted = counts_entries(schema, type_id) && !is_uniform;

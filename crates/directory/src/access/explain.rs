@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use schema::{Schema, TypeId};
 
-use super::asker::AskerFacts;
 use super::entry_rights::{EntryRights, RightExtent};
-use super::rule_rights::{RuleRights, Walk};
-use super::uses::{self, Says};
+use super::requester::RequesterFacts;
+use super::rule_rights::{RuleRights, TraversalCache};
+use super::uses::{self, RuleEffect};
 use super::{EffectiveRights, Requester};
-use crate::catalog::access_rules::{AccessRules, Rule, default_rules, goes_with_the_entry};
+use crate::catalog::access_rules::{AccessRules, Rule, default_rules, is_testable_with_browse};
 use crate::catalog::{Catalog, Secrecy, Secrets, USER_PASSWORD, counts_entries, is_user_password};
 use crate::model::access_rule::{
     ADD, AccessRule, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, RESET, Reach,
@@ -139,7 +139,7 @@ pub(crate) const ASKED: [(&str, Rights, bool); 13] = [
 
 /// Question about a right at an entry.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct RightQuestion<'a> {
     /// Word for the right.
     pub(crate) word: &'a str,
     pub(crate) right: Rights,
@@ -230,9 +230,9 @@ impl QuestionPlace {
 pub(crate) fn explain(
     state: TreeState<'_>,
     subject: &Requester,
-    asked: Asked<'_>,
+    question: RightQuestion<'_>,
 ) -> Result<AccessExplanation> {
-    explain_under(state, &RulesInForce::of(state), subject, asked)
+    explain_under(state, &RulesInForce::of(state), subject, question)
 }
 
 /// Explains a right of `subject` under the given rules.
@@ -243,10 +243,10 @@ pub(crate) fn explain_under(
     state: TreeState<'_>,
     rules: &RulesInForce,
     subject: &Requester,
-    asked: Asked<'_>,
+    question: RightQuestion<'_>,
 ) -> Result<AccessExplanation> {
-    let rights = EffectiveRights::under(&rules.rules, state, subject, asked.link.as_ref())?;
-    explain_rights(state, rules, &rights, subject, asked)
+    let rights = EffectiveRights::under(&rules.rules, state, subject, question.link.as_ref())?;
+    explain_rights(state, rules, &rights, subject, question)
 }
 
 /// Explains a right of `subject`, whose effective rights under the rules are already computed.
@@ -258,39 +258,43 @@ pub(crate) fn explain_rights(
     rules: &RulesInForce,
     rights: &EffectiveRights,
     subject: &Requester,
-    asked: Asked<'_>,
+    question: RightQuestion<'_>,
 ) -> Result<AccessExplanation> {
     let RulesInForce { rules, texts, by_default } = rules;
     let mut explanation = AccessExplanation::default();
-    let say = |explanation: &mut AccessExplanation, extent: &RightExtent<'_>| {
-        say(explanation, state, subject, asked, extent);
+    let answer = |explanation: &mut AccessExplanation, extent: &RightExtent<'_>| {
+        set_answer(explanation, state, subject, question, extent);
     };
-    let Some(mine) = rights.rules.as_deref() else {
+    let Some(applicable) = rights.rules.as_deref() else {
         explanation.notes.push("the administrator is above all rules".to_owned());
-        say(&mut explanation, &RightExtent::All);
+        answer(&mut explanation, &RightExtent::All);
         return Ok(explanation);
     };
-    let at = mine.at(state, &mut Walk::default(), asked.id, asked.parent)?;
-    let is_own = mine.own() == Some(asked.id);
-    let asked_for = (asked.right, asked.type_id);
+    let at = applicable.at(state, &mut TraversalCache::default(), question.id, question.parent)?;
+    let is_own = applicable.own() == Some(question.id);
+    let asked_for = (question.right, question.type_id);
     let (right, type_id) = right_over_password(&state.catalog.schema, is_own, asked_for);
-    let deciding = Deciding { state, rights, mine, texts, by_default: *by_default, who: name_of(subject) };
+    let deciding =
+        Explainer { state, rights, applicable, texts, by_default: *by_default, who: name_of(subject) };
     if rules.is_broken {
         explanation.notes.push("a rule cannot be read, so only the administrator has rights".to_owned());
     }
-    if !at.may_browse() && asked.right != BROWSE && asked.right != ADD {
-        say(&mut explanation, &RightExtent::Nothing);
+    if !at.may_browse() && question.right != BROWSE && question.right != ADD {
+        answer(&mut explanation, &RightExtent::Nothing);
         explanation.notes.push("the entry cannot be seen: it is as one that is not there".to_owned());
-        deciding.add(&mut explanation, Asked { word: "browse", right: BROWSE, type_id: None, ..asked })?;
+        deciding.add(
+            &mut explanation,
+            RightQuestion { word: "browse", right: BROWSE, type_id: None, ..question },
+        )?;
         return Ok(explanation);
     }
-    let decided = Asked { right, type_id, ..asked };
-    if let Some((is_allowed, note)) = deciding.beside_rules(subject, decided)? {
-        say(&mut explanation, &is_allowed.into());
+    let decided = RightQuestion { right, type_id, ..question };
+    if let Some((is_allowed, note)) = deciding.outside_rules(subject, decided)? {
+        answer(&mut explanation, &is_allowed.into());
         explanation.notes.push(note);
         return Ok(explanation);
     }
-    say(&mut explanation, &at.extent(right, type_id));
+    answer(&mut explanation, &at.extent(right, type_id));
     deciding.add(&mut explanation, decided)?;
     Ok(explanation)
 }
@@ -317,41 +321,41 @@ pub(crate) fn explain_use(
     state: TreeState<'_>,
     rules_with_texts: &RulesInForce,
     subject: &Requester,
-    (asked, link): (Uses, Option<&ClientLink>),
+    (question, link): (Uses, Option<&ClientLink>),
 ) -> Result<AccessExplanation> {
     let rules = &rules_with_texts.rules;
     let own = match subject {
         Requester::Anonymous | Requester::Administrator { .. } => None,
         Requester::User { id, .. } => Some(*id),
     };
-    let mut asker = AskerFacts::new(state, own);
-    let is_refused = !subject.is_administrator() && uses::refused(rules, &mut asker, link)?.has(asked);
+    let mut requester = RequesterFacts::new(state, own);
+    let is_refused = !subject.is_administrator() && uses::refused(rules, &mut requester, link)?.has(question);
     let who = Quoted(if *subject == Requester::Anonymous { "anonymous" } else { subject.dn() }).to_string();
     let may = if is_refused { "may not" } else { "may" };
-    let verdict = format!("{who} {may} use {}", asked.words());
+    let verdict = format!("{who} {may} use {}", question.words());
     let mut explanation =
         AccessExplanation { is_allowed: !is_refused, verdict, ..AccessExplanation::default() };
     if subject.is_administrator() {
         explanation.notes.push("the administrator is above all rules".to_owned());
         return Ok(explanation);
     }
-    let mut said = uses::said(rules, &mut asker, link)?;
-    said.retain(|(_, of, _)| of.has(asked));
-    let kinds = [Says::Denies, Says::Allows, Says::AllowsOthers];
-    let decides = kinds.into_iter().find(|kind| said.iter().any(|(.., says)| says == kind));
-    for (place, ..) in said.into_iter().filter(|(.., says)| Some(*says) == decides) {
-        let rule = rules_with_texts.rule(place, decides != Some(Says::Denies));
+    let mut affecting = uses::affecting_rules(rules, &mut requester, link)?;
+    affecting.retain(|(_, of, _)| of.has(question));
+    let kinds = [RuleEffect::Denies, RuleEffect::Allows, RuleEffect::AllowsOthers];
+    let decides = kinds.into_iter().find(|kind| affecting.iter().any(|(.., effect)| effect == kind));
+    for (place, ..) in affecting.into_iter().filter(|(.., effect)| Some(*effect) == decides) {
+        let rule = rules_with_texts.rule(place, decides != Some(RuleEffect::Denies));
         let name = rule.name();
         match decides {
-            Some(Says::Denies) => {
+            Some(RuleEffect::Denies) => {
                 let needed = format!("that rule {name:?} leaves it out, or is not for {who}");
                 explanation.needed.push(needed);
                 explanation.rules.push(rule);
             }
-            Some(Says::AllowsOthers) => {
+            Some(RuleEffect::AllowsOthers) => {
                 explanation.needed.push(format!("that {who} is what rule {name:?} is for"))
             }
-            Some(Says::Allows) | None => explanation.rules.push(rule),
+            Some(RuleEffect::Allows) | None => explanation.rules.push(rule),
         }
     }
     if explanation.rules.is_empty() {
@@ -371,14 +375,14 @@ fn name_of(subject: &Requester) -> &str {
 }
 
 /// Sets the answer and the verdict that states it.
-fn say(
+fn set_answer(
     explanation: &mut AccessExplanation,
     state: TreeState<'_>,
     subject: &Requester,
-    asked: Asked<'_>,
+    question: RightQuestion<'_>,
     extent: &RightExtent<'_>,
 ) {
-    let of = match asked.type_id {
+    let of = match question.type_id {
         Some(type_id) => format!(" {} of", state.catalog.schema.type_by_id(type_id).name()),
         None => String::new(),
     };
@@ -390,7 +394,7 @@ fn say(
     explanation.is_allowed = *extent == RightExtent::All;
     explanation.is_partly = matches!(extent, RightExtent::Some(..));
     explanation.verdict =
-        format!("{} {may} {}{some}{of} {}", Quoted(name_of(subject)), asked.word, Quoted(asked.dn));
+        format!("{} {may} {}{some}{of} {}", Quoted(name_of(subject)), question.word, Quoted(question.dn));
 }
 
 /// Returns text that names the rule that refuses a right, if the requester has the right `explain` at the entry;
@@ -404,13 +408,13 @@ pub(crate) fn hint(
     at: &EntryRights,
     (id, right, type_id): (EntryId, Rights, Option<TypeId>),
 ) -> Result<String> {
-    let (Some(mine), true) = (&rights.rules, at.may(EXPLAIN)) else { return Ok(String::new()) };
+    let (Some(applicable), true) = (&rights.rules, at.may(EXPLAIN)) else { return Ok(String::new()) };
     let Some(node) = state.node(id)? else { return Ok(String::new()) };
-    let is_own = mine.own() == Some(id);
+    let is_own = applicable.own() == Some(id);
     let (right, type_id) = right_over_password(&state.catalog.schema, is_own, (right, type_id));
     let texts = &state.settings.general.access_rules;
-    let holding = mine.holding(state, id, node.parent)?;
-    let rules = &mine.rules().rules;
+    let holding = applicable.holding(state, id, node.parent)?;
+    let rules = &applicable.rules().rules;
     let is_partly = matches!(at.extent(right, type_id), RightExtent::Some(..));
     let decides = |rule: &Rule| match is_partly {
         true => rule.values.is_some(),
@@ -435,21 +439,25 @@ pub(super) fn is_about(rule: &Rule, right: Rights, type_id: Option<TypeId>) -> b
 }
 
 /// Explanation in progress for one requester.
-struct Deciding<'d> {
+struct Explainer<'d> {
     state: TreeState<'d>,
     rights: &'d EffectiveRights,
     /// Rights of the requester under the rules.
-    mine: &'d RuleRights,
+    applicable: &'d RuleRights,
     texts: &'d [String],
     by_default: bool,
     who: &'d str,
 }
 
-impl Deciding<'_> {
+impl Explainer<'_> {
     /// Returns the decision about a right that does not depend on rules, with the reason. Returns `None` if rules
     /// decide.
-    fn beside_rules(&self, subject: &Requester, asked: Asked<'_>) -> Result<Option<(bool, String)>> {
-        let Asked { right, type_id, .. } = asked;
+    fn outside_rules(
+        &self,
+        subject: &Requester,
+        question: RightQuestion<'_>,
+    ) -> Result<Option<(bool, String)>> {
+        let RightQuestion { right, type_id, .. } = question;
         let schema = &*self.state.catalog.schema;
         if *subject == Requester::Anonymous
             && [WRITE, ADD, DELETE, RENAME, JOIN, LEAVE, PROXY, RESET].contains(&right)
@@ -459,12 +467,12 @@ impl Deciding<'_> {
         }
         let Some(type_id) = type_id else { return Ok(None) };
         let name = schema.type_by_id(type_id).name();
-        if right == SEARCH && goes_with_the_entry(schema, type_id) {
+        if right == SEARCH && is_testable_with_browse(schema, type_id) {
             let note = format!("{name} may be searched wherever the entry may be seen");
             return Ok(Some((true, note)));
         }
         if right == COMPARE && is_user_password(schema, type_id) {
-            let is_allowed = self.rights.check_compare(self.state, asked.id, type_id).is_ok();
+            let is_allowed = self.rights.check_compare(self.state, question.id, type_id).is_ok();
             let note = format!(
                 "the setting password_comparers says who compares {name}; users may compare their own"
             );
@@ -477,7 +485,7 @@ impl Deciding<'_> {
                 format!("{name} is a secret: only the administrator, whatever the rules say"),
             )));
         }
-        if counts_entries(schema, type_id) && right != WRITE && !self.mine.is_uniform() {
+        if counts_entries(schema, type_id) && right != WRITE && !self.applicable.is_uniform() {
             let note =
                 format!("{name} counts entries: only for those whom the same rules hold for everywhere");
             return Ok(Some((false, note)));
@@ -486,14 +494,14 @@ impl Deciding<'_> {
     }
 
     /// Adds the deciding rules and, if no rule grants the right, alternatives that would.
-    fn add(&self, explanation: &mut AccessExplanation, asked: Asked<'_>) -> Result<()> {
-        let rules = &self.mine.rules().rules;
-        let holding = self.mine.holding(self.state, asked.id, asked.parent)?;
+    fn add(&self, explanation: &mut AccessExplanation, question: RightQuestion<'_>) -> Result<()> {
+        let rules = &self.applicable.rules().rules;
+        let holding = self.applicable.holding(self.state, question.id, question.parent)?;
         // Rules on single values decide only a right that covers some values.
         let is_partly = explanation.is_partly;
         let about = |place: &usize| {
             rules.get(*place).is_some_and(|rule| {
-                is_about(rule, asked.right, asked.type_id) && (is_partly || rule.values.is_none())
+                is_about(rule, question.right, question.type_id) && (is_partly || rule.values.is_none())
             })
         };
         let is_allow = |place: &usize| rules.get(*place).is_some_and(|rule| rule.is_allow);
@@ -510,8 +518,8 @@ impl Deciding<'_> {
         for place in &deny {
             let rule = self.rule(*place);
             let whom =
-                self.askers(*place).iter().map(RequesterSpec::to_string).collect::<Vec<_>>().join(", ");
-            let needed = match asked.type_id {
+                self.requesters(*place).iter().map(RequesterSpec::to_string).collect::<Vec<_>>().join(", ");
+            let needed = match question.type_id {
                 Some(type_id) => {
                     let name = self.state.catalog.schema.type_by_id(type_id).name();
                     format!("that rule {:?} leaves out {name}, or is not for {whom}", rule.name())
@@ -532,11 +540,11 @@ impl Deciding<'_> {
             if deny.is_empty() {
                 explanation.notes.push("no rule allows it, and what none allows is denied".to_owned());
             }
-            if let Some(secret) = asked.type_id.filter(|id| self.state.catalog.secrets.has(*id)) {
+            if let Some(secret) = question.type_id.filter(|id| self.state.catalog.secrets.has(*id)) {
                 let name = self.state.catalog.schema.type_by_id(secret).name();
                 explanation.notes.push(format!("{name} is a secret: a rule has to name it"));
             }
-            self.add_others(explanation, asked, &holding)?;
+            self.add_others(explanation, question, &holding)?;
         }
         Ok(())
     }
@@ -545,77 +553,78 @@ impl Deciding<'_> {
     fn add_others(
         &self,
         explanation: &mut AccessExplanation,
-        asked: Asked<'_>,
+        question: RightQuestion<'_>,
         holding: &[usize],
     ) -> Result<()> {
-        for (place, rule) in self.mine.rules().rules.iter().enumerate() {
-            if !rule.is_allow || !is_about(rule, asked.right, asked.type_id) || holding.contains(&place) {
+        for (place, rule) in self.applicable.rules().rules.iter().enumerate() {
+            if !rule.is_allow || !is_about(rule, question.right, question.type_id) || holding.contains(&place)
+            {
                 continue;
             }
-            if !self.reaches(rule, asked)? {
+            if !self.reaches(rule, question)? {
                 continue;
             }
             let others =
-                self.askers(place).iter().map(RequesterSpec::to_string).collect::<Vec<_>>().join(", ");
+                self.requesters(place).iter().map(RequesterSpec::to_string).collect::<Vec<_>>().join(", ");
             let name = self.rule(place).name().to_owned();
             let who = Quoted(self.who).to_string();
             let mut needed = format!("that {who} is what rule {name:?} is for: {others}");
             if let Some(filter) = self.filter_text(place) {
                 needed += &format!(", and that the entry matches {filter}");
             }
-            if !rule.holds_over(asked.link.as_ref()) {
+            if !rule.holds_over(question.link.as_ref()) {
                 needed += &rule.link.to_string();
             }
             explanation.needed.push(needed);
         }
         if explanation.needed.is_empty() && !self.by_default {
-            explanation.needed.push(format!("a rule that allows {} here", asked.word));
+            explanation.needed.push(format!("a rule that allows {} here", question.word));
         }
         Ok(())
     }
 
     /// Returns true if the place in the question is among the places of a rule.
-    fn reaches(&self, rule: &Rule, asked: Asked<'_>) -> Result<bool> {
+    fn reaches(&self, rule: &Rule, question: RightQuestion<'_>) -> Result<bool> {
         for but in &rule.but {
-            if self.is_in(but, asked)? {
+            if self.is_in(but, question)? {
                 return Ok(false);
             }
         }
-        rule.place.as_ref().map_or(Ok(true), |place| self.is_in(place, asked))
+        rule.place.as_ref().map_or(Ok(true), |place| self.is_in(place, question))
     }
 
-    fn is_in(&self, (reach, name): &(Reach, NormalName), asked: Asked<'_>) -> Result<bool> {
+    fn is_in(&self, (reach, name): &(Reach, NormalName), question: RightQuestion<'_>) -> Result<bool> {
         if name.depth() == 0 {
             return Ok(matches!(reach, Reach::In | Reach::Below));
         }
         let Some(base) = self.state.entry_of(name)? else { return Ok(false) };
         Ok(match reach {
-            Reach::At => base == asked.id,
-            Reach::In => base == asked.id || self.state.is_at_or_below(asked.parent, base)?,
-            Reach::Below => self.state.is_at_or_below(asked.parent, base)?,
-            Reach::Children => base == asked.parent,
+            Reach::At => base == question.id,
+            Reach::In => base == question.id || self.state.is_at_or_below(question.parent, base)?,
+            Reach::Below => self.state.is_at_or_below(question.parent, base)?,
+            Reach::Children => base == question.parent,
         })
     }
 
     fn rule(&self, place: usize) -> DecidingRule {
         let number = if self.by_default { 0 } else { place + 1 };
-        let is_allow = self.mine.rules().rules.get(place).is_some_and(|rule| rule.is_allow);
+        let is_allow = self.applicable.rules().rules.get(place).is_some_and(|rule| rule.is_allow);
         DecidingRule { number, is_allow, text: self.texts.get(place).cloned().unwrap_or_default() }
     }
 
     /// Returns the rule's filter on entries, in quotes.
     fn filter_text(&self, place: usize) -> Option<String> {
-        let filter = self.mine.rules().rules.get(place)?.filter.as_ref()?;
+        let filter = self.applicable.rules().rules.get(place)?.filter.as_ref()?;
         Some(format!("{:?}", filter.to_string()))
     }
 
     /// Returns the rule's filter on values, in quotes.
     fn value_filter_text(&self, place: usize) -> Option<String> {
-        let filter = self.mine.rules().rules.get(place)?.values.as_ref()?;
+        let filter = self.applicable.rules().rules.get(place)?.values.as_ref()?;
         Some(format!("{:?}", filter.to_string()))
     }
 
-    fn askers(&self, place: usize) -> Vec<RequesterSpec> {
+    fn requesters(&self, place: usize) -> Vec<RequesterSpec> {
         let rule = self.texts.get(place).and_then(|text| AccessRule::parse(text).ok());
         rule.map(|rule| rule.requesters).unwrap_or_default()
     }

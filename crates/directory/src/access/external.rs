@@ -9,7 +9,7 @@ pub(crate) const EXTERNAL: &str = "EXTERNAL";
 
 /// Ways to bind that a connection offers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Offered {
+pub struct OfferedBinds {
     /// Identity established by the layers below LDAP.
     pub external: ExternalIdentity,
     /// Whether plaintext passwords are accepted, because the connection is protected or the settings permit them.
@@ -52,7 +52,7 @@ impl BindStrength {
     }
 }
 
-impl Offered {
+impl OfferedBinds {
     /// Returns the mechanisms of the settings that can work on this connection. The root DSE lists them.
     pub fn mechanisms(self, settings: &GeneralSettings) -> Vec<&'static str> {
         let works = |mechanism: &&str| match *mechanism {

@@ -2,7 +2,7 @@
 
 use ldap::PositionToken;
 
-use super::{AskerLimits, Offered, Requester};
+use super::{OfferedBinds, Requester, RequesterLimits};
 use crate::model::client_link::ClientLink;
 
 /// The circumstances of a request. The session builds it; search, compare and `decide` borrow it.
@@ -15,9 +15,9 @@ pub struct RequestContext<'r> {
     /// Connection of the client; `None` if no access rule tests it.
     pub link: Option<ClientLink>,
     /// Ways to bind that the connection offers. Set for requests that may read the root DSE.
-    pub offered: Offered,
+    pub offered: OfferedBinds,
     /// Limits that replace those of the settings for this requester.
-    pub limits: AskerLimits,
+    pub limits: RequesterLimits,
     /// Position of the snapshot, if the client asks for it.
     pub position: Option<PositionToken>,
     /// Time in microseconds since 1970; 0 if no answer depends on it.
@@ -27,7 +27,7 @@ pub struct RequestContext<'r> {
 impl<'r> RequestContext<'r> {
     /// Returns the context of a request with this identity over this connection. All other fields have their defaults.
     pub fn new(requester: &'r Requester, link: Option<ClientLink>) -> RequestContext<'r> {
-        let (offered, limits) = (Offered::default(), AskerLimits::default());
+        let (offered, limits) = (OfferedBinds::default(), RequesterLimits::default());
         RequestContext { requester, link, offered, limits, position: None, now: 0 }
     }
 }

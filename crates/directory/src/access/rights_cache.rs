@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 use store::{StoreError, View};
 
 use super::rule_rights::RuleRights;
-use super::sources::{Sources, Touch, touches};
+use super::sources::{EntryEffect, Sources, touches};
 use super::{EffectiveRights, RequestContext, Requester};
 use crate::model::limits::{
     RECORDS_FOLLOWED_MAX, REQUESTERS_CACHED_MAX, RIGHTS_SOURCES_MAX, TOUCHED_RECORD_MAX,
@@ -29,9 +29,9 @@ pub(crate) struct RightsCache {
     /// Log position at which all cached rights are valid.
     position: u64,
     /// Sources that all cached rights depend on.
-    names: HashSet<Touch, RandomState>,
+    names: HashSet<EntryEffect, RandomState>,
     /// Sources that only some cached rights depend on, with the keys of these rights.
-    own: HashMap<Touch, HashSet<RightsKey, RandomState>, RandomState>,
+    own: HashMap<EntryEffect, HashSet<RightsKey, RandomState>, RandomState>,
 }
 
 impl RightsCache {
@@ -114,13 +114,13 @@ impl RightsCache {
                 return Ok(false);
             }
             let Some(touched) = Record::decode(bytes).as_ref().and_then(touches) else { return Ok(false) };
-            touched.into_iter().chain([Touch::Any]).for_each(|touch| self.touch(touch));
+            touched.into_iter().chain([EntryEffect::Any]).for_each(|touch| self.touch(touch));
             self.position = found;
         }
         Ok(self.position == position)
     }
 
-    fn touch(&mut self, touch: Touch) {
+    fn touch(&mut self, touch: EntryEffect) {
         if self.names.contains(&touch) {
             self.forget();
         }
@@ -145,7 +145,7 @@ mod tests {
     use ldap::{ChangeOperation, ResultCode};
 
     use super::{EffectiveRights, RuleRights};
-    use crate::access::{Requester, Walk};
+    use crate::access::{Requester, TraversalCache};
     use crate::model::limits::RECORDS_FOLLOWED_MAX;
     use crate::model::name::{NormalName, parse_dn};
     use crate::model::outcome::Outcome;
@@ -204,16 +204,16 @@ mod tests {
         state.entry_of(&NormalName::of(&parse_dn(dn).unwrap(), &state.catalog.schema)).unwrap()
     }
 
-    fn asker(id: EntryId, dn: &str) -> Requester {
+    fn requester(id: EntryId, dn: &str) -> Requester {
         Requester::User { id, dn: dn.to_owned() }
     }
 
     fn rights(directory: &TestDirectory, dn: &str) -> Arc<RuleRights> {
-        rights_in(&directory.snapshot, &asker(entry(directory, dn).unwrap(), dn))
+        rights_in(&directory.snapshot, &requester(entry(directory, dn).unwrap(), dn))
     }
 
-    fn rights_in(snapshot: &Snapshot, asker: &Requester) -> Arc<RuleRights> {
-        snapshot.rights(&asker.context()).unwrap().rules.unwrap()
+    fn rights_in(snapshot: &Snapshot, requester: &Requester) -> Arc<RuleRights> {
+        snapshot.rights(&requester.context()).unwrap().rules.unwrap()
     }
 
     #[test]
@@ -248,14 +248,14 @@ mod tests {
     fn many_commits_at_once_drop_all_cached_rights() {
         let mut directory = directory();
         let mut late = directory.directory.snapshot().unwrap();
-        let asker = asker(entry(&directory, USERS[0]).unwrap(), USERS[0]);
-        let first = rights_in(&late, &asker);
+        let requester = requester(entry(&directory, USERS[0]).unwrap(), USERS[0]);
+        let first = rights_in(&late, &requester);
         for number in 0..=RECORDS_FOLLOWED_MAX {
             let text = number.to_string();
             directory.modify(USERS[2], &[(ChangeOperation::Replace, "description", &[&text])]);
         }
         late.renew().unwrap();
-        assert!(!Arc::ptr_eq(&first, &rights_in(&late, &asker)));
+        assert!(!Arc::ptr_eq(&first, &rights_in(&late, &requester)));
     }
 
     /// A small generator (xorshift), for reproducible changes.
@@ -316,7 +316,7 @@ mod tests {
         directory.change_settings(|settings| settings.general.access_rules = rules);
         let mut reader = directory.directory.snapshot().unwrap();
         let mut random = Random(0x9E37_79B9_7F4A_7C15);
-        let (mut kept, mut asked) = (0, 0);
+        let (mut kept, mut question) = (0, 0);
         for _ in 0..400 {
             for _ in 0..=random.below(3) {
                 change(&mut directory, &mut random);
@@ -325,22 +325,22 @@ mod tests {
             let state = reader.state();
             let users: Vec<_> = USERS.iter().filter_map(|dn| Some((entry(&directory, dn)?, *dn))).collect();
             for (id, dn) in users {
-                let asker = asker(id, dn);
+                let requester = requester(id, dn);
                 let key = (Some(id), Vec::new());
                 kept += u32::from(reader.rights_cache.borrow().kept.contains_key(&key));
-                asked += 1;
-                let known = reader.rights(&asker.context()).unwrap();
-                let computed = EffectiveRights::of(state, &asker.context()).unwrap();
+                question += 1;
+                let known = reader.rights(&requester.context()).unwrap();
+                let computed = EffectiveRights::of(state, &requester.context()).unwrap();
                 for entry in USERS.iter().chain(&GROUPS).chain(&UNITS).filter_map(|dn| entry(&directory, dn))
                 {
                     let parent = state.node(entry).unwrap().unwrap().parent;
                     let at = |of: &EffectiveRights| {
-                        of.at(state, &mut Walk::default(), entry, parent).unwrap().unwrap()
+                        of.at(state, &mut TraversalCache::default(), entry, parent).unwrap().unwrap()
                     };
                     assert_eq!(at(&known), at(&computed), "{dn} at {entry:?}");
                 }
             }
         }
-        assert!(kept * 4 > asked && kept < asked, "{kept} of {asked} were kept");
+        assert!(kept * 4 > question && kept < question, "{kept} of {question} were kept");
     }
 }

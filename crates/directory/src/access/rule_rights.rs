@@ -15,11 +15,11 @@ use foldhash::fast::RandomState;
 use ldap::{Filter, FilterBuf};
 
 use super::Requester;
-use super::asker::{AskerFacts, Condition};
+use super::allowed_values::AllowedValues;
 use super::entry_rights::EntryRights;
-use super::sources::{Sources, Touch};
+use super::requester::{Condition, RequesterFacts};
+use super::sources::{EntryEffect, Sources};
 use super::uses;
-use super::values_allowed::ValuesAllowed;
 use crate::catalog::Shown;
 use crate::catalog::access_rules::{AccessRules, Rule};
 use crate::filter::{Candidate, Compiler, InMemory, Matcher, MemberUse, Memberships, Term, Truth, ValueRule};
@@ -42,7 +42,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 #[derive(Debug)]
 pub(crate) struct RuleRights {
     rules: Arc<AccessRules>,
-    mine: Vec<Mine>,
+    applicable: Vec<ApplicableRule>,
     own: Option<EntryId>,
     /// Controls and extended operations that the requester may not use.
     refused_uses: Uses,
@@ -54,10 +54,10 @@ pub(crate) struct RuleRights {
     special: Vec<u64>,
     /// Whether `special` is incomplete, because too many entries name the requester. If so, every entry is treated as a
     /// special entry.
-    asks_entries: bool,
+    tests_entries: bool,
     /// Sources on which the rights depend.
     sources: Sources,
-    /// The rules with a filter on entries: one bit for each rule, by its index in `mine`.
+    /// The rules with a filter on entries: one bit for each rule, by its index in `applicable`.
     filtered: Vec<u64>,
     /// Cached rights at the entries of a container, except special entries. `None` if a rule with a filter applies in
     /// the container.
@@ -68,7 +68,7 @@ pub(crate) struct RuleRights {
 
 /// A rule that may apply to the requester.
 #[derive(Debug)]
-struct Mine {
+struct ApplicableRule {
     /// Index of the rule among all rules.
     rule: usize,
     place: Option<(Reach, EntryId)>,
@@ -85,14 +85,14 @@ struct Mine {
     is_deny: bool,
 }
 
-impl Mine {
+impl ApplicableRule {
     /// Returns true if the rule has no filter or its filter matches the entry.
     fn matches<'s, 'a>(
         &self,
         state: TreeState<'s>,
         subject: &mut Option<Subject<'s, 'a>>,
         id: EntryId,
-        newcomer: Newcomer<'a>,
+        newcomer: NewEntryFacts<'a>,
     ) -> Result<bool> {
         let Some(filter) = &self.filter else { return Ok(true) };
         let subject = match subject {
@@ -141,7 +141,7 @@ impl Mine {
 
 /// State that a traversal on one snapshot caches from entry to entry.
 #[derive(Debug, Default)]
-pub(crate) struct Walk {
+pub(crate) struct TraversalCache {
     /// Rules that apply to the entries of a container, by their place.
     below: HashMap<EntryId, Box<[u64]>>,
     holding: Vec<u64>,
@@ -151,12 +151,12 @@ pub(crate) struct Walk {
 }
 
 impl<'s, 'a> Subject<'s, 'a> {
-    fn of(state: TreeState<'s>, id: EntryId, newcomer: Newcomer<'a>) -> Result<Subject<'s, 'a>> {
+    fn of(state: TreeState<'s>, id: EntryId, newcomer: NewEntryFacts<'a>) -> Result<Subject<'s, 'a>> {
         let id = match newcomer {
-            Newcomer::Given(given) => return Ok(Subject::Given(given)),
-            Newcomer::Moved(moved) => moved,
-            Newcomer::Unknown if id == EntryId::ROOT => return Ok(Subject::Unknown),
-            Newcomer::Unknown => id,
+            NewEntryFacts::Given(given) => return Ok(Subject::Given(given)),
+            NewEntryFacts::Moved(moved) => moved,
+            NewEntryFacts::Unknown if id == EntryId::ROOT => return Ok(Subject::Unknown),
+            NewEntryFacts::Unknown => id,
         };
         let node = node(state.read, id)?.ok_or_else(|| damaged_row("nodes", id))?;
         Ok(Subject::Stored(Candidate::new(id, node)))
@@ -165,7 +165,7 @@ impl<'s, 'a> Subject<'s, 'a> {
 
 /// Facts that are known about a new entry.
 #[derive(Clone, Copy)]
-pub(crate) enum Newcomer<'a> {
+pub(crate) enum NewEntryFacts<'a> {
     /// Only the place of the entry is known.
     Unknown,
     /// An existing entry is moved to the place.
@@ -198,8 +198,8 @@ impl RuleRights {
             Requester::Anonymous => None,
             Requester::User { id, .. } => Some(*id),
         };
-        let mut asker = AskerFacts::new(state, own);
-        let mut mine = Vec::new();
+        let mut facts = RequesterFacts::new(state, own);
+        let mut applicable = Vec::new();
         // A rule for a place makes rights non-uniform even if no entry has that name. Otherwise the rights at other
         // entries would reveal whether the entry exists.
         let mut is_uniform = true;
@@ -208,14 +208,14 @@ impl RuleRights {
                 if rule.rights.has(USE) || !rule.holds_over(link) {
                     continue;
                 }
-                let Some(condition) = asker.condition(&rule.requesters)? else { continue };
+                let Some(condition) = facts.condition(&rule.requesters)? else { continue };
                 let place = match &rule.place {
                     None => None,
                     // The empty DN is above every entry, so such a rule applies everywhere.
                     Some((Reach::In | Reach::Below, name)) if name.depth() == 0 => None,
                     Some((reach, name)) => {
                         is_uniform = false;
-                        match asker.entry_of(name)? {
+                        match facts.entry_of(name)? {
                             Some(id) => Some((*reach, id)),
                             None => continue,
                         }
@@ -226,16 +226,16 @@ impl RuleRights {
                     is_uniform = false;
                     if name.depth() == 0 && matches!(reach, Reach::In | Reach::Below) {
                         but.push((Reach::Below, EntryId::ROOT));
-                    } else if let Some(id) = asker.entry_of(name)? {
+                    } else if let Some(id) = facts.entry_of(name)? {
                         but.push((*reach, id));
                     }
                 }
-                let filter = rule.filter.as_ref().map(|filter| asker.ready(filter)).transpose()?;
+                let filter = rule.filter.as_ref().map(|filter| facts.ready(filter)).transpose()?;
                 is_uniform &= filter.is_none();
                 let values = rule.values.as_ref().map(|filter| Arc::new(value_rule(state, rule, filter)));
                 let is_deny = !rule.is_allow;
                 let attribute_count = state.catalog.attributes().len();
-                mine.push(Mine {
+                applicable.push(ApplicableRule {
                     rule: number,
                     place,
                     but,
@@ -247,24 +247,24 @@ impl RuleRights {
                 });
             }
         }
-        is_uniform &= mine.iter().all(|of| of.condition == Condition::Always);
-        let refused_uses = uses::refused(rules, &mut asker, link)?;
-        let (special, asks_entries) = special(state, own, &mine)?;
-        let mut filtered = vec![0; mine.len().div_ceil(64)];
-        for (place, _) in mine.iter().enumerate().filter(|(_, of)| of.filter.is_some()) {
+        is_uniform &= applicable.iter().all(|of| of.condition == Condition::Always);
+        let refused_uses = uses::refused(rules, &mut facts, link)?;
+        let (special, tests_entries) = special(state, own, &applicable)?;
+        let mut filtered = vec![0; applicable.len().div_ceil(64)];
+        for (place, _) in applicable.iter().enumerate().filter(|(_, of)| of.filter.is_some()) {
             if let Some(bits) = filtered.get_mut(place / 64) {
                 *bits |= 1 << (place % 64);
             }
         }
-        let sources = sources(asker, &mine);
+        let sources = sources(facts, &applicable);
         Ok(Some(RuleRights {
             rules: Arc::clone(rules),
-            mine,
+            applicable,
             own,
             refused_uses,
             is_uniform,
             special,
-            asks_entries,
+            tests_entries,
             filtered,
             sources,
             below: Mutex::default(),
@@ -279,9 +279,9 @@ impl RuleRights {
     pub(super) fn identity(&self) -> Vec<u8> {
         let mut octets = Vec::new();
         octets.extend(self.own.map_or(0, |own| own.0).to_be_bytes());
-        for mine in &self.mine {
-            octets.extend((mine.rule as u64).to_be_bytes());
-            let Condition::AtEntry { is_own, names } = &mine.condition else {
+        for applicable in &self.applicable {
+            octets.extend((applicable.rule as u64).to_be_bytes());
+            let Condition::AtEntry { is_own, names } = &applicable.condition else {
                 octets.push(0);
                 continue;
             };
@@ -293,11 +293,11 @@ impl RuleRights {
 
     /// Returns the filters that entries must match for rules to apply.
     pub(super) fn filters(&self) -> impl Iterator<Item = Filter<'_>> {
-        let rules = self.mine.iter().filter_map(|mine| self.rules.rules.get(mine.rule));
+        let rules = self.applicable.iter().filter_map(|applicable| self.rules.rules.get(applicable.rule));
         rules.filter_map(|rule| rule.filter.as_ref().map(FilterBuf::as_filter))
     }
 
-    /// Returns the requester's rights at an entry of the tree. `walk` caches state from entry to entry.
+    /// Returns the requester's rights at an entry of the tree. `traversal` caches state from entry to entry.
     ///
     /// # Errors
     /// The store failed.
@@ -305,26 +305,26 @@ impl RuleRights {
     pub(super) fn at(
         &self,
         state: TreeState<'_>,
-        walk: &mut Walk,
+        traversal: &mut TraversalCache,
         id: EntryId,
         parent: EntryId,
     ) -> Result<Arc<EntryRights>> {
-        if self.asks_entries || self.special.binary_search(&id.0).is_ok() {
-            return self.at_special(state, walk, (id, parent), Newcomer::Unknown);
+        if self.tests_entries || self.special.binary_search(&id.0).is_ok() {
+            return self.at_special(state, traversal, (id, parent), NewEntryFacts::Unknown);
         }
-        if let Some((last, rights)) = &walk.last_below
+        if let Some((last, rights)) = &traversal.last_below
             && (*last == parent || self.is_uniform)
         {
             return match rights {
                 Some(rights) => Ok(Arc::clone(rights)),
-                None => self.at_special(state, walk, (id, parent), Newcomer::Unknown),
+                None => self.at_special(state, traversal, (id, parent), NewEntryFacts::Unknown),
             };
         }
-        let rights = self.in_container(state, walk, parent)?;
-        walk.last_below = Some((parent, rights.clone()));
+        let rights = self.in_container(state, traversal, parent)?;
+        traversal.last_below = Some((parent, rights.clone()));
         match rights {
             Some(rights) => Ok(rights),
-            None => self.at_special(state, walk, (id, parent), Newcomer::Unknown),
+            None => self.at_special(state, traversal, (id, parent), NewEntryFacts::Unknown),
         }
     }
 
@@ -333,20 +333,22 @@ impl RuleRights {
     fn in_container(
         &self,
         state: TreeState<'_>,
-        walk: &mut Walk,
+        traversal: &mut TraversalCache,
         parent: EntryId,
     ) -> Result<Option<Arc<EntryRights>>> {
         let known = |below: &HashMap<EntryId, Option<Arc<EntryRights>>>| below.get(&parent).cloned();
         if let Some(rights) = known(&self.below.lock().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(rights);
         }
-        self.note_inherited(state, walk, parent)?;
-        let is_filtered = walk.holding.iter().zip(&self.filtered).any(|(holds, asks)| holds & asks != 0);
+        self.note_inherited(state, traversal, parent)?;
+        let is_filtered = traversal.holding.iter().zip(&self.filtered).any(|(holds, asks)| holds & asks != 0);
         // The id of the root stands for any entry that is not special, because no condition on single entries holds for
         // the root.
         let rights = match is_filtered {
             true => None,
-            false => Some(self.at_special(state, walk, (EntryId::ROOT, parent), Newcomer::Unknown)?),
+            false => {
+                Some(self.at_special(state, traversal, (EntryId::ROOT, parent), NewEntryFacts::Unknown)?)
+            }
         };
         let mut below = self.below.lock().unwrap_or_else(PoisonError::into_inner);
         if below.len() >= RIGHTS_CACHED_MAX {
@@ -360,33 +362,33 @@ impl RuleRights {
     fn at_special(
         &self,
         state: TreeState<'_>,
-        walk: &mut Walk,
+        traversal: &mut TraversalCache,
         (id, parent): (EntryId, EntryId),
-        newcomer: Newcomer<'_>,
+        newcomer: NewEntryFacts<'_>,
     ) -> Result<Arc<EntryRights>> {
-        self.note_inherited(state, walk, parent)?;
+        self.note_inherited(state, traversal, parent)?;
         let mut subject = None;
-        for (place, mine) in self.mine.iter().enumerate() {
-            let reaches = match mine.place {
+        for (place, applicable) in self.applicable.iter().enumerate() {
+            let reaches = match applicable.place {
                 Some((Reach::In | Reach::At, base)) if base == id => true,
                 Some((Reach::At, _)) => false,
-                _ => walk.holding.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 != 0),
+                _ => traversal.holding.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 != 0),
             };
             let holds = reaches
-                && !mine.leaves_out(state, id, parent)?
-                && self.is_met(state, &mine.condition, id)?
-                && mine.matches(state, &mut subject, id, newcomer)?;
-            if let Some(bits) = walk.holding.get_mut(place / 64) {
+                && !applicable.leaves_out(state, id, parent)?
+                && self.is_met(state, &applicable.condition, id)?
+                && applicable.matches(state, &mut subject, id, newcomer)?;
+            if let Some(bits) = traversal.holding.get_mut(place / 64) {
                 *bits = *bits & !(1 << (place % 64)) | u64::from(holds) << (place % 64);
             }
         }
-        if let Some((holding, rights)) = &walk.last
-            && **holding == *walk.holding
+        if let Some((holding, rights)) = &traversal.last
+            && **holding == *traversal.holding
         {
             return Ok(Arc::clone(rights));
         }
-        let rights = self.rights(state, &walk.holding);
-        walk.last = Some((walk.holding.as_slice().into(), Arc::clone(&rights)));
+        let rights = self.rights(state, &traversal.holding);
+        traversal.last = Some((traversal.holding.as_slice().into(), Arc::clone(&rights)));
         Ok(rights)
     }
 
@@ -398,14 +400,14 @@ impl RuleRights {
         &self,
         state: TreeState<'_>,
         parent: EntryId,
-        newcomer: Newcomer<'_>,
+        newcomer: NewEntryFacts<'_>,
     ) -> Result<Arc<EntryRights>> {
         // The id of the root stands for the new entry, because no condition on single entries holds for the root.
-        self.at_special(state, &mut Walk::default(), (EntryId::ROOT, parent), newcomer)
+        self.at_special(state, &mut TraversalCache::default(), (EntryId::ROOT, parent), newcomer)
     }
 
     /// Returns true if rules have filters on entries.
-    pub(super) fn asks_filters(&self) -> bool {
+    pub(super) fn has_entry_filters(&self) -> bool {
         self.filtered.iter().any(|bits| *bits != 0)
     }
 
@@ -415,7 +417,7 @@ impl RuleRights {
     /// The store failed.
     pub(super) fn at_entry(&self, state: TreeState<'_>, id: EntryId) -> Result<Arc<EntryRights>> {
         let node = state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
-        self.at(state, &mut Walk::default(), id, node.parent)
+        self.at(state, &mut TraversalCache::default(), id, node.parent)
     }
 
     /// Returns the requester's entry; `None` if it has none.
@@ -438,12 +440,13 @@ impl RuleRights {
     /// # Errors
     /// The store failed.
     pub(super) fn holding(&self, state: TreeState<'_>, id: EntryId, parent: EntryId) -> Result<Vec<usize>> {
-        let mut walk = Walk::default();
-        self.at_special(state, &mut walk, (id, parent), Newcomer::Unknown)?;
-        let holds =
-            |place: &usize| walk.holding.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 != 0);
-        let mine = self.mine.iter().enumerate().filter(|(place, _)| holds(place));
-        Ok(mine.map(|(_, mine)| mine.rule).collect())
+        let mut traversal = TraversalCache::default();
+        self.at_special(state, &mut traversal, (id, parent), NewEntryFacts::Unknown)?;
+        let holds = |place: &usize| {
+            traversal.holding.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 != 0)
+        };
+        let applicable = self.applicable.iter().enumerate().filter(|(place, _)| holds(place));
+        Ok(applicable.map(|(_, applicable)| applicable.rule).collect())
     }
 
     /// Returns true if the rights are the same at every entry.
@@ -458,15 +461,21 @@ impl RuleRights {
 
     /// Returns true if a rule may allow `explain` to the requester at some entry.
     pub(super) fn may_explain_some(&self) -> bool {
-        let rules = self.mine.iter().filter_map(|mine| self.rules.rules.get(mine.rule));
+        let rules = self.applicable.iter().filter_map(|applicable| self.rules.rules.get(applicable.rule));
         rules.into_iter().any(|rule| rule.is_allow && rule.rights.has(EXPLAIN))
     }
 
-    /// Determines which rules apply to the entries of a container by their place in the tree, and sets them in `walk`.
-    fn note_inherited(&self, state: TreeState<'_>, walk: &mut Walk, parent: EntryId) -> Result<()> {
-        walk.holding.clear();
-        if let Some(known) = walk.below.get(&parent) {
-            walk.holding.extend_from_slice(known);
+    /// Determines which rules apply to the entries of a container by their place in the tree, and sets them in
+    /// `traversal`.
+    fn note_inherited(
+        &self,
+        state: TreeState<'_>,
+        traversal: &mut TraversalCache,
+        parent: EntryId,
+    ) -> Result<()> {
+        traversal.holding.clear();
+        if let Some(known) = traversal.below.get(&parent) {
+            traversal.holding.extend_from_slice(known);
             return Ok(());
         }
         let mut above = Vec::new();
@@ -475,22 +484,22 @@ impl RuleRights {
             above.push(at);
             at = state.node(at)?.ok_or_else(|| damaged_row("nodes", at))?.parent;
         }
-        walk.holding.resize(self.mine.len().div_ceil(64), 0);
+        traversal.holding.resize(self.applicable.len().div_ceil(64), 0);
         let reaches = |(reach, base): &(Reach, EntryId)| match reach {
             Reach::In | Reach::Below => *base == EntryId::ROOT || above.contains(base),
             Reach::Children => *base == parent,
             Reach::At => false,
         };
-        for (place, mine) in self.mine.iter().enumerate() {
-            let holds = mine.place.as_ref().is_none_or(reaches) && !mine.but.iter().any(reaches);
-            if let (true, Some(bits)) = (holds, walk.holding.get_mut(place / 64)) {
+        for (place, applicable) in self.applicable.iter().enumerate() {
+            let holds = applicable.place.as_ref().is_none_or(reaches) && !applicable.but.iter().any(reaches);
+            if let (true, Some(bits)) = (holds, traversal.holding.get_mut(place / 64)) {
                 *bits |= 1 << (place % 64);
             }
         }
-        if walk.below.len() >= RIGHTS_CACHED_MAX {
-            walk.below.clear();
+        if traversal.below.len() >= RIGHTS_CACHED_MAX {
+            traversal.below.clear();
         }
-        walk.below.insert(parent, walk.holding.as_slice().into());
+        traversal.below.insert(parent, traversal.holding.as_slice().into());
         Ok(())
     }
 
@@ -516,9 +525,11 @@ impl RuleRights {
             return Arc::clone(rights);
         }
         let holds = |place: usize| holding.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 != 0);
-        let mine = self.mine.iter().enumerate().filter(|(place, _)| holds(*place));
-        let rules: Vec<_> = mine
-            .filter_map(|(_, mine)| Some((self.rules.rules.get(mine.rule)?, mine.values.as_ref())))
+        let applicable = self.applicable.iter().enumerate().filter(|(place, _)| holds(*place));
+        let rules: Vec<_> = applicable
+            .filter_map(|(_, applicable)| {
+                Some((self.rules.rules.get(applicable.rule)?, applicable.values.as_ref()))
+            })
             .collect();
         let rights = EntryRights::of(&rules, state.catalog, self.is_uniform);
         if known.len() >= RIGHTS_CACHED_MAX {
@@ -550,7 +561,7 @@ impl Memberships for RuleRights {
 
     fn permitted(&self, state: TreeState<'_>, entry: EntryId, filter: &Term) -> Result<Option<Term>> {
         let rights = self.at_entry(state, entry)?;
-        let allowed = ValuesAllowed { rights: &rights, right: SEARCH };
+        let allowed = AllowedValues { rights: &rights, right: SEARCH };
         Ok(rights.may_browse().then(|| allowed.left_of(filter, state.catalog)))
     }
 }
@@ -569,19 +580,23 @@ fn value_rule(state: TreeState<'_>, rule: &Rule, filter: &FilterBuf) -> ValueRul
 
 /// Returns all sources of the rights. An entry that ceases to name the requester need not be a source, because each
 /// access tests whether the entry names the requester.
-fn sources(asker: AskerFacts<'_>, mine: &[Mine]) -> Sources {
-    let (own, mut sources) = asker.into_sources();
-    sources.own.extend(own.map(Touch::Gone));
+fn sources(facts: RequesterFacts<'_>, applicable: &[ApplicableRule]) -> Sources {
+    let (own, mut sources) = facts.into_sources();
+    sources.own.extend(own.map(EntryEffect::Gone));
     let names_asker =
-        |of: &Mine| matches!(&of.condition, Condition::AtEntry { names, .. } if !names.is_empty());
-    sources.own.extend(own.filter(|_| mine.iter().any(names_asker)).map(Touch::Named));
+        |of: &ApplicableRule| matches!(&of.condition, Condition::AtEntry { names, .. } if !names.is_empty());
+    sources.own.extend(own.filter(|_| applicable.iter().any(names_asker)).map(EntryEffect::Named));
     sources
 }
 
 /// Returns the special entries, ascending, and whether the list is incomplete: see [`RuleRights::special`].
-fn special(state: TreeState<'_>, own: Option<EntryId>, mine: &[Mine]) -> Result<(Vec<u64>, bool)> {
+fn special(
+    state: TreeState<'_>,
+    own: Option<EntryId>,
+    applicable: &[ApplicableRule],
+) -> Result<(Vec<u64>, bool)> {
     let (mut ids, mut attributes) = (Vec::new(), Vec::new());
-    for of in mine {
+    for of in applicable {
         ids.extend(of.place.iter().chain(&of.but).map(|(_, base)| base.0));
         if let Condition::AtEntry { is_own, names } = &of.condition {
             ids.extend(own.filter(|_| *is_own).map(|own| own.0));

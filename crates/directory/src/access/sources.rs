@@ -16,7 +16,7 @@ use crate::tree::{Found, TreeState};
 
 /// Effect of a record on an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Touch {
+pub(crate) enum EntryEffect {
     /// The entry was deleted.
     Gone(EntryId),
     /// The entry was deleted, or its values have changed.
@@ -33,9 +33,9 @@ pub(crate) enum Touch {
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     /// Effects on the entries that rules name. They are the same for all requesters.
-    pub(crate) names: HashSet<Touch, RandomState>,
+    pub(crate) names: HashSet<EntryEffect, RandomState>,
     /// Effects on the requester and its groups.
-    pub(crate) own: HashSet<Touch, RandomState>,
+    pub(crate) own: HashSet<EntryEffect, RandomState>,
 }
 
 impl Sources {
@@ -46,43 +46,43 @@ impl Sources {
         name: &NormalName,
     ) -> Result<Option<EntryId>, OperationError> {
         let (found, touch) = match state.find(name)? {
-            Found::Entry(id, _) => (Some(id), Touch::Gone(id)),
-            Found::Missing { nearest: Some((id, ..)) } => (None, Touch::NewBelow(id)),
-            Found::Missing { nearest: None } => (None, Touch::NewBelow(EntryId::ROOT)),
+            Found::Entry(id, _) => (Some(id), EntryEffect::Gone(id)),
+            Found::Missing { nearest: Some((id, ..)) } => (None, EntryEffect::NewBelow(id)),
+            Found::Missing { nearest: None } => (None, EntryEffect::NewBelow(EntryId::ROOT)),
         };
         self.names.insert(touch);
         Ok(found)
     }
 
     /// Returns true if these effects may invalidate the rights; `None` stands for any effects.
-    pub(crate) fn are_touched_by(&self, touched: Option<&HashSet<Touch, RandomState>>) -> bool {
+    pub(crate) fn are_touched_by(&self, touched: Option<&HashSet<EntryEffect, RandomState>>) -> bool {
         let Some(touched) = touched else { return true };
-        let is_one = |touch: &Touch| self.names.contains(touch) || self.own.contains(touch);
-        self.own.contains(&Touch::Any) || touched.iter().any(is_one)
+        let is_one = |touch: &EntryEffect| self.names.contains(touch) || self.own.contains(touch);
+        self.own.contains(&EntryEffect::Any) || touched.iter().any(is_one)
     }
 
     /// Adds the groups of the requester as sources, because the groups may change and may become members of other
     /// groups.
     pub(super) fn add_groups(&mut self, own: EntryId, groups: &[u64]) {
-        self.own.insert(Touch::Named(own));
+        self.own.insert(EntryEffect::Named(own));
         for group in groups.iter().copied().map(EntryId) {
-            self.own.extend([Touch::Changed(group), Touch::Named(group)]);
+            self.own.extend([EntryEffect::Changed(group), EntryEffect::Named(group)]);
         }
     }
 }
 
 /// Returns the effects of a record; `None` if the record may invalidate any rights.
-pub(crate) fn touches(record: &Record) -> Option<Vec<Touch>> {
+pub(crate) fn touches(record: &Record) -> Option<Vec<EntryEffect>> {
     Some(match &record.change {
         Change::Add(add) => {
             let links = add.values.iter().flat_map(|(_, values)| named(values));
-            links.chain([Touch::NewBelow(add.parent)]).collect()
+            links.chain([EntryEffect::NewBelow(add.parent)]).collect()
         }
         Change::Modify(modify) => {
             let links = modify.changes.iter().flat_map(|ValueChange { values, .. }| named(values));
-            links.chain([Touch::Changed(modify.id)]).collect()
+            links.chain([EntryEffect::Changed(modify.id)]).collect()
         }
-        Change::Delete(delete) => vec![Touch::Gone(delete.id), Touch::Changed(delete.id)],
+        Change::Delete(delete) => vec![EntryEffect::Gone(delete.id), EntryEffect::Changed(delete.id)],
         Change::Administrator { .. } | Change::Purge { .. } | Change::Joins(_) | Change::Links(_) => {
             Vec::new()
         }
@@ -94,9 +94,9 @@ pub(crate) fn touches(record: &Record) -> Option<Vec<Touch>> {
     })
 }
 
-fn named(values: &[Value]) -> impl Iterator<Item = Touch> {
+fn named(values: &[Value]) -> impl Iterator<Item = EntryEffect> {
     values.iter().filter_map(|value| match value {
-        Value::Link(target) => Some(Touch::Named(*target)),
+        Value::Link(target) => Some(EntryEffect::Named(*target)),
         Value::Bytes(_) => None,
     })
 }

@@ -180,9 +180,9 @@ fn hidden_entries_are_treated_as_missing() {
 fn rules_apply_to_their_requesters_only() {
     let mut directory = sample();
     let (anna, bert, carl) = (person("anna", PEOPLE), person("bert", STAFF), person("carl", STAFF));
-    let mut sees = |text: &str, asker: &str| {
+    let mut sees = |text: &str, requester: &str| {
         rule(&mut directory, &[text]);
-        ask_as(&mut directory, asker);
+        ask_as(&mut directory, requester);
         let found = all(&mut directory, "(uid=*)");
         let mut names: Vec<String> = found.entries.iter().flat_map(|entry| entry.texts("uid")).collect();
         names.sort();
@@ -198,7 +198,7 @@ fn rules_apply_to_their_requesters_only() {
     assert_eq!(sees("x: allow read to anonymous", ""), "anna bert carl");
     assert_eq!(sees("x: allow read to anonymous", &anna), "");
     let root = "top: allow browse at \"dc=example,dc=com\" to authenticated";
-    for (text, asker, expected) in [
+    for (text, requester, expected) in [
         ("x: allow read to self, named by manager", &anna, "anna bert"),
         ("x: allow read to self, named by manager", &bert, "bert"),
         ("x: allow read below \"ou=people,dc=example,dc=com\" to authenticated", &bert, "anna bert carl"),
@@ -208,11 +208,11 @@ fn rules_apply_to_their_requesters_only() {
         ("x: allow read below \"\" to authenticated", &bert, "anna bert carl"),
     ] {
         let mut both = directory_with(&[root, text]);
-        ask_as(&mut both, asker);
+        ask_as(&mut both, requester);
         let found = all(&mut both, "(uid=*)");
         let mut names: Vec<String> = found.entries.iter().flat_map(|entry| entry.texts("uid")).collect();
         names.sort();
-        assert_eq!(names.join(" "), expected, "{text} as {asker}");
+        assert_eq!(names.join(" "), expected, "{text} as {requester}");
     }
 }
 
@@ -269,12 +269,12 @@ fn the_own_password_needs_write_and_those_of_others_reset() {
     let see = "see: allow read to authenticated";
     let own = "own: allow write of userPassword to self";
     let (yes, no) = (ResultCode::SUCCESS, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
-    let set = |directory: &mut TestDirectory, asker: &str, dn: &str, name: &str, code| {
-        ask_as(directory, asker);
+    let set = |directory: &mut TestDirectory, requester: &str, dn: &str, name: &str, code| {
+        ask_as(directory, requester);
         for operation in [ChangeOperation::Delete, ChangeOperation::Add, ChangeOperation::Replace] {
             let value: &[&str] = if operation == ChangeOperation::Delete { &[] } else { &["{SSHA}x"] };
             let outcome = directory.modify(dn, &[(operation, name, value)]);
-            assert_eq!(outcome.code, code, "{asker} {operation:?} {dn}: {}", outcome.diagnostic);
+            assert_eq!(outcome.code, code, "{requester} {operation:?} {dn}: {}", outcome.diagnostic);
         }
     };
     let mut directory = directory_with(&[see, own, &desk]);

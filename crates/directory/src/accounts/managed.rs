@@ -94,13 +94,13 @@ impl ManagedAccount {
         let account = account_or_default(state, self.id)?;
         let mut kinds = Vec::new();
         for (kind, attribute) in REPORTED {
-            let is_asked = match request.operations.as_slice() {
+            let is_requested = match request.operations.as_slice() {
                 [] => true,
                 asked => asked
                     .iter()
                     .any(|asked| subject(asked.kind).is_some_and(|(_, reported)| reported == kind)),
             };
-            if is_asked && self.may(state, attribute, false)? {
+            if is_requested && self.may(state, attribute, false)? {
                 kinds.push(kind);
             }
         }

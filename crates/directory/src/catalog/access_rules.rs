@@ -119,7 +119,7 @@ pub(crate) struct Rule {
 
 impl Rule {
     /// Returns true if the rule depends on the connection of a request.
-    pub(crate) fn asks_link(&self) -> bool {
+    pub(crate) fn depends_on_link(&self) -> bool {
         self.link.are_there()
     }
 
@@ -137,9 +137,9 @@ pub(crate) struct AccessRules {
     /// Whether a rule could not be parsed. Only the administrator has rights then, because the rule may be a `deny`.
     /// The server checks settings before it accepts them, so another program must have written the rule.
     pub(crate) is_broken: bool,
-    asks_link: bool,
-    asks_listener: bool,
-    asks_uses: bool,
+    depends_on_link: bool,
+    depends_on_listener: bool,
+    rules_cover_uses: bool,
 }
 
 impl AccessRules {
@@ -152,45 +152,45 @@ impl AccessRules {
                 Err(_) => rules.is_broken = true,
             }
         }
-        rules.asks_link = rules.rules.iter().any(Rule::asks_link);
-        rules.asks_listener = rules.rules.iter().any(|rule| rule.link.ask_listener());
-        rules.asks_uses = rules.rules.iter().any(|rule| rule.rights.has(USE));
+        rules.depends_on_link = rules.rules.iter().any(Rule::depends_on_link);
+        rules.depends_on_listener = rules.rules.iter().any(|rule| rule.link.depend_on_listener());
+        rules.rules_cover_uses = rules.rules.iter().any(|rule| rule.rights.has(USE));
         rules
     }
 
     /// Returns true if a rule depends on the connection of a request.
-    pub(crate) fn ask_link(&self) -> bool {
-        self.asks_link
+    pub(crate) fn depend_on_link(&self) -> bool {
+        self.depends_on_link
     }
 
     /// Returns true if a change of an entry other than the requester's own, or of the connection, may change the rules
     /// that apply to a requester.
-    pub(crate) fn ask_others(&self) -> bool {
+    pub(crate) fn depend_on_others(&self) -> bool {
         let asks = |requester: &RuleRequester| {
             matches!(requester, RuleRequester::Group(_) | RuleRequester::UsersMatching(..))
         };
-        self.asks_link || self.rules.iter().any(|rule| rule.requesters.iter().any(asks))
+        self.depends_on_link || self.rules.iter().any(|rule| rule.requesters.iter().any(asks))
     }
 
     /// Returns true if a rule depends on the time of a request.
-    pub(crate) fn ask_time(&self) -> bool {
-        self.rules.iter().any(|rule| rule.link.ask_time())
+    pub(crate) fn depend_on_time(&self) -> bool {
+        self.rules.iter().any(|rule| rule.link.depend_on_time())
     }
 
     /// Returns true if a rule depends on the listener.
-    pub(crate) fn ask_listener(&self) -> bool {
-        self.asks_listener
+    pub(crate) fn depend_on_listener(&self) -> bool {
+        self.depends_on_listener
     }
 
     /// Returns true if a rule covers controls and extended operations.
-    pub(crate) fn ask_uses(&self) -> bool {
-        self.asks_uses
+    pub(crate) fn cover_uses(&self) -> bool {
+        self.rules_cover_uses
     }
 
     /// Returns one bit per rule, which is set if the rule applies over this connection. Returns no bits if no rule
     /// depends on the connection.
     pub(crate) fn holding_over(&self, link: Option<&ClientLink>) -> Vec<u64> {
-        if !self.asks_link {
+        if !self.depends_on_link {
             return Vec::new();
         }
         let mut holding = vec![0; self.rules.len().div_ceil(64)];
@@ -365,6 +365,6 @@ fn has_password(types: &TypeSet, schema: &Schema) -> bool {
 
 /// Returns true if filters may test the type in every entry that the requester may browse. This applies to objectClass.
 /// Nearly every filter tests it, and it reveals little more than the existence of an entry.
-pub(crate) fn goes_with_the_entry(schema: &Schema, type_id: TypeId) -> bool {
+pub(crate) fn is_testable_with_browse(schema: &Schema, type_id: TypeId) -> bool {
     schema.type_by_id(type_id).oid == OBJECT_CLASS
 }

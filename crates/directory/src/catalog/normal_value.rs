@@ -14,8 +14,8 @@ pub fn normal_value(schema: &Schema, def: &AttributeDef, value: &[u8]) -> Vec<u8
 
 /// Appends the [normal form](normal_value) of a value.
 pub(crate) fn put_normal_value(schema: &Schema, def: &AttributeDef, value: &[u8], out: &mut Vec<u8>) {
-    let is_made = def.equality.is_some_and(|rule| rule.normalize(schema, value, out).is_ok());
-    if !is_made {
+    let is_normalized = def.equality.is_some_and(|rule| rule.normalize(schema, value, out).is_ok());
+    if !is_normalized {
         out.extend_from_slice(value);
     }
 }

@@ -22,7 +22,7 @@ use crate::write::joins;
 type Result<T> = std::result::Result<T, OperationError>;
 
 /// A changed entry that may have to join groups.
-pub(super) struct Joining {
+pub(super) struct JoinCandidate {
     id: EntryId,
     /// One flag per rule: true if the entry cannot join by the rule, because the rule covered it before the change, or
     /// does not apply to the change.
@@ -32,7 +32,7 @@ pub(super) struct Joining {
 impl WriteBatch<'_> {
     /// Returns the entry of a decided change, if the entry may have to join groups.
     #[inline]
-    pub(super) fn joining(&self, record: Option<&Record>) -> Result<Option<Joining>> {
+    pub(super) fn joining(&self, record: Option<&Record>) -> Result<Option<JoinCandidate>> {
         match (self.state().catalog.auto_members.is_empty(), record) {
             (false, Some(record)) => self.joining_by(record),
             _ => Ok(None),
@@ -41,7 +41,7 @@ impl WriteBatch<'_> {
 
     #[cold]
     #[inline(never)]
-    fn joining_by(&self, record: &Record) -> Result<Option<Joining>> {
+    fn joining_by(&self, record: &Record) -> Result<Option<JoinCandidate>> {
         let state = self.state();
         let rules = &state.catalog.auto_members;
         let (id, is_settled) = match &record.change {
@@ -55,14 +55,14 @@ impl WriteBatch<'_> {
             }
             _ => return Ok(None),
         };
-        Ok(is_settled.contains(&false).then_some(Joining { id, is_settled }))
+        Ok(is_settled.contains(&false).then_some(JoinCandidate { id, is_settled }))
     }
 
     /// Adds the entry to the groups whose rules cover it now. A rule without an existing group has no effect.
     ///
     /// # Errors
     /// A group cannot have the member. The whole change must then be refused.
-    pub(super) fn join(&mut self, joining: &Joining, stamp: &Stamp) -> Result<()> {
+    pub(super) fn join(&mut self, joining: &JoinCandidate, stamp: &Stamp) -> Result<()> {
         let rules = Arc::clone(&self.state().catalog.auto_members);
         for (rule, is_settled) in rules.iter().zip(&joining.is_settled) {
             let state = self.state();

@@ -10,12 +10,12 @@ impl WriteBatch<'_> {
     /// The error of `make`.
     pub fn transaction<T, E>(&mut self, make: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
         let savepoint = self.savepoint();
-        let made = make(self);
-        if made.is_err() {
+        let result = make(self);
+        if result.is_err() {
             self.record_limit.reject_since(savepoint.room_left);
             self.roll_back(savepoint);
         }
-        made
+        result
     }
 }
 
@@ -90,8 +90,9 @@ mod tests {
         };
         let rolled_back = batch.transaction(|batch| {
             batch.limit_records(RecordRoom::of_bytes(10_000), 0);
-            let made = both(batch);
-            made.and(Err::<(), _>(ResultCode(u32::try_from(10_000 - batch.record_limit.left.bytes).unwrap())))
+            let result = both(batch);
+            result
+                .and(Err::<(), _>(ResultCode(u32::try_from(10_000 - batch.record_limit.left.bytes).unwrap())))
         });
         let size = rolled_back.unwrap_err().0 as usize;
         batch.limit_records(RecordRoom::of_bytes(size - 1), 0);
@@ -152,7 +153,7 @@ mod tests {
         let stamps: Vec<_> = (0..6).map(|_| directory.stamp()).collect();
         let before = files(directory.path());
         let mut batch = directory.writer.begin().unwrap();
-        let made = batch.transaction(|batch| {
+        let result = batch.transaction(|batch| {
             let requester = Requester::Administrator { dn: "cn=admin".to_owned() };
             let mut make = |number: u32, request: Request<'_>| {
                 let stamp = &stamps[number as usize];
@@ -174,7 +175,7 @@ mod tests {
             attributes.push("description", ["after"]);
             make(5, Request::Add(AddRequest { entry: &entry, attributes: attributes.as_attributes() }))
         });
-        made.unwrap();
+        result.unwrap();
         batch.commit().unwrap();
         let after = files(directory.path());
         drop(directory);

@@ -188,7 +188,7 @@ impl Writer {
     ) -> Result<bool, OperationError> {
         let mut batch = self.begin()?;
         if let Some(full) = &batch.full
-            && maintenance::makes_rows(&batch.catalog)
+            && maintenance::builds_rows(&batch.catalog)
         {
             return Err(full.clone().into());
         }
@@ -530,10 +530,10 @@ impl WriteBatch<'_> {
     pub fn add_application(
         &mut self,
         context: &RequestContext<'_>,
-        made: &GeneratedApplication<'_>,
+        generated: &GeneratedApplication<'_>,
         stamp: &Stamp,
     ) -> Result<(), Outcome> {
-        self.make_own(context, stamp, |deciding| own_credentials::add_application(deciding, made))
+        self.make_own(context, stamp, |deciding| own_credentials::add_application(deciding, generated))
     }
 
     fn make_own(

@@ -16,7 +16,7 @@ use crate::model::access_rule::{COMPARE, READ, Rights, SEARCH, WRITE};
 const OF_VALUES: [Rights; 4] = [COMPARE, SEARCH, READ, WRITE];
 
 /// A set of types for each right in [`OF_VALUES`].
-type OfRights = [TypeSet; OF_VALUES.len()];
+type TypesByRight = [TypeSet; OF_VALUES.len()];
 
 /// A rule about the values that a filter matches.
 #[derive(Debug)]
@@ -49,9 +49,9 @@ impl ValueRule {
 pub(crate) struct ByValue {
     rules: Vec<Arc<ValueRule>>,
     /// For each right, the types of which the right covers only some values.
-    some: OfRights,
+    some: TypesByRight,
     /// For each right, the types in `some` of which the right covers all values except those that a rule denies.
-    open: OfRights,
+    open: TypesByRight,
 }
 
 impl ByValue {
@@ -61,7 +61,7 @@ impl ByValue {
     pub(crate) fn of(
         rules: Vec<Arc<ValueRule>>,
         allowed: [&mut TypeSet; OF_VALUES.len()],
-        denied: &OfRights,
+        denied: &TypesByRight,
     ) -> Option<ByValue> {
         let mut known = ByValue { rules, ..ByValue::default() };
         let sets = known.some.iter_mut().zip(&mut known.open);

@@ -11,14 +11,14 @@
 //! Under access rules, as for memberOf, a link is followed only if the requester may see the entry with the value and
 //! may use the attribute there as the operation requires.
 
-mod onward;
+mod reachable;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 use ldap::ResultCode;
-use onward::{Met, Onward};
+use reachable::{ReachableEntries, ReachedEntry};
 use store::{MapId, Read};
 
 use super::memberships::GroupsOf;
@@ -44,29 +44,29 @@ const LINKS_PER_DECISION: u64 = 4;
 
 /// Links that a chain follows.
 #[derive(Clone, Debug)]
-pub(crate) struct Hops {
+pub(crate) struct ChainLinks {
     pub(crate) attributes: AttributeNumbers,
     /// Whether a step leads from an entry to the entries that name it, such as from a member to its groups. If false, a
     /// step leads to the entries that it names.
     pub(crate) to_holders: bool,
 }
 
-impl Hops {
+impl ChainLinks {
     /// Returns the links that an item follows.
-    pub(crate) fn of(item: &Item, catalog: &Catalog) -> Hops {
+    pub(crate) fn of(item: &Item, catalog: &Catalog) -> ChainLinks {
         match item.subject {
-            Subject::Virtual(_) => Hops::to_groups(catalog),
-            _ => Hops { attributes: item.attributes.clone(), to_holders: false },
+            Subject::Virtual(_) => ChainLinks::to_groups(catalog),
+            _ => ChainLinks { attributes: item.attributes.clone(), to_holders: false },
         }
     }
 
     /// Returns the links from members to their groups.
-    pub(crate) fn to_groups(catalog: &Catalog) -> Hops {
-        Hops { attributes: member_attributes(catalog).collect(), to_holders: true }
+    pub(crate) fn to_groups(catalog: &Catalog) -> ChainLinks {
+        ChainLinks { attributes: member_attributes(catalog).collect(), to_holders: true }
     }
 
     /// Returns the map with the links that lead from an entry toward the asserted entry.
-    fn onward(&self) -> MapId {
+    fn links_map(&self) -> MapId {
         if self.to_holders { LINKED } else { LINKS }
     }
 
@@ -90,7 +90,7 @@ impl Hops {
 /// the rest is omitted.
 pub(crate) fn for_each_holder(
     state: TreeState<'_>,
-    hops: &Hops,
+    hops: &ChainLinks,
     (id, is_nested): (EntryId, bool),
     each: &mut dyn FnMut(EntryId, AttrId) -> Result<()>,
 ) -> Result<()> {
@@ -99,7 +99,10 @@ pub(crate) fn for_each_holder(
         for attribute in hops.attributes.iter() {
             let mut ends = Vec::new();
             let max = usize::try_from(left).unwrap_or(usize::MAX);
-            state.read.ids(hops.onward(), &link_key(EntryId(at), *attribute))?.next_block(&mut ends, max)?;
+            state
+                .read
+                .ids(hops.links_map(), &link_key(EntryId(at), *attribute))?
+                .next_block(&mut ends, max)?;
             left -= ends.len() as u64;
             if !hops.to_holders && !ends.is_empty() {
                 each(EntryId(at), *attribute)?;
@@ -134,7 +137,7 @@ impl Chains {
         &mut self,
         item: &Item,
         state: TreeState<'_>,
-        asker: Option<&GroupsOf>,
+        requester: Option<&GroupsOf>,
         id: EntryId,
         describing: &dyn Fn() -> Result<Vec<u64>>,
     ) -> Result<bool> {
@@ -142,7 +145,7 @@ impl Chains {
         let place = match self.all.iter().position(|chain| chain.is_of(item)) {
             Some(place) => place,
             None => {
-                let mut links = Links { state, asker, read: &mut self.links_read };
+                let mut links = Links { state, requester, read: &mut self.links_read };
                 let mut chain = Chain::of(item, &mut links)?;
                 if item.counts_described {
                     chain.reach_describing(&describing()?, &mut links)?;
@@ -157,7 +160,7 @@ impl Chains {
         let Some(chain) = self.all.get_mut(place) else { return Ok(false) };
         // A filter may have thousands of items, so all items share the limit for one entry.
         let max = CHAIN_LINKS_MAX.saturating_sub(before);
-        let leads = chain.leads_from(id.0, max, &mut Links { state, asker, read: &mut self.links_read });
+        let leads = chain.leads_from(id.0, max, &mut Links { state, requester, read: &mut self.links_read });
         self.decided = Some((id, before + (self.links_read - start)));
         leads
     }
@@ -197,7 +200,7 @@ impl Chains {
 /// The chains of one item.
 #[derive(Debug)]
 struct Chain {
-    hops: Hops,
+    hops: ChainLinks,
     is_virtual: bool,
     target: Option<EntryId>,
     /// Normal form of the asserted name.
@@ -214,28 +217,28 @@ struct Chain {
 /// Reads links that the requester may follow.
 struct Links<'s, 'a> {
     state: TreeState<'s>,
-    asker: Option<&'a GroupsOf>,
+    requester: Option<&'a GroupsOf>,
     /// Number of links read.
     read: &'a mut u64,
 }
 
 impl Links<'_, '_> {
     fn may_follow(&self, holder: u64, attribute: AttrId) -> Result<bool> {
-        self.asker.map_or(Ok(true), |asker| asker.shows(self.state, EntryId(holder), attribute))
+        self.requester.map_or(Ok(true), |requester| requester.shows(self.state, EntryId(holder), attribute))
     }
 
     /// Filters the links of an entry, which are already read. Returns the ends of those links that the requester may
     /// follow.
     fn ends_of(
         &mut self,
-        hops: &Hops,
+        hops: &ChainLinks,
         id: u64,
         links: impl Iterator<Item = (u64, AttrId)>,
     ) -> Result<Vec<u64>> {
         let mut all = Vec::new();
         for (end, attribute) in links {
             let may_follow = self.may_follow(if hops.to_holders { end } else { id }, attribute)?;
-            *self.read += match (hops.to_holders, self.asker) {
+            *self.read += match (hops.to_holders, self.requester) {
                 (true, Some(_)) => 1 + LINKS_PER_DECISION,
                 _ => u64::from(may_follow),
             };
@@ -247,7 +250,7 @@ impl Links<'_, '_> {
     }
 
     /// Reads the links of an entry in a map. Returns the ends of the links that the requester may follow.
-    fn ends(&mut self, hops: &Hops, map: MapId, id: u64) -> Result<Vec<u64>> {
+    fn ends(&mut self, hops: &ChainLinks, map: MapId, id: u64) -> Result<Vec<u64>> {
         let (mut all, is_holder) = (Vec::new(), map == LINKS);
         for attribute in hops.attributes.iter() {
             if is_holder && !self.may_follow(id, *attribute)? {
@@ -257,7 +260,7 @@ impl Links<'_, '_> {
             let key = link_key(EntryId(id), *attribute);
             self.state.read.ids(map, &key)?.next_block(&mut all, usize::MAX)?;
             *self.read += (all.len() - start) as u64;
-            if !is_holder && self.asker.is_some() {
+            if !is_holder && self.requester.is_some() {
                 let found = all.split_off(start);
                 *self.read += found.len() as u64 * LINKS_PER_DECISION;
                 for holder in found {
@@ -275,7 +278,7 @@ impl Chain {
     fn of(item: &Item, links: &mut Links<'_, '_>) -> Result<Chain> {
         let state = links.state;
         let mut chain = Chain {
-            hops: Hops::of(item, state.catalog),
+            hops: ChainLinks::of(item, state.catalog),
             is_virtual: matches!(item.subject, Subject::Virtual(_)),
             target: item.target.as_ref().and_then(|target| target.entry),
             name: asserted(item).to_vec(),
@@ -355,14 +358,14 @@ impl Chain {
         if let Some(known) = self.known.get(&id) {
             return Ok(*known);
         }
-        let (start, mut onward) = (*links.read, Onward::default());
-        if self.meet(id, 0, &mut onward, links)? {
-            self.keep_path(&onward, 0);
+        let (start, mut reachable) = (*links.read, ReachableEntries::default());
+        if self.add_reached(id, 0, &mut reachable, links)? {
+            self.keep_path(&reachable, 0);
             return Ok(true);
         }
         loop {
-            let Some(Reverse((ahead, place))) = onward.open.peek().copied() else {
-                onward.met.iter().for_each(|met| self.keep(met.id, false));
+            let Some(Reverse((ahead, place))) = reachable.open.peek().copied() else {
+                reachable.reached.iter().for_each(|reached| self.keep(reached.id, false));
                 return Ok(false);
             };
             let back = match self.back.peek() {
@@ -373,28 +376,32 @@ impl Chain {
             if *links.read - start + ahead.min(back) > max {
                 return Err(too_long("inchainMatch"));
             }
-            let met = match back <= ahead {
-                true => self.step_back(&onward, links)?,
-                false => self.step_on(place, &mut onward, links)?,
+            let reached = match back <= ahead {
+                true => self.step_back(&reachable, links)?,
+                false => self.step_on(place, &mut reachable, links)?,
             };
-            if let Some(place) = met {
-                self.keep_path(&onward, place);
+            if let Some(place) = reached {
+                self.keep_path(&reachable, place);
                 return Ok(true);
             }
         }
     }
 
-    /// Follows links back from one entry. If it reaches an entry of `onward`, the two ends have met: returns the index
-    /// of that entry.
-    fn step_back(&mut self, onward: &Onward, links: &mut Links<'_, '_>) -> Result<Option<usize>> {
+    /// Follows links back from one entry. If it reaches an entry of `reachable`, the two ends have met: returns the
+    /// index of that entry.
+    fn step_back(
+        &mut self,
+        reachable: &ReachableEntries,
+        links: &mut Links<'_, '_>,
+    ) -> Result<Option<usize>> {
         let Some(Reverse((_, id))) = self.back.pop() else { return Ok(None) };
-        let mut met = None;
+        let mut reached = None;
         for end in links.ends(&self.hops, self.hops.back(), id)? {
             if self.reach(end, links)? {
-                met = met.or_else(|| onward.place(end));
+                reached = reached.or_else(|| reachable.place(end));
             }
         }
-        Ok(met)
+        Ok(reached)
     }
 
     /// Follows links onward from the entry at index `place`. If it reaches an entry that leads to the target, returns
@@ -402,18 +409,20 @@ impl Chain {
     fn step_on(
         &mut self,
         place: usize,
-        onward: &mut Onward,
+        reachable: &mut ReachableEntries,
         links: &mut Links<'_, '_>,
     ) -> Result<Option<usize>> {
-        onward.open.pop();
-        let Some(Met { id, ends, .. }) = onward.met.get(place).cloned() else { return Ok(None) };
+        reachable.open.pop();
+        let Some(ReachedEntry { id, ends, .. }) = reachable.reached.get(place).cloned() else {
+            return Ok(None);
+        };
         let ends = match ends {
-            Some(kept) => links.ends_of(&self.hops, id, onward.kept(kept))?,
-            None => links.ends(&self.hops, self.hops.onward(), id)?,
+            Some(kept) => links.ends_of(&self.hops, id, reachable.kept(kept))?,
+            None => links.ends(&self.hops, self.hops.links_map(), id)?,
         };
         for end in ends {
-            if onward.place(end).is_none() && self.meet(end, place, onward, links)? {
-                return Ok(Some(onward.met.len() - 1));
+            if reachable.place(end).is_none() && self.add_reached(end, place, reachable, links)? {
+                return Ok(Some(reachable.reached.len() - 1));
             }
         }
         Ok(None)
@@ -421,15 +430,15 @@ impl Chain {
 
     /// Adds the entry at the end of a link from the entry at index `before`. Returns true if the added entry is known
     /// to lead to the target.
-    fn meet(
+    fn add_reached(
         &mut self,
         id: u64,
         before: usize,
-        onward: &mut Onward,
+        reachable: &mut ReachableEntries,
         links: &mut Links<'_, '_>,
     ) -> Result<bool> {
-        let place = onward.met.len();
-        onward.add(id, before);
+        let place = reachable.reached.len();
+        reachable.add(id, before);
         *links.read += 1;
         match self.known.get(&id) {
             Some(true) => return Ok(true),
@@ -438,19 +447,19 @@ impl Chain {
             None if self.reached.contains(&id) => return Ok(true),
             None => {}
         }
-        let (count, ends) = onward.count(&self.hops, links.state.read, self.hops.onward(), id)?;
+        let (count, ends) = reachable.count(&self.hops, links.state.read, self.hops.links_map(), id)?;
         let is_linked = match &ends {
-            Some(ends) => self.has_link(id, onward.kept(ends.clone()), links)?,
+            Some(ends) => self.has_link(id, reachable.kept(ends.clone()), links)?,
             None => self.is_linked(id, links)?,
         };
         if is_linked {
             return Ok(true);
         }
-        if let Some(met) = onward.met.last_mut() {
-            met.ends = ends;
+        if let Some(reached) = reachable.reached.last_mut() {
+            reached.ends = ends;
         }
         if count > 0 {
-            onward.open.push(Reverse((count, place)));
+            reachable.open.push(Reverse((count, place)));
         }
         Ok(false)
     }
@@ -492,8 +501,8 @@ impl Chain {
     }
 
     /// Records that all entries on the chain from the candidate to the entry at index `place` lead to the target.
-    fn keep_path(&mut self, onward: &Onward, mut place: usize) {
-        while let Some(Met { id, before, .. }) = onward.met.get(place) {
+    fn keep_path(&mut self, reachable: &ReachableEntries, mut place: usize) {
+        while let Some(ReachedEntry { id, before, .. }) = reachable.reached.get(place) {
             self.keep(*id, true);
             if place == *before {
                 break;
@@ -516,7 +525,7 @@ fn asserted(item: &Item) -> &[u8] {
 /// contains the value.
 pub(crate) fn holders_of_text(
     item: &Item,
-    hops: &Hops,
+    hops: &ChainLinks,
     key: &[u8],
     state: TreeState<'_>,
 ) -> Result<Vec<(u64, AttrId)>> {

@@ -118,7 +118,7 @@ pub fn is_pending(catalog: &Catalog) -> bool {
 }
 
 /// Returns true if the next slice builds rows. Otherwise the next slice removes rows, which frees space.
-pub(crate) fn makes_rows(catalog: &Catalog) -> bool {
+pub(crate) fn builds_rows(catalog: &Catalog) -> bool {
     has_part(catalog, Phase::Building) && !is_clearing(catalog)
 }
 
@@ -297,7 +297,7 @@ impl Slice<'_, '_> {
             behind.fold(IndexParts::NONE, IndexParts::with)
         };
         let work: Vec<(AttrId, IndexParts)> = rows.iter().map(|(base, row)| (*base, at_hand(row))).collect();
-        let slice_rows = self.make_rows(&work, from)?;
+        let slice_rows = self.build_rows(&work, from)?;
         for (count, (part, key, id)) in slice_rows.rows.iter().enumerate() {
             self.batch.insert_id(part.map(), key, *id)?;
             self.yield_at(count);
@@ -320,7 +320,7 @@ impl Slice<'_, '_> {
     }
 
     /// Computes the index rows of the entries after `from`.
-    fn make_rows(&mut self, work: &IndexWork, from: u64) -> Result<SliceRows> {
+    fn build_rows(&mut self, work: &IndexWork, from: u64) -> Result<SliceRows> {
         let Slice { batch, catalog, budget, maybe_yield } = self;
         let mut slice_rows = SliceRows { rows: Vec::new(), last: None };
         let low = from.to_be_bytes();

@@ -111,8 +111,8 @@ fn is_reversed(keys: &[SortKey]) -> bool {
 
 impl SortKey {
     /// Returns true if entries may have values of the key's attribute from collective subentries.
-    pub(crate) fn asks_collective(&self, state: TreeState<'_>) -> bool {
-        self.item.asks_collective(state)
+    pub(crate) fn tests_collective(&self, state: TreeState<'_>) -> bool {
+        self.item.tests_collective(state)
     }
 
     /// Returns the sort key for an attribute; `None` if its values cannot be sorted.

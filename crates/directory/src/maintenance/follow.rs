@@ -293,11 +293,11 @@ pub fn follow(
     stamp: &Stamp,
     renames: &mut bool,
 ) -> Outcome {
-    let made = match change {
+    let result = match change {
         SourceChange::Entry(entry) => follow_entry(batch, base, entry, (stamp, renames)),
         SourceChange::Delete(uuid) => follow_delete(batch, base, uuid, stamp),
     };
-    made.unwrap_or_else(Outcome::from)
+    result.unwrap_or_else(Outcome::from)
 }
 
 type Result<T> = std::result::Result<T, OperationError>;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use schema::TypeId;
 use store::Direction;
 
-use crate::access::{EffectiveRights, EntryRights, Requester, RightExtent, RulesInForce, Walk};
+use crate::access::{EffectiveRights, EntryRights, Requester, RightExtent, RulesInForce, TraversalCache};
 use crate::catalog::{Secrets, Shown, USER_PASSWORD};
 use crate::model::access_rule::{
     ADD, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, RESET, SEARCH, WRITE,
@@ -25,7 +25,7 @@ use crate::read::access_question::subject;
 use crate::read::bind::stored_passwords;
 use crate::tree::{TreeState, damaged_row, entry_row};
 pub use explained::RecordedExplainer;
-pub use operation::{Act, RecordedOperation};
+pub use operation::{OperationType, RecordedOperation};
 pub use recorded::{DecisionChange, RecordedLimits, RecordedRehearsal, RecordedTally};
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -94,7 +94,7 @@ pub fn identities(state: TreeState<'_>, rehearsal: &Rehearsal) -> Result<Vec<Str
 }
 
 /// Compares the proposed rules with the rules in force on existing entries. Examines one requester after another as
-/// long as `goes_on` returns true.
+/// long as `continues` returns true.
 ///
 /// # Errors
 /// A requester does not exist, or the store failed.
@@ -103,7 +103,7 @@ pub fn rehearse(
     proposal: &GeneralSettings,
     rehearsal: &Rehearsal,
     each: &mut dyn FnMut(&AccessChange),
-    goes_on: &mut dyn FnMut() -> bool,
+    continues: &mut dyn FnMut() -> bool,
 ) -> Result<RehearsalSummary> {
     let now = RulesInForce::of(state);
     let anonymous_read = proposal.anonymous_read || state.settings.node.anonymous_read;
@@ -114,7 +114,7 @@ pub fn rehearse(
     let requesters = requesters(state, rehearsal, &ids)?;
     let mut rehearsed = RehearsalSummary { requesters: 0, entries: ids.len() as u64, changes: 0 };
     for requester in &requesters {
-        if !goes_on() {
+        if !continues() {
             break;
         }
         rehearsed.requesters += 1;
@@ -122,7 +122,7 @@ pub fn rehearse(
         let after = EffectiveRights::under(&then.rules, state, requester, None)?;
         let may_change = before.check_bound().is_ok();
         let name = if requester.dn().is_empty() { "anonymous" } else { requester.dn() };
-        let mut walks = [Walk::default(), Walk::default()];
+        let mut walks = [TraversalCache::default(), TraversalCache::default()];
         let [walk_before, walk_after] = &mut walks;
         for id in &ids {
             let node = state.node(*id)?.ok_or_else(|| damaged_row("nodes", *id))?;

@@ -8,7 +8,7 @@
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use store::{LeftOut, LogDamage, Salvage, Trouble};
+use store::{FileDamage, LogDamage, OmittedRecord, Salvage};
 
 use crate::catalog::Catalog;
 use crate::database::check_versions;
@@ -31,7 +31,7 @@ pub struct SalvagedDirectory {
 
 /// Position and time of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct When {
+pub struct ChangePoint {
     /// Position in the log.
     pub position: u64,
     /// Change sequence number, which includes the time; `None` if the record cannot be read.
@@ -45,7 +45,7 @@ pub struct LostChange {
     pub group: u64,
     /// The change, as far as its record can be read. `None` for a group that changes no entry, such as a slice of index
     /// rows.
-    pub change: Option<(When, String)>,
+    pub change: Option<(ChangePoint, String)>,
 }
 
 impl SalvagedDirectory {
@@ -84,7 +84,7 @@ impl SalvagedDirectory {
     ///
     /// # Errors
     /// The log cannot be read.
-    pub fn last_change(&self) -> Result<Option<When>, OperationError> {
+    pub fn last_change(&self) -> Result<Option<ChangePoint>, OperationError> {
         let Ok(read) = self.salvage.read() else { return Ok(None) };
         let position = read.position()?;
         if position == 0 {
@@ -93,7 +93,7 @@ impl SalvagedDirectory {
         // The change counts even if its record is missing, because its entries exist.
         let record = read.log_records(position).next().and_then(Result::ok);
         let csn = record.and_then(|(_, bytes)| Record::decode(bytes)).map(|record| record.csn);
-        Ok(Some(When { position, csn }))
+        Ok(Some(ChangePoint { position, csn }))
     }
 
     /// Returns the numbers of the redo groups that [`state`](SalvagedDirectory::state) contains, but not the data file.
@@ -113,7 +113,7 @@ impl SalvagedDirectory {
     }
 
     /// Returns the faults in the files of the redo log.
-    pub fn troubles(&self) -> &[Trouble] {
+    pub fn troubles(&self) -> &[FileDamage] {
         self.salvage.troubles()
     }
 
@@ -137,14 +137,14 @@ impl SalvagedDirectory {
     }
 }
 
-fn lost(left_out: &LeftOut<'_>) -> LostChange {
+fn lost(left_out: &OmittedRecord<'_>) -> LostChange {
     let change = left_out.record.map(|(position, record)| {
         let (csn, what) = match record.map(Record::decode) {
             Ok(Some(record)) => (Some(record.csn), describe(&record.change)),
             Ok(None) => (None, "a record that this program cannot read".to_owned()),
             Err(damage) => (None, unreadable(damage)),
         };
-        (When { position, csn }, what)
+        (ChangePoint { position, csn }, what)
     });
     LostChange { group: left_out.group, change }
 }
@@ -193,9 +193,9 @@ mod tests {
             change,
         };
         let bytes = record.encode();
-        let told = lost(&LeftOut { group: 7, record: Some((9, Ok(&bytes))) });
+        let told = lost(&OmittedRecord { group: 7, record: Some((9, Ok(&bytes))) });
         let (when, what) = told.change.unwrap();
-        assert_eq!((told.group, when), (7, When { position: 9, csn: Some(csn) }));
+        assert_eq!((told.group, when), (7, ChangePoint { position: 9, csn: Some(csn) }));
         what
     }
 
@@ -239,11 +239,11 @@ mod tests {
 
     #[test]
     fn describes_records_that_cannot_be_read() {
-        let damaged = lost(&LeftOut { group: 7, record: Some((9, Err(LogDamage::Checksum))) });
+        let damaged = lost(&OmittedRecord { group: 7, record: Some((9, Err(LogDamage::Checksum))) });
         let (when, what) = damaged.change.unwrap();
         assert_eq!((when.csn, what.as_str()), (None, "a damaged record: checksum mismatch"));
-        let unknown = lost(&LeftOut { group: 7, record: Some((9, Ok(&[200]))) });
+        let unknown = lost(&OmittedRecord { group: 7, record: Some((9, Ok(&[200]))) });
         assert_eq!(unknown.change.unwrap().1, "a record that this program cannot read");
-        assert_eq!(lost(&LeftOut { group: 7, record: None }), LostChange { group: 7, change: None });
+        assert_eq!(lost(&OmittedRecord { group: 7, record: None }), LostChange { group: 7, change: None });
     }
 }

@@ -287,10 +287,10 @@ impl AccessRule {
             return Ok(());
         }
         let is_of_entries = self.place.is_some() || !self.but_places.is_empty() || self.filter.is_some();
-        let asks_entries = |requester: &RequesterSpec| {
+        let tests_entries = |requester: &RequesterSpec| {
             matches!(requester, RequesterSpec::Itself | RequesterSpec::NamedBy(_))
         };
-        if rights != USE || is_of_entries || self.requesters.iter().any(asks_entries) {
+        if rights != USE || is_of_entries || self.requesters.iter().any(tests_entries) {
             return Err("use does not apply to entries: a rule for it has no other right, no place and no filter, and \
                         its requesters are neither self nor named by an attribute"
                 .into());

@@ -14,7 +14,7 @@ pub(crate) const USE_WORD: &str = "use";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expectation {
     /// DN of the requester; `None` for anonymous.
-    pub(crate) asker: Option<String>,
+    pub(crate) requester: Option<String>,
     pub(crate) is_allowed: bool,
     /// Keyword of the right.
     pub(crate) right: String,
@@ -31,7 +31,8 @@ impl Expectation {
     pub(crate) fn parse(text: &str) -> Result<Expectation, String> {
         let tokens = tokens(text)?;
         let mut parser = Parser { tokens: &tokens };
-        let asker = if parser.takes("anonymous") { None } else { Some(parser.quoted("anonymous, or a DN")?) };
+        let requester =
+            if parser.takes("anonymous") { None } else { Some(parser.quoted("anonymous, or a DN")?) };
         if !parser.takes("may") {
             return Err(format!("expected \"may\" or \"may not\", found {}", parser.next_text()));
         }
@@ -41,7 +42,7 @@ impl Expectation {
         if parser.is_word() {
             attribute = Some(parser.word("an attribute")?.to_owned());
             if right == USE_WORD && parser.tokens.is_empty() {
-                return Ok(Expectation { asker, is_allowed, right, attribute, entry: String::new() });
+                return Ok(Expectation { requester, is_allowed, right, attribute, entry: String::new() });
             }
             if !parser.takes("of") {
                 return Err(format!("expected \"of\" and a DN, found {}", parser.next_text()));
@@ -49,7 +50,7 @@ impl Expectation {
         }
         let entry = parser.quoted("a DN")?;
         match parser.tokens {
-            [] => Ok(Expectation { asker, is_allowed, right, attribute, entry }),
+            [] => Ok(Expectation { requester, is_allowed, right, attribute, entry }),
             _ => Err(format!("unexpected {} after the end of the expectation", parser.next_text())),
         }
     }
@@ -63,11 +64,11 @@ mod tests {
     fn parses_expectations() {
         let read = |text: &str| Expectation::parse(text).unwrap();
         let one = read("'uid=a,dc=x' may not read mail of \"uid=b,dc=x\"");
-        assert_eq!((one.asker.as_deref(), one.is_allowed), (Some("uid=a,dc=x"), false));
+        assert_eq!((one.requester.as_deref(), one.is_allowed), (Some("uid=a,dc=x"), false));
         assert_eq!((one.right.as_str(), one.attribute.as_deref()), ("read", Some("mail")));
         assert_eq!(one.entry, "uid=b,dc=x");
         let other = read("anonymous may browse 'dc=x'");
-        assert_eq!((other.asker, other.is_allowed, other.attribute), (None, true, None));
+        assert_eq!((other.requester, other.is_allowed, other.attribute), (None, true, None));
         let of_none = read("anonymous may not use paging");
         assert_eq!((of_none.attribute.as_deref(), of_none.entry.as_str()), (Some("paging"), ""));
         for (text, expected) in [

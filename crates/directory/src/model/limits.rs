@@ -236,7 +236,7 @@ pub const FOLLOWED_MOVED_MAX: usize = if cfg!(test) { 100 } else { 10_000 };
 
 /// Maximum number of entries below renamed entries that are traversed to find the entries with links to them. If there
 /// are more, all persistent searches end.
-pub const FOLLOWED_WALK_MAX: usize = 1_000_000;
+pub const FOLLOWED_VISITS_MAX: usize = 1_000_000;
 
 /// Maximum number of values in the response to a request for a value range, as in Active Directory.
 pub const RANGE_VALUES_MAX: u64 = if cfg!(test) { 10 } else { 1_500 };

@@ -77,12 +77,12 @@ impl LinkConditions {
     }
 
     /// Returns true if a condition tests the time.
-    pub(crate) fn ask_time(&self) -> bool {
+    pub(crate) fn depend_on_time(&self) -> bool {
         self.days.is_some() || self.hours.is_some()
     }
 
     /// Returns true if a condition tests the listener.
-    pub(crate) fn ask_listener(&self) -> bool {
+    pub(crate) fn depend_on_listener(&self) -> bool {
         !self.listeners.is_empty()
     }
 

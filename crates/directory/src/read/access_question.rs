@@ -7,8 +7,8 @@ use ldap::{AccessQuestion, ResultCode};
 
 use super::identity;
 use crate::access::{
-    ASKED, AccessExplanation, AccessList, Asked, EffectiveRights, QuestionPlace, Requester, RulesInForce,
-    access_list, denied, explain, explain_use,
+    ASKED, AccessExplanation, AccessList, EffectiveRights, QuestionPlace, Requester, RightQuestion,
+    RulesInForce, access_list, denied, explain, explain_use,
 };
 use crate::model::access_rule::EXPLAIN;
 use crate::model::client_link::{BindMethod, ClientLink, ListenerName, WeekTime};
@@ -64,7 +64,7 @@ pub struct RefusedRight<'a> {
 /// Checks no permission: only callers that may see everything may use it.
 pub fn refusing_rule(
     state: TreeState<'_>,
-    asker: &Requester,
+    requester: &Requester,
     refused: RefusedRight<'_>,
     link: Option<ClientLink>,
 ) -> Option<String> {
@@ -85,8 +85,9 @@ pub fn refusing_rule(
         false => vec![None],
     };
     types.into_iter().find_map(|type_id| {
-        let asked = Asked { word, right, type_id, id, parent, dn: refused.entry, link };
-        let explanation = explain(state, asker, asked).ok().filter(|explained| !explained.is_allowed)?;
+        let right_question = RightQuestion { word, right, type_id, id, parent, dn: refused.entry, link };
+        let explanation =
+            explain(state, requester, right_question).ok().filter(|explained| !explained.is_allowed)?;
         let denying = explanation.rules.iter().find(|rule| !rule.is_allow);
         Some(denying.map_or_else(|| "none allows it".to_owned(), |rule| rule.name().to_owned()))
     })
@@ -100,9 +101,9 @@ fn try_answer(
     if question.right == USE_WORD {
         return answer_use(state, requester, question);
     }
-    let (place, asked) = resolved(state, requester, question)?;
+    let (place, right_question) = resolved(state, requester, question)?;
     let subject = subject_for(state, requester, question.requester)?;
-    explain(state, &subject, at_place(state, &place, asked)?)
+    explain(state, &subject, at_place(state, &place, right_question)?)
 }
 
 fn try_list(
@@ -113,9 +114,9 @@ fn try_list(
     if question.right == USE_WORD {
         return Err(wrong("use is a right of no entry: name a requester".to_owned()));
     }
-    let (place, asked) = resolved(state, requester, question)?;
-    let asked = at_place(state, &place, asked)?;
-    access_list(state, &RulesInForce::of(state), asked, requester.is_administrator())
+    let (place, right_question) = resolved(state, requester, question)?;
+    let right_question = at_place(state, &place, right_question)?;
+    access_list(state, &RulesInForce::of(state), right_question, requester.is_administrator())
 }
 
 /// Parses a question and checks that `requester` may ask it. The entry and its superior are not yet set: [`at_place`]
@@ -124,7 +125,7 @@ fn resolved<'q>(
     state: TreeState<'_>,
     requester: &Requester,
     question: &AccessQuestion<'q>,
-) -> Result<(QuestionPlace, Asked<'q>)> {
+) -> Result<(QuestionPlace, RightQuestion<'q>)> {
     let schema = &*state.catalog.schema;
     let dn = parse_dn(question.entry)?;
     let name = NormalName::of(&dn, schema);
@@ -152,19 +153,23 @@ fn resolved<'q>(
     }
     let link = link_of(question)?;
     let (id, parent) = (EntryId::ROOT, EntryId::ROOT);
-    Ok((place, Asked { word, right, type_id, id, parent, dn: question.entry, link }))
+    Ok((place, RightQuestion { word, right, type_id, id, parent, dn: question.entry, link }))
 }
 
 /// Sets the entry of a question, and its superior, to those of `place`.
-fn at_place<'q>(state: TreeState<'_>, place: &QuestionPlace, asked: Asked<'q>) -> Result<Asked<'q>> {
+fn at_place<'q>(
+    state: TreeState<'_>,
+    place: &QuestionPlace,
+    right_question: RightQuestion<'q>,
+) -> Result<RightQuestion<'q>> {
     match *place {
         QuestionPlace::Entry(id) => {
             let node = state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
-            Ok(Asked { id, parent: node.parent, ..asked })
+            Ok(RightQuestion { id, parent: node.parent, ..right_question })
         }
-        QuestionPlace::New { parent } => Ok(Asked { id: EntryId::ROOT, parent, ..asked }),
+        QuestionPlace::New { parent } => Ok(RightQuestion { id: EntryId::ROOT, parent, ..right_question }),
         QuestionPlace::Nowhere { .. } => {
-            let what = format!("{} does not exist", Quoted(asked.dn));
+            let what = format!("{} does not exist", Quoted(right_question.dn));
             Err(OperationError::NoSuchObject { matched_dn: String::new(), what })
         }
     }

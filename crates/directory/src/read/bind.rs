@@ -10,8 +10,8 @@
 use ldap::{Authentication, BindRequest, ResultCode};
 
 pub use crate::access::{
-    ANONYMOUS, AskerLimits, BindStrength, CRAM_MD5, DIGEST_MD5, ExternalIdentity, GSS_SPNEGO, GSSAPI,
-    MAIL_TOKEN, OAUTHBEARER, Offered, PLAIN,
+    ANONYMOUS, BindStrength, CRAM_MD5, DIGEST_MD5, ExternalIdentity, GSS_SPNEGO, GSSAPI, MAIL_TOKEN,
+    OAUTHBEARER, OfferedBinds, PLAIN, RequesterLimits,
 };
 use crate::access::{EXTERNAL, Requester};
 use crate::accounts;

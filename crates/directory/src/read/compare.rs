@@ -9,7 +9,9 @@ use std::borrow::Cow;
 use ldap::{CompareRequest, ResultCode};
 use schema::{AttributeDescription, MatchingRule, Schema};
 
-use crate::access::{EffectiveRights, Offered, RequestContext, RightExtent, ValuesAllowed, denied, hint};
+use crate::access::{
+    AllowedValues, EffectiveRights, OfferedBinds, RequestContext, RightExtent, denied, hint,
+};
 use crate::accounts;
 use crate::catalog::{Catalog, Shown, is_user_password};
 use crate::filter::{Candidate, InMemory, Matcher, MemberUse, Term, Truth, has_visible_end, is_in_a_group};
@@ -70,7 +72,7 @@ enum Compared<'s> {
 fn find<'s>(
     snapshot: &'s Snapshot,
     rights: &EffectiveRights,
-    offered: Offered,
+    offered: OfferedBinds,
     request: &CompareRequest<'_>,
     manage_dsa_it: bool,
 ) -> Result<Compared<'s>, OperationError> {
@@ -127,7 +129,7 @@ fn try_compare(
         return Err(denied(format!("no access rule lets you compare {}{hint}", request.description)));
     }
     // `allowed` is set only if the requester may not compare all subtypes or values.
-    let allowed = at.as_deref().map(|rights| ValuesAllowed { rights, right: COMPARE });
+    let allowed = at.as_deref().map(|rights| AllowedValues { rights, right: COMPARE });
     let allowed = allowed.filter(|allowed| !allowed.has_whole(type_id, &state.catalog.schema));
     let row = match row {
         Some(row) => row,

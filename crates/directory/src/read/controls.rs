@@ -274,7 +274,7 @@ pub fn copies_bytes_max(controls: &Controls<'_>) -> usize {
 
 /// Controls that few requests have. They are a separate allocation, so that other requests hold only a pointer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SeldomControls {
+pub struct RareControls {
     /// Assertion: the request is carried out only if this filter matches its entry (RFC 4528).
     pub assertion: Option<FilterBuf>,
     /// The response contains a copy of the entry before the change (RFC 4527).
@@ -341,7 +341,7 @@ pub struct RequestControls {
     /// The request runs with another identity: see [`proxied_identity`](crate::identity::proxied_identity).
     pub proxied: bool,
     /// Controls that few requests have.
-    pub seldom: Option<Box<SeldomControls>>,
+    pub seldom: Option<Box<RareControls>>,
     /// The response contains the position in the log of the state that it is based on.
     pub wants_position: bool,
 }
@@ -403,8 +403,7 @@ impl RequestControls {
 
     /// Returns the controls of a change that repeats a change of the server from which this server copies.
     pub(crate) fn of_follower() -> RequestControls {
-        let seldom =
-            SeldomControls { relaxes_rules: true, follows_source: true, ..SeldomControls::default() };
+        let seldom = RareControls { relaxes_rules: true, follows_source: true, ..RareControls::default() };
         let seldom = Some(Box::new(seldom));
         RequestControls { manage_dsa_it: true, seldom, ..RequestControls::default() }
     }
@@ -517,7 +516,7 @@ impl RequestControls {
         self.persistent().is_some() || self.sync().is_some_and(|asked| asked.persists)
     }
 
-    fn seldom(&mut self) -> &mut SeldomControls {
+    fn seldom(&mut self) -> &mut RareControls {
         self.seldom.get_or_insert_default()
     }
 }
@@ -568,7 +567,7 @@ mod tests {
         assert_eq!(read(&[(SUBENTRIES, true, Some(&[1, 1, 0xff]))], Search), Ok(subentries(true)));
         assert_eq!(read(&[(SUBENTRIES, true, Some(&[1, 1, 0]))], Search), Ok(subentries(false)));
         let page = PagedResults { size: 100, cookie: b"abc" };
-        let seldom = SeldomControls { page: Some(PageRequest::of(page)), ..SeldomControls::default() };
+        let seldom = RareControls { page: Some(PageRequest::of(page)), ..RareControls::default() };
         let paged = RequestControls { seldom: Some(Box::new(seldom)), ..none() };
         assert_eq!(read(&[(oids::PAGED_RESULTS, true, Some(&page.encode()))], Search), Ok(paged));
     }

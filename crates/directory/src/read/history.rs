@@ -1,6 +1,6 @@
 //! The history of an entry: its changes in the log, newest first.
 
-use ldap::{HistoryAnswer, HistoryChange, HistoryFate, HistoryKind, HistoryRequest, HistoryValues};
+use ldap::{HistoryAnswer, HistoryChange, HistoryEffect, HistoryKind, HistoryRequest, HistoryValues};
 
 use crate::access::{EffectiveRights, EntryRights, RequestContext};
 use crate::catalog::Secrecy;
@@ -93,7 +93,7 @@ impl<'s> Reading<'s> {
         let mut values = match &record.change {
             Change::Add(add) => {
                 let added = add.values.iter();
-                self.all(added.map(|(attribute, values)| (HistoryFate::Replaced, *attribute, values)))?
+                self.all(added.map(|(attribute, values)| (HistoryEffect::Replaced, *attribute, values)))?
             }
             Change::Modify(modify) => self.changes(&modify.changes)?,
             Change::ModifyDn(rename) => self.changes(&rename.changes)?,
@@ -101,7 +101,7 @@ impl<'s> Reading<'s> {
             _ => Vec::new(),
         };
         let old = record.origin.old_values.iter();
-        values.extend(self.all(old.map(|(attribute, values)| (HistoryFate::Before, *attribute, values)))?);
+        values.extend(self.all(old.map(|(attribute, values)| (HistoryEffect::Before, *attribute, values)))?);
         Ok(Some(HistoryChange {
             position,
             micros: record.csn.micros,
@@ -139,11 +139,11 @@ impl<'s> Reading<'s> {
         let mut all = Vec::new();
         for change in changes {
             let (fate, end) = match change.kind {
-                ValueChangeKind::Add => (HistoryFate::Added, None),
-                ValueChangeKind::Remove => (HistoryFate::Removed, None),
-                ValueChangeKind::Replace => (HistoryFate::Replaced, None),
-                ValueChangeKind::Until(0) => (HistoryFate::Until, Some(String::new())),
-                ValueChangeKind::Until(end) => (HistoryFate::Until, Some(generalized_time(end))),
+                ValueChangeKind::Add => (HistoryEffect::Added, None),
+                ValueChangeKind::Remove => (HistoryEffect::Removed, None),
+                ValueChangeKind::Replace => (HistoryEffect::Replaced, None),
+                ValueChangeKind::Until(0) => (HistoryEffect::Until, Some(String::new())),
+                ValueChangeKind::Until(end) => (HistoryEffect::Until, Some(generalized_time(end))),
             };
             for mut values in self.all([(fate, change.attribute, &change.values)].into_iter())? {
                 values.values.splice(0..0, end.clone().map(String::into_bytes));
@@ -155,7 +155,7 @@ impl<'s> Reading<'s> {
 
     fn all<'v>(
         &self,
-        changes: impl Iterator<Item = (HistoryFate, AttrId, &'v Vec<Value>)>,
+        changes: impl Iterator<Item = (HistoryEffect, AttrId, &'v Vec<Value>)>,
     ) -> Result<Vec<HistoryValues>> {
         let (mut all, mut bytes) = (Vec::new(), 0);
         for (fate, attribute, values) in changes {
@@ -196,7 +196,7 @@ impl<'s> Reading<'s> {
     /// Returns the settings in a record: the key and the text of each.
     fn settings(&self, record: &SettingsRecord) -> Vec<HistoryValues> {
         let whole = |attribute: String, text: String| HistoryValues {
-            fate: HistoryFate::Replaced,
+            fate: HistoryEffect::Replaced,
             attribute,
             is_whole: true,
             values: vec![text.into_bytes()],

@@ -7,7 +7,7 @@
 use ldap::oids;
 use schema::Schema;
 
-use crate::access::Offered;
+use crate::access::OfferedBinds;
 use crate::catalog::Catalog;
 use crate::model::schema_times::SchemaTimes;
 use crate::model::virtual_entries::{SUBSCHEMA_DN, SUPPORTED_EXTENSIONS, SUPPORTED_FEATURES, VirtualEntry};
@@ -17,7 +17,7 @@ use crate::snapshot::Snapshot;
 
 /// Builds the root DSE (RFC 4512 section 5.1). Its attributes are operational, so a client must request them by name or
 /// `+`.
-pub(crate) fn root_dse(snapshot: &Snapshot, offered: Offered) -> VirtualEntry {
+pub(crate) fn root_dse(snapshot: &Snapshot, offered: OfferedBinds) -> VirtualEntry {
     let suffixes = snapshot.state().catalog.suffixes.iter().map(|suffix| suffix.dn.as_str());
     let position = snapshot.position().ok().map(|position| position.to_string());
     let keeps_deleted = snapshot.state().settings.general.keep_deleted_seconds > 0;

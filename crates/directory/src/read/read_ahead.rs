@@ -11,7 +11,7 @@
 use std::hint::black_box;
 
 use ldap::{Authentication, Message, Request};
-use store::{Absent, PageNumber, StoreError};
+use store::{AbsentPages, PageNumber, StoreError};
 
 use crate::access::Requester;
 use crate::model::name::{NormalName, parse_dn};
@@ -40,13 +40,13 @@ pub fn read_ahead(
 
 /// Does the same as [`read_ahead`] without waiting for the disk, and returns the pages that were not in memory. If it
 /// returns none, the request is unlikely to wait for the disk. If the budget ended the dry run, `is_walk` is set.
-pub fn look_ahead(
+pub fn dry_run(
     snapshot: &Snapshot,
     requester: &Requester,
     message: &Message<'_>,
     budget: &Budget,
     scratch: &mut Vec<u8>,
-) -> Absent {
+) -> AbsentPages {
     let look = || traverse(snapshot, requester, message, budget, scratch);
     let (Traversal { is_over, .. }, mut absent) = snapshot.state().read.without_waiting(look);
     absent.is_walk |= !is_over && absent.pages.is_empty();
@@ -61,7 +61,7 @@ pub fn bring_in(snapshot: &Snapshot, pages: &[PageNumber]) -> Result<(), StoreEr
     snapshot.state().read.bring_in(pages)
 }
 
-/// Records that pages were just read into memory for `snapshot`, so that [`look_ahead`] assumes that they are in
+/// Records that pages were just read into memory for `snapshot`, so that [`dry_run`] assumes that they are in
 /// memory.
 pub fn has_brought_in(snapshot: &Snapshot, pages: &[PageNumber]) {
     snapshot.state().read.has_brought_in(pages);
@@ -96,7 +96,7 @@ fn traverse(
             // The dry run knows neither the proxied identity nor the connection. Both may change which pages the search
             // reads.
             let controls = controls.ok().filter(|controls| !controls.proxied && !controls.listens());
-            let Some(controls) = controls.filter(|_| !snapshot.asks_link()) else {
+            let Some(controls) = controls.filter(|_| !snapshot.depends_on_link()) else {
                 return Traversal::complete(0);
             };
             let Ok(mut search) =
@@ -174,7 +174,7 @@ mod tests {
             let octets = read_ahead(&snapshot, &requester, &message, &budget, &mut Vec::new());
             assert!(expected.contains(&octets), "{request:?}: {octets}");
             // All pages have just been read.
-            let absent = look_ahead(&snapshot, &requester, &message, &budget, &mut Vec::new());
+            let absent = dry_run(&snapshot, &requester, &message, &budget, &mut Vec::new());
             assert!(absent.is_nothing(), "{request:?}: {absent:?}");
         }
     }
@@ -196,7 +196,7 @@ mod tests {
             let request = Request::Search(request);
             let message = Message { id: MessageId(1), request, controls: Controls::NONE };
             let budget = Budget { entries_examined_max, out_bytes_max: 100_000 };
-            let absent = look_ahead(&snapshot, &requester, &message, &budget, &mut Vec::new());
+            let absent = dry_run(&snapshot, &requester, &message, &budget, &mut Vec::new());
             assert!(absent.pages.is_empty(), "{absent:?}");
             absent.is_walk
         };

@@ -42,7 +42,7 @@ mod entry_copy;
 mod explain;
 mod feed;
 mod matched;
-mod order_walk;
+mod order_traversal;
 mod ordered;
 mod outside;
 mod paging;
@@ -74,7 +74,7 @@ use crate::model::outcome::{OperationError, Outcome, ServerFault};
 use crate::model::rows::EntryId;
 use crate::read::controls::RequestControls;
 use crate::snapshot::Snapshot;
-pub(crate) use again::{Extent, SearchAgain, Shift, Sight};
+pub(crate) use again::{Extent, RequesterView, ResultDifference, SearchAgain};
 pub(crate) use assertion::{check_assertion, check_assertion_in_memory, check_no_assertion};
 use base::Base;
 pub use budget::{Budget, Clock, Step};
@@ -83,7 +83,7 @@ use count::Count;
 use deleted::DeletedSearch;
 pub(crate) use entry_copy::copy_of_entry;
 pub use explain::{CandidateSource, ExplainedTerm, Explanation, MissingIndex, StepTimes};
-pub use feed::{Advance, Feed, ListenerKey, Woken};
+pub use feed::{Advance, Feed, ListenerKey, WakeReason};
 use outside::Results;
 pub(crate) use outside::entries as entries_outside;
 use paging::Paging;
@@ -111,7 +111,7 @@ struct SearchInputs<'a> {
 pub struct Search {
     id: MessageId,
     time_limit_seconds: u32,
-    asked: RequestedLimits,
+    requested: RequestedLimits,
     result_code: Option<ResultCode>,
     /// The server fault that ended the search, and its text.
     fault: Option<Box<(ServerFault, String)>>,
@@ -229,7 +229,7 @@ impl Search {
         Ok(Search {
             id,
             time_limit_seconds: rights.time_limit_seconds(request.time_limit_seconds),
-            asked: RequestedLimits {
+            requested: RequestedLimits {
                 size: request.size_limit,
                 time_seconds: request.time_limit_seconds,
                 has_own_size: context.limits.size.is_some(),
@@ -309,7 +309,7 @@ impl Search {
     /// tree, or if the schema has changed since the start.
     pub fn shape(&self, snapshot: &Snapshot) -> Option<FilterShape> {
         match &self.work {
-            Work::Tree(search) if search.scanner.knows_schema(snapshot) => {
+            Work::Tree(search) if search.scanner.has_same_schema(snapshot) => {
                 Some(FilterShape::of_term(snapshot.state().catalog, &search.scanner.filter))
             }
             _ => None,
@@ -320,7 +320,7 @@ impl Search {
     /// changed since the start.
     pub fn each_index(&self, snapshot: &Snapshot, each: &mut dyn FnMut(&str)) {
         if let Work::Tree(search) = &self.work
-            && search.scanner.knows_schema(snapshot)
+            && search.scanner.has_same_schema(snapshot)
         {
             let scanner = &search.scanner;
             explain::each_index(&snapshot.state().catalog.schema, &scanner.filter, &scanner.plan, each);
@@ -393,11 +393,11 @@ impl Search {
     pub fn explanation(&self, snapshot: &Snapshot) -> Result<Option<Explanation>, OperationError> {
         let Work::Tree(search) = &self.work else { return Ok(None) };
         let scanner = &search.scanner;
-        if !scanner.knows_schema(snapshot) {
+        if !scanner.has_same_schema(snapshot) {
             return Ok(None);
         }
         let mut explanation = explain::explain(snapshot.state(), &scanner.filter, &scanner.plan)?;
-        if search.walks_order() {
+        if search.uses_order() {
             explanation.source = CandidateSource::Order;
         }
         Ok(Some(Explanation {
@@ -530,15 +530,15 @@ impl Work {
     /// critical, the search returns nothing.
     fn arrange(&mut self, inputs: &SearchInputs<'_>, page: Option<&Paging>) -> Order {
         let (sort, window) = (inputs.controls.sort(), inputs.controls.window());
-        let outcome = sort.map(|asked| match self {
+        let outcome = sort.map(|requested| match self {
             Work::Made(_) => SortOutcome::not(
                 ResultCode::UNWILLING_TO_PERFORM,
                 "entries that are not in the tree come as they are",
             ),
-            Work::Tree(_) if page.is_some_and(Paging::goes_on_unsorted) => SortOutcome::as_before(),
-            Work::Tree(search) => search.sort_by(asked, inputs.snapshot.state().catalog),
+            Work::Tree(_) if page.is_some_and(Paging::continues_unsorted) => SortOutcome::as_before(),
+            Work::Tree(search) => search.sort_by(requested, inputs.snapshot.state().catalog),
         });
-        let part = window.map(|asked| match &outcome {
+        let part = window.map(|requested| match &outcome {
             None => {
                 Err(WindowError(ResultCode::SORT_CONTROL_MISSING, "it needs the control server-side sorting"))
             }
@@ -549,11 +549,11 @@ impl Work {
                 Err(WindowError(ResultCode::UNWILLING_TO_PERFORM, "a part of a list has no pages"))
             }
             Some(_) => match self {
-                Work::Tree(search) => search.show(asked, inputs.snapshot.state().catalog),
+                Work::Tree(search) => search.show(requested, inputs.snapshot.state().catalog),
                 Work::Made(_) => Ok(()),
             },
         });
-        let order = Order { outcome, is_critical: sort.is_some_and(|asked| asked.is_critical), part };
+        let order = Order { outcome, is_critical: sort.is_some_and(|requested| requested.is_critical), part };
         if order.refusal().is_some() {
             *self = Work::Made(Box::default());
         }

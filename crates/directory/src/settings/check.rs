@@ -168,10 +168,10 @@ fn check_suffixes(dns: &[String], schema: &Arc<Schema>, problems: &mut Vec<Setti
 /// Returns the DN of the server's own tree that contains the suffix; `None` if the suffix is in none of them.
 fn reserved(catalog: &Catalog, dn: &str) -> Option<&'static str> {
     let key = |dn: &str| catalog.suffix_of(dn).ok().map(|suffix| suffix.key);
-    let asked = key(dn)?;
+    let requested = key(dn)?;
     [CONFIG_DN, MONITOR_DN, SUBSCHEMA_DN]
         .into_iter()
-        .find(|own| key(own).is_some_and(|own| asked.starts_with(&own)))
+        .find(|own| key(own).is_some_and(|own| requested.starts_with(&own)))
 }
 
 fn check_indexes(

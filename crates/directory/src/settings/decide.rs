@@ -159,8 +159,8 @@ fn change_suffixes(
         }
     }
     let is_kept = |number: u32| wanted.iter().any(|(kept, _)| *kept == number);
-    let gone: Vec<_> = catalog.suffixes.iter().filter(|suffix| !is_kept(suffix.number)).collect();
-    for suffix in &gone {
+    let removed: Vec<_> = catalog.suffixes.iter().filter(|suffix| !is_kept(suffix.number)).collect();
+    for suffix in &removed {
         if let Some((id, _)) = child(state.read, EntryId::ROOT, &suffix.key)? {
             let count = state.read.count(&subtree_counter(id))? + 1;
             let entries = if count == 1 { "an entry".to_owned() } else { format!("{count} entries") };
@@ -172,7 +172,7 @@ fn change_suffixes(
             return Err(vec![SettingsProblem::key("suffixes", what).unwilling()].into());
         }
     }
-    if gone.is_empty() && wanted.len() == catalog.suffixes.len() {
+    if removed.is_empty() && wanted.len() == catalog.suffixes.len() {
         return Ok(None);
     }
     wanted.sort_unstable();

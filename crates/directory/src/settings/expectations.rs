@@ -4,7 +4,8 @@ use schema::Schema;
 
 use super::{DirectorySettings, SettingsProblem};
 use crate::access::{
-    ASKED, AccessExplanation, Asked, QuestionPlace, Requester, RulesInForce, explain_under, explain_use,
+    ASKED, AccessExplanation, QuestionPlace, Requester, RightQuestion, RulesInForce, explain_under,
+    explain_use,
 };
 use crate::catalog::Secrets;
 use crate::model::expectation::{Expectation, USE_WORD};
@@ -45,7 +46,7 @@ fn checked(text: &str, schema: &Schema) -> Result<Expectation, String> {
             );
         }
         Uses::named(read.attribute.as_slice())?;
-        check_names(read.asker.iter(), schema)?;
+        check_names(read.requester.iter(), schema)?;
         return Ok(read);
     }
     let Some((_, _, wants_attribute)) = ASKED.iter().find(|(word, ..)| *word == read.right) else {
@@ -65,7 +66,7 @@ fn checked(text: &str, schema: &Schema) -> Result<Expectation, String> {
         }
         _ => {}
     }
-    check_names(read.asker.iter().chain([&read.entry]), schema)?;
+    check_names(read.requester.iter().chain([&read.entry]), schema)?;
     Ok(read)
 }
 
@@ -141,7 +142,7 @@ fn explained(
             Found::Entry(..) | Found::Missing { .. } => true,
         })
     };
-    let subject = match &read.asker {
+    let subject = match &read.requester {
         None => Requester::Anonymous,
         Some(dn) => {
             let name = normal(dn)?;
@@ -168,6 +169,6 @@ fn explained(
     };
     let type_id =
         read.attribute.as_deref().and_then(|name| schema.attribute_type(name)).map(|known| known.id);
-    let asked = Asked { word, right, type_id, id, parent, dn: &read.entry, link: None };
-    Ok(Answer::Explained(explain_under(state, rules, &subject, asked)?))
+    let question = RightQuestion { word, right, type_id, id, parent, dn: &read.entry, link: None };
+    Ok(Answer::Explained(explain_under(state, rules, &subject, question)?))
 }

@@ -69,7 +69,7 @@ fn has_rule_reader(state: TreeState<'_>, rules: &AccessRules) -> Result<bool> {
 /// Returns true if a rule denies `explain` to every requester, everywhere and always.
 fn denies_all(rule: &Rule) -> bool {
     let is_everywhere = rule.place.is_none() && rule.but.is_empty() && rule.filter.is_none();
-    let is_always = is_everywhere && !rule.asks_link();
+    let is_always = is_everywhere && !rule.depends_on_link();
     !rule.is_allow
         && rule.rights.has(EXPLAIN)
         && is_always

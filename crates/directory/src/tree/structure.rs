@@ -92,7 +92,7 @@ impl Placed {
         let has_role = match role_attribute(catalog) {
             Some(role) => {
                 let values = of_content(read, id, role, row.find(role).map(|found| found.content))?;
-                makes_point(values.iter().map(Vec::as_slice))
+                is_administrative_point(values.iter().map(Vec::as_slice))
             }
             None => false,
         };
@@ -202,7 +202,7 @@ fn form_text(schema: &Schema, form: &NameForm) -> String {
 }
 
 /// Returns true if values of administrativeRole make an entry an administrative point of the subschema.
-pub(crate) fn makes_point<'v>(mut roles: impl Iterator<Item = &'v [u8]>) -> bool {
+pub(crate) fn is_administrative_point<'v>(mut roles: impl Iterator<Item = &'v [u8]>) -> bool {
     roles.any(|role| POINT_ROLES.iter().any(|known| role.eq_ignore_ascii_case(known.as_bytes())))
 }
 

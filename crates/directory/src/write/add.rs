@@ -29,7 +29,7 @@ use crate::tree::{Found, TreeState};
 use crate::write::collective;
 use crate::write::deciding::Deciding;
 use crate::write::dynamic_entries;
-use crate::write::given_values::{Newcomer, check_value, given_twice, only_value, read_values};
+use crate::write::given_values::{AddedEntry, check_value, given_twice, only_value, read_values};
 use crate::write::new_entry::NewEntry;
 use crate::write::password_rules;
 use crate::write::permitted;
@@ -61,7 +61,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
         let values = given_values(schema, request, &dn);
         check_assertion_in_memory(state.catalog, rights, controls, &in_memory(request, &values))?;
     }
-    let newcomer = Newcomer { id: EntryId(last_entry_id(state.read)?.0 + 1), name: &name };
+    let newcomer = AddedEntry { id: EntryId(last_entry_id(state.read)?.0 + 1), name: &name };
     let (mut entry, mut ends) = (NewEntry::new(state.catalog), ValueEnds::default());
     add_given(deciding, &newcomer, (&mut entry, &mut ends), request)?;
     for ava in new_naming_values(state.catalog, &dn)? {
@@ -112,12 +112,12 @@ fn check_permitted(
     dn: &Dn<'_>,
     place: (Option<EntryId>, Option<EntryId>),
 ) -> Result<()> {
-    if !rights.asks_filters() {
-        return permitted::check_new(state, rights, request.entry, place, access::Newcomer::Unknown);
+    if !rights.has_entry_filters() {
+        return permitted::check_new(state, rights, request.entry, place, access::NewEntryFacts::Unknown);
     }
     let values = given_values(&state.catalog.schema, request, dn);
     let given = in_memory(request, &values);
-    permitted::check_new(state, rights, request.entry, place, access::Newcomer::Given(&given))
+    permitted::check_new(state, rights, request.entry, place, access::NewEntryFacts::Given(&given))
 }
 
 /// Returns all values that a request gives an entry, including those of its RDN. Omits attributes that the schema does
@@ -150,7 +150,7 @@ fn in_memory<'e>(
 /// Adds the attributes of the request to the entry.
 fn add_given(
     deciding: Deciding<'_>,
-    newcomer: &Newcomer<'_>,
+    newcomer: &AddedEntry<'_>,
     (entry, ends): (&mut NewEntry<'_>, &mut ValueEnds),
     request: &AddRequest<'_>,
 ) -> Result<()> {

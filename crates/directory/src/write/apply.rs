@@ -35,7 +35,7 @@ use crate::settings::apply::{apply_rest, apply_schema, apply_schema_times};
 use crate::tree::entry_rows::{ChangedEntry, load_older, normal_rdn, save};
 use crate::tree::{child, damaged_row, node, normal_dn_of};
 use crate::tree::{collective, dynamic_groups};
-use crate::write::tombstones::Kept;
+use crate::write::tombstones::TombstoneDelete;
 use crate::write::whole_entry::Removal;
 use crate::write::{linking, tombstones, values, whole_entry};
 
@@ -69,7 +69,7 @@ pub fn apply(
         Change::Modify(modify) => apply_modify(batch, catalog, position, modify)?,
         Change::Delete(delete) => {
             if delete.is_kept {
-                let kept = Kept { position, record, vanishing: &delete.vanishing };
+                let kept = TombstoneDelete { position, record, vanishing: &delete.vanishing };
                 tombstones::keep(batch, catalog, kept, (delete.id, &delete.dn))?;
             }
             apply_delete(batch, catalog, position, delete)?;
@@ -285,7 +285,7 @@ fn apply_delete_tree(
 ) -> Result<()> {
     let entries = tree.entries();
     if tree.is_kept {
-        let kept = Kept { position, record, vanishing: &tree.vanishing };
+        let kept = TombstoneDelete { position, record, vanishing: &tree.vanishing };
         // Create all tombstones before the first delete, because a delete changes the entries that name the deleted
         // entry.
         for (id, dn) in &entries {

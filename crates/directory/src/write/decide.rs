@@ -47,7 +47,7 @@ pub fn decide(
         let decided = decide_numbered(deciding, &numbered.request());
         // The search for a free number examines many numbers, so it is made only if the requester has the right to the
         // change.
-        if !numbered.stands_in || decided.as_ref().is_err_and(OperationError::is_about_rights) {
+        if !numbered.is_placeholder || decided.as_ref().is_err_and(OperationError::is_about_rights) {
             return decided;
         }
         if let Some(numbered) = next_number::number(state, request, true)? {

@@ -18,7 +18,7 @@ use crate::write::deciding::Deciding;
 use crate::write::passwords::stored_form;
 
 /// An entry that is being added. Its own values can name it, although it does not exist yet.
-pub(crate) struct Newcomer<'n> {
+pub(crate) struct AddedEntry<'n> {
     /// Future id of the entry.
     pub(crate) id: EntryId,
     /// Name of the entry.
@@ -86,7 +86,7 @@ pub(crate) fn only_value<'v>(
 /// See [`read_value`]; attributeOrValueExists if two values are equal.
 pub(crate) fn read_values(
     deciding: Deciding<'_>,
-    newcomer: Option<&Newcomer<'_>>,
+    newcomer: Option<&AddedEntry<'_>>,
     description: &AttributeDescription,
     values: Values<'_>,
 ) -> Result<ValueList, OperationError> {
@@ -124,7 +124,7 @@ pub(crate) fn given_twice(attribute: &str, place: usize) -> OperationError {
 /// invalidAttributeSyntax, with the value's number and the reason.
 pub(crate) fn read_value(
     state: &TreeState<'_>,
-    newcomer: Option<&Newcomer<'_>>,
+    newcomer: Option<&AddedEntry<'_>>,
     description: &AttributeDescription,
     place: usize,
     bytes: &[u8],
@@ -210,7 +210,7 @@ fn append_normal(
 /// Returns the entry that a value of a link attribute names, which may be the newcomer.
 fn named_entry(
     state: &TreeState<'_>,
-    newcomer: Option<&Newcomer<'_>>,
+    newcomer: Option<&AddedEntry<'_>>,
     bytes: &[u8],
 ) -> Result<Option<EntryId>, OperationError> {
     let Some(name) = name_in(&state.catalog.schema, bytes) else { return Ok(None) };

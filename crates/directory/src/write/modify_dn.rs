@@ -11,7 +11,7 @@
 use ldap::{Dn, ModifyDnRequest, ResultCode};
 use schema::NameError;
 
-use crate::access::{EffectiveRights, Newcomer};
+use crate::access::{EffectiveRights, NewEntryFacts};
 use crate::catalog::Allocations;
 use crate::model::access_rule::RENAME;
 use crate::model::limits::TREE_DEPTH_MAX;
@@ -157,7 +157,7 @@ impl Superior<'_> {
             return Err(error);
         }
         if id != from {
-            let moved = Newcomer::Moved(target.id);
+            let moved = NewEntryFacts::Moved(target.id);
             permitted::check_new(state, rights, superior.text(), (Some(id), Some(id)), moved)?;
         }
         let superior_depth = superior_name.depth() + 1 - suffix.rdn_count;

@@ -32,7 +32,7 @@ const NEXT: &[u8] = b"{next}";
 pub(crate) struct Numbered<'r> {
     content: Content<'r>,
     /// Whether a number is only a placeholder, because finding the next free number takes a long search.
-    pub(crate) stands_in: bool,
+    pub(crate) is_placeholder: bool,
 }
 
 enum Content<'r> {
@@ -78,7 +78,7 @@ pub(crate) fn number<'r>(
                 attributes.push(given.description, values);
             }
             let content = Content::Add(request.entry, attributes);
-            Ok(Some(Numbered { content, stands_in: chosen.stands_in }))
+            Ok(Some(Numbered { content, is_placeholder: chosen.is_placeholder }))
         }
         Request::Modify(request) => {
             let mut chosen = Chosen::new(state, request.object, may_search);
@@ -102,7 +102,7 @@ pub(crate) fn number<'r>(
                 }
             }
             let content = Content::Modify(request.object, changes);
-            Ok(Some(Numbered { content, stands_in: chosen.stands_in }))
+            Ok(Some(Numbered { content, is_placeholder: chosen.is_placeholder }))
         }
         _ => Ok(None),
     }
@@ -115,12 +115,12 @@ struct Chosen<'a> {
     /// Numbers chosen so far, each with the place of its rule in the setting.
     numbers: Vec<(usize, i64)>,
     may_search: bool,
-    stands_in: bool,
+    is_placeholder: bool,
 }
 
 impl<'a> Chosen<'a> {
     fn new(state: TreeState<'a>, dn: &'a str, may_search: bool) -> Chosen<'a> {
-        Chosen { state, dn, numbers: Vec::new(), may_search, stands_in: false }
+        Chosen { state, dn, numbers: Vec::new(), may_search, is_placeholder: false }
     }
 
     /// Returns the rule that defines the numbers of an attribute, with the rule's place in the setting. Returns `None`
@@ -152,7 +152,7 @@ impl<'a> Chosen<'a> {
                         Some(number) => number,
                         None if self.may_search => lowest_free(self.state, rule)?,
                         None => {
-                            self.stands_in = true;
+                            self.is_placeholder = true;
                             rule.range.0
                         }
                     };

@@ -85,9 +85,9 @@ pub(crate) fn changed(
     // Sort, so that the oldest value is dropped first even if the clock was set back.
     history.sort_by_key(|value| time_in_history(value));
     let last = history.last().and_then(|value| time_in_history(value));
-    let gone_at = last.map_or(now, |last| now.max(last.saturating_add(1)));
-    let gone = before.iter().filter(|value| !passwords.contains(value));
-    history.extend(gone.map(|stored| history_value(gone_at, stored)));
+    let removed_at = last.map_or(now, |last| now.max(last.saturating_add(1)));
+    let removed = before.iter().filter(|value| !passwords.contains(value));
+    history.extend(removed.map(|stored| history_value(removed_at, stored)));
     let kept = usize::try_from(policy.in_history).unwrap_or(usize::MAX);
     let from = history.len().saturating_sub(kept);
     entry.set_all_by_server(&description(catalog, HISTORY)?, history.into_iter().skip(from))?;

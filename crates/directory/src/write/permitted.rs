@@ -2,7 +2,7 @@
 
 use ldap::ResultCode;
 
-use crate::access::{EffectiveRights, Newcomer, RequestContext, denied, hint};
+use crate::access::{EffectiveRights, NewEntryFacts, RequestContext, denied, hint};
 use crate::model::access_rule::{ADD, Rights};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
@@ -58,7 +58,7 @@ pub(crate) fn check_new(
     rights: &EffectiveRights,
     dn: &str,
     (parent, nearest): (Option<EntryId>, Option<EntryId>),
-    newcomer: Newcomer<'_>,
+    newcomer: NewEntryFacts<'_>,
 ) -> Result<()> {
     if !rights.is_restricted() {
         return Ok(());

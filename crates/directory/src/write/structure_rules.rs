@@ -18,7 +18,9 @@ use crate::model::limits::VALUE_RULE_ENTRIES_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::record::{Add, Change, Record};
 use crate::model::rows::{ClassSetId, EntryId, NAMES, decode_name_row, id_key};
-use crate::tree::structure::{GoverningRule, Misplaced, Placed, governing_rule, makes_point, role_type};
+use crate::tree::structure::{
+    GoverningRule, Misplaced, Placed, governing_rule, is_administrative_point, role_type,
+};
 use crate::tree::{TreeState, damaged_row};
 use crate::write::deciding::Deciding;
 
@@ -88,7 +90,7 @@ fn changes(changed: &Changed<'_>, type_id: TypeId) -> bool {
 
 fn has_point_role(changed: &Changed<'_>, role: TypeId) -> Result<bool> {
     let roles = changed.values(role)?;
-    Ok(makes_point(roles.iter().map(Vec::as_slice)))
+    Ok(is_administrative_point(roles.iter().map(Vec::as_slice)))
 }
 
 fn refusal_of_modify(state: TreeState<'_>, misplaced: Misplaced) -> OperationError {

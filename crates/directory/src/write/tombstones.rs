@@ -35,7 +35,7 @@ const SOURCE_SIZE: usize = 10;
 
 /// A delete that creates tombstones.
 #[derive(Clone, Copy)]
-pub(super) struct Kept<'r> {
+pub(super) struct TombstoneDelete<'r> {
     /// Position of the delete.
     pub(super) position: u64,
     /// Record of the delete.
@@ -66,14 +66,14 @@ pub(super) fn size(state: TreeState<'_>, id: EntryId) -> Result<usize> {
 pub(super) fn keep(
     batch: &mut Batch<'_>,
     catalog: &Catalog,
-    kept: Kept<'_>,
+    kept: TombstoneDelete<'_>,
     (id, dn): (EntryId, &str),
 ) -> Result<()> {
     let place = TombstonePlace { position: kept.position, id };
     if batch.get(DELETED, &place.key())?.is_some() {
         return Ok(());
     }
-    let Some(tombstone) = made(batch, catalog, kept, (id, dn))? else { return Ok(()) };
+    let Some(tombstone) = build(batch, catalog, kept, (id, dn))? else { return Ok(()) };
     batch.put(DELETED, &place.key(), &tombstone.encode())?;
     batch.put(DELETED, &place.uuid_key(&tombstone.uuid), &id_key(id))?;
     Ok(())
@@ -81,10 +81,10 @@ pub(super) fn keep(
 
 /// Builds the tombstone of an entry. Returns `None` if, during replay, the entry no longer exists or was restored after
 /// the delete.
-fn made(
+fn build(
     read: &Read,
     catalog: &Catalog,
-    kept: Kept<'_>,
+    kept: TombstoneDelete<'_>,
     (id, dn): (EntryId, &str),
 ) -> Result<Option<Tombstone>> {
     let (Some(bytes), Some(place)) = (read.get(ENTRIES, &id_key(id))?, node(read, id)?) else {

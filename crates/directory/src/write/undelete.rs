@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use ldap::{ResultCode, UndeleteAnswer, UndeleteRequest};
 
-use crate::access::{EffectiveRights, Newcomer, denied};
+use crate::access::{EffectiveRights, NewEntryFacts, denied};
 use crate::catalog::Allocations;
 use crate::model::limits::{TOMBSTONES_PURGED_MAX, TREE_DEPTH_MAX};
 use crate::model::name::{NormalName, parse_dn};
@@ -57,7 +57,7 @@ pub(crate) fn decide(
     if parent != EntryId::ROOT {
         let place = (Some(parent), Some(parent));
         let dn = request.superior.unwrap_or(&top.dn);
-        permitted::check_new(state, &rights, dn, place, Newcomer::Unknown)?;
+        permitted::check_new(state, &rights, dn, place, NewEntryFacts::Unknown)?;
     }
     let normal = normal_rdn(state.catalog, parent, &top.rdn)?;
     let dn = match parent {

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use directory::compare::{CompareOutcome, compare};
-use directory::controls::{RequestControls, RequestedSortKey, SeldomControls, SortOptions};
+use directory::controls::{RareControls, RequestControls, RequestedSortKey, SortOptions};
 use directory::identity::identify;
 use directory::{BindMethod, ClientLink, ListenerName, RequestContext, Requester, WeekTime};
 use fastrand::Rng;
@@ -85,9 +85,9 @@ struct SearchCase {
 }
 
 impl SearchCase {
-    fn seldom(&self) -> Option<Box<SeldomControls>> {
+    fn seldom(&self) -> Option<Box<RareControls>> {
         let sort = Some(self.sort.clone()?);
-        Some(Box::new(SeldomControls { sort, ..SeldomControls::default() }))
+        Some(Box::new(RareControls { sort, ..RareControls::default() }))
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct ExplainArguments {
     server: ServerArguments,
     /// Requester: a DN, u:NAME, or anonymous
     #[arg(long = "as", value_name = "WHO")]
-    asker: String,
+    requester: String,
     /// The right to check
     #[arg(long, value_name = "OPERATION")]
     operation: String,
@@ -77,13 +77,13 @@ pub(super) fn run(arguments: &ExplainArguments) -> ExitCode {
         Ok(file) => file,
         Err(error) => return exit::failed(&error),
     };
-    let asker = identity(&arguments.asker);
+    let requester = identity(&arguments.requester);
     let (entry, attribute) = match (arguments.operation.as_str(), arguments.attribute.as_deref()) {
         ("use", None) => ("", Some(arguments.dn.as_str())),
         (_, attribute) => (arguments.dn.as_str(), attribute),
     };
     let question = AccessQuestion {
-        requester: &asker,
+        requester: &requester,
         right: &arguments.operation,
         entry,
         attribute,
@@ -111,8 +111,8 @@ pub(super) fn run(arguments: &ExplainArguments) -> ExitCode {
 }
 
 /// Converts the requester on the command line to an authorization identity (RFC 4513 section 5.2.1.8).
-pub(super) fn identity(asker: &str) -> String {
-    match asker {
+pub(super) fn identity(requester: &str) -> String {
+    match requester {
         "anonymous" => String::new(),
         known if known.starts_with("u:") || known.starts_with("dn:") => known.to_owned(),
         dn => format!("dn:{dn}"),

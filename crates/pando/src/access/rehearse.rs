@@ -110,7 +110,7 @@ fn sampled(
     arguments: &RehearseArguments,
 ) -> Result<ExitCode, ReviewError> {
     let rehearsal = Rehearsal {
-        requesters: arguments.askers.iter().map(|asker| identity(asker)).collect(),
+        requesters: arguments.askers.iter().map(|requester| identity(requester)).collect(),
         requesters_max: arguments.askers_max,
         entries_max: arguments.entries_max,
     };

@@ -27,7 +27,7 @@ pub(crate) struct ChoiceArguments {
     operation: Vec<Kind>,
     /// Result code by name or number; `failed` for all codes except success
     #[arg(long, value_name = "RESULT", value_parser = wanted_result)]
-    result: Vec<WantedResult>,
+    result: Vec<ResultChoice>,
     /// Prefix of the client's address
     #[arg(long, value_name = "ADDRESS")]
     network: Vec<String>,
@@ -40,7 +40,7 @@ pub(crate) struct ChoiceArguments {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WantedResult {
+enum ResultChoice {
     Failed,
     Code(u32),
 }
@@ -52,18 +52,18 @@ fn kind(text: &str) -> Result<Kind, String> {
     })
 }
 
-fn wanted_result(text: &str) -> Result<WantedResult, String> {
+fn wanted_result(text: &str) -> Result<ResultChoice, String> {
     let named = || {
         let mut named = ResultCode::NAMED.iter();
         named.find(|code| code.name().is_some_and(|name| name.eq_ignore_ascii_case(text))).map(|code| code.0)
     };
     match text {
-        "failed" => Ok(WantedResult::Failed),
+        "failed" => Ok(ResultChoice::Failed),
         _ => text
             .parse()
             .ok()
             .or_else(named)
-            .map(WantedResult::Code)
+            .map(ResultChoice::Code)
             .ok_or_else(|| "a name such as invalidCredentials, a number, or failed".to_owned()),
     }
 }
@@ -91,9 +91,9 @@ impl ChoiceArguments {
         };
         let text = |field| event.text(field).unwrap_or_default();
         let result = event.number(Field::Result).and_then(|code| u32::try_from(code).ok());
-        let fits_result = |wanted: &WantedResult| match (wanted, result) {
-            (WantedResult::Code(wanted), Some(code)) => *wanted == code,
-            (WantedResult::Failed, Some(code)) => !is_success(ResultCode(code)),
+        let fits_result = |wanted: &ResultChoice| match (wanted, result) {
+            (ResultChoice::Code(wanted), Some(code)) => *wanted == code,
+            (ResultChoice::Failed, Some(code)) => !is_success(ResultCode(code)),
             (_, None) => false,
         };
         self.since.is_none_or(|Time(since)| time >= since)
@@ -150,8 +150,8 @@ mod tests {
 
     #[test]
     fn results_are_read() {
-        assert_eq!(wanted_result("invalidcredentials"), Ok(WantedResult::Code(49)));
-        assert_eq!(wanted_result("49"), Ok(WantedResult::Code(49)));
+        assert_eq!(wanted_result("invalidcredentials"), Ok(ResultChoice::Code(49)));
+        assert_eq!(wanted_result("49"), Ok(ResultChoice::Code(49)));
         assert!(wanted_result("wrong").is_err());
     }
 

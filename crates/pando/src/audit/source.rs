@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
 
-use audit::{AuditError, Item, Walk};
+use audit::{AuditError, Item, Traversal};
 use client::{ClientError, Connection};
 use directory::virtual_entries::READ_AUDIT;
 use ldap::{ResultCode, TrailAnswer, TrailPiece, TrailRequest};
@@ -40,7 +40,7 @@ pub(super) enum SourceError {
 
 /// A trail to read.
 pub(super) enum Source {
-    Folder(Box<Walk>),
+    Folder(Box<Traversal>),
     Server(Box<RemoteTrail>),
 }
 
@@ -48,7 +48,7 @@ pub(super) enum Source {
 pub(super) struct RemoteTrail {
     connection: Connection,
     request: TrailRequest,
-    told: VecDeque<TrailItem>,
+    received: VecDeque<TrailItem>,
     /// Whether the last response reached the end of the trail.
     is_end: bool,
 }
@@ -56,13 +56,18 @@ pub(super) struct RemoteTrail {
 impl Source {
     /// Opens the trail in a directory.
     pub(super) fn folder(folder: &Path) -> Result<Source, AuditError> {
-        Walk::begin(folder).map(|walk| Source::Folder(Box::new(walk)))
+        Traversal::begin(folder).map(|walk| Source::Folder(Box::new(walk)))
     }
 
     /// Returns the trail of a server, beginning with the first block that was written at or after `since_micros`.
     pub(super) fn server(connection: Connection, since_micros: u64) -> Source {
         let request = TrailRequest { since_micros, from: None };
-        Source::Server(Box::new(RemoteTrail { connection, request, told: VecDeque::new(), is_end: false }))
+        Source::Server(Box::new(RemoteTrail {
+            connection,
+            request,
+            received: VecDeque::new(),
+            is_end: false,
+        }))
     }
 
     /// Returns the time to wait before new events are looked for again.
@@ -96,8 +101,8 @@ impl Source {
 impl RemoteTrail {
     fn next(&mut self) -> Result<Option<TrailItem>, SourceError> {
         loop {
-            if let Some(told) = self.told.pop_front() {
-                return Ok(Some(told));
+            if let Some(received) = self.received.pop_front() {
+                return Ok(Some(received));
             }
             if std::mem::take(&mut self.is_end) {
                 return Ok(None);
@@ -115,7 +120,7 @@ impl RemoteTrail {
         }
         let value = reply.extended.value.unwrap_or_default();
         let answer = TrailAnswer::decode(&value).ok_or(SourceError::Answer)?;
-        self.told.extend(answer.pieces.iter().map(|piece| match piece {
+        self.received.extend(answer.pieces.iter().map(|piece| match piece {
             TrailPiece::Damage(text) => TrailItem::Damage((*text).to_owned()),
             TrailPiece::Torn(text) => TrailItem::Torn((*text).to_owned()),
             TrailPiece::Block(number, written_micros, events) => {
@@ -124,7 +129,7 @@ impl RemoteTrail {
         }));
         // The end of the trail may be read again. Report its torn write only once.
         if self.request.from == Some(answer.next) {
-            self.told.retain(|told| !matches!(told, TrailItem::Torn(_)));
+            self.received.retain(|received| !matches!(received, TrailItem::Torn(_)));
         }
         (self.request.from, self.is_end) = (Some(answer.next), answer.is_end);
         Ok(())

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use bench::driver::Options;
 use bench::peers::comparison::{self, Follower, Plan};
 use bench::peers::done;
-use bench::peers::under_load::{self, Driven, Group, Grouped};
+use bench::peers::under_load::{self, Group, GroupDriver, Grouped};
 use bench::peers::{Index, Product, ratios};
 use bench::result::{Environment, RunResult};
-use bench::workload::{Circumstances, Workload};
+use bench::workload::{RunSettings, Workload};
 use clap::Args;
 use client::Tls;
 
@@ -136,8 +136,8 @@ fn groups(arguments: &PeersArguments) -> Result<Grouped, Stop> {
     Ok(under_load::groups(workloads, arguments.entries, &arguments.index))
 }
 
-fn circumstances(file: &Path) -> Result<Circumstances, Stop> {
-    Circumstances::parse(&file.to_string_lossy(), &read(file)?).map_err(refused)
+fn circumstances(file: &Path) -> Result<RunSettings, Stop> {
+    RunSettings::parse(&file.to_string_lossy(), &read(file)?).map_err(refused)
 }
 
 /// Returns the shipped workloads with this name. If the name ends in `@N`, the first job of each workload has N
@@ -261,7 +261,7 @@ fn measure_group(
         one_at_a_time: arguments.one_at_a_time,
     };
     let mut watch = live::of_each();
-    let mut driven = Driven {
+    let mut driven = GroupDriver {
         workloads: &group.workloads,
         options: options(arguments, group.entries)?,
         cores: arguments.place.load_cpus.0.clone(),

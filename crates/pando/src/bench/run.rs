@@ -136,7 +136,8 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Stop> {
     } else if let Some(data) = &arguments.data {
         measure_data(data, arguments, &workloads, &options, &mut run)
     } else {
-        let served = Served { uris: &arguments.target, process: arguments.server_pid.first().copied() };
+        let served =
+            MeasuredServer { uris: &arguments.target, process: arguments.server_pid.first().copied() };
         measure_target(&served, arguments, &workloads, &options, &mut run)
     };
     // Measurements that were made before a failure are saved.
@@ -213,13 +214,14 @@ fn measure_data(
 ) -> Result<(), Stop> {
     let server = serve::existing(data, arguments.server_cpus.as_ref())?;
     let options = Options { server_processes: vec![server.id()], ..options.clone() };
-    let served = Served { uris: &[format!("ldap://{}", server.address())], process: Some(server.id()) };
+    let served =
+        MeasuredServer { uris: &[format!("ldap://{}", server.address())], process: Some(server.id()) };
     let done = measure_target(&served, arguments, workloads, &options, run);
     done.and(server.stop().map_err(failed))
 }
 
 /// A running server that is measured.
-struct Served<'a> {
+struct MeasuredServer<'a> {
     uris: &'a [String],
     /// Process id of the server, if it runs on this machine and is known.
     process: Option<u32>,
@@ -227,7 +229,7 @@ struct Served<'a> {
 
 /// Measures a running server. If a workload fails, the result contains the reason, and the next workload follows.
 fn measure_target(
-    served: &Served<'_>,
+    served: &MeasuredServer<'_>,
     arguments: &RunArguments,
     workloads: &[Workload],
     options: &Options,
@@ -269,8 +271,8 @@ fn measure_target(
     if arguments.no_limit || machines.is_some() {
         return Ok(());
     }
-    let told = run.environment.server_cpus.as_deref().and_then(|cpus| cpus.parse().ok());
-    let cpus = arguments.server_cpus.clone().or(told);
+    let recorded = run.environment.server_cpus.as_deref().and_then(|cpus| cpus.parse().ok());
+    let cpus = arguments.server_cpus.clone().or(recorded);
     limit::add_floors(run, options, cpus.as_ref())
 }
 

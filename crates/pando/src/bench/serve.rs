@@ -8,7 +8,7 @@ use std::process::Command;
 use bench::driver::Options;
 use bench::peers::comparison::{self, Follower, Plan};
 use bench::peers::measure::BULK_LOAD;
-use bench::peers::under_load::{self, Driven, Group, Grouped};
+use bench::peers::under_load::{self, Group, GroupDriver, Grouped};
 use bench::peers::{Product, Programs, Server, free_address};
 use bench::result::{RunResult, ServerDescription};
 use bench::workload::Workload;
@@ -87,7 +87,7 @@ fn measure_group(
         one_at_a_time: false,
     };
     let mut watch = live::of_each();
-    let mut driven = Driven {
+    let mut driven = GroupDriver {
         workloads: &group.workloads,
         options: Options { entries: group.entries, ..serving.options.clone() },
         cores: cpus(serving.load_cpus),

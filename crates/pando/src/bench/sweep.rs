@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bench::peers::Product;
-use bench::peers::under_load::Driven;
+use bench::peers::under_load::GroupDriver;
 use bench::result::{Environment, RunResult};
 use bench::sweep::{self, Steps, Sweep, SweepError};
 use bench::workload::Workload;
@@ -81,7 +81,7 @@ pub(super) fn run(arguments: &SweepArguments) -> Result<ExitCode, Stop> {
     let mut result = RunResult::begin(command_line(std::env::args()), Environment::detect());
     result.environment.load_generator_cpus = Some(load_cpus.to_string());
     result.environment.server_cpus = Some(server_cpus.to_string());
-    let mut driven = Driven {
+    let mut driven = GroupDriver {
         workloads: &[],
         options: arguments.load.options(),
         cores: load_cpus.0.clone(),

@@ -178,7 +178,7 @@ fn failures(figures: &Figures) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Weight;
+    use super::super::Severity;
     use super::*;
 
     #[test]
@@ -186,27 +186,27 @@ mod tests {
         let of = |pairs: &[(&str, &str)]| {
             Figures(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
         };
-        assert_eq!(writes(&of(&[])).weight, Weight::Fine);
-        assert_eq!(writes(&of(&[("Changes Refused,Log", "true")])).weight, Weight::Problem);
+        assert_eq!(writes(&of(&[])).weight, Severity::Fine);
+        assert_eq!(writes(&of(&[("Changes Refused,Log", "true")])).weight, Severity::Problem);
         let reclaimed = |used: u64, free: u64| {
             let (used, free) = ((used << 20).to_string(), (free << 20).to_string());
             reclaim(&of(&[("Used Bytes,Storage", &used), ("Free Bytes,Storage", &free)])).unwrap()
         };
-        assert_eq!(reclaimed(20, 19).weight, Weight::Fine, "a small file");
-        assert_eq!(reclaimed(400, 199).weight, Weight::Fine);
+        assert_eq!(reclaimed(20, 19).weight, Severity::Fine, "a small file");
+        assert_eq!(reclaimed(400, 199).weight, Severity::Fine);
         let large = reclaimed(400, 200);
-        assert_eq!(large.weight, Weight::Warning);
+        assert_eq!(large.weight, Severity::Warning);
         assert!(large.text.starts_with("200 MiB of the data file's 400 MiB (50%)"), "{}", large.text);
         let expires = of(&[("Certificate Expires,TLS", "20300101000000Z")]);
         let expiry = unix_seconds("20300101000000Z").unwrap();
         let weight = |now| certificate(&expires, now).unwrap().weight;
-        assert_eq!(weight(expiry), Weight::Problem);
-        assert_eq!(weight(expiry - 86_400), Weight::Warning);
-        assert_eq!(weight(expiry - 60 * 86_400), Weight::Fine);
+        assert_eq!(weight(expiry), Severity::Problem);
+        assert_eq!(weight(expiry - 86_400), Severity::Warning);
+        assert_eq!(weight(expiry - 60 * 86_400), Severity::Fine);
         let failing =
             failures(&of(&[("Failing,Audit", "true"), ("Failing,Backup", "no"), ("Failing,X", "why")]));
         let texts: Vec<&str> = failing.iter().map(|finding| finding.text.as_str()).collect();
         assert_eq!(texts, ["Audit: it fails; the log has the reason", "X: why"]);
-        assert_eq!(searches(&of(&[("mail,Index Advice", "x")])).weight, Weight::Warning);
+        assert_eq!(searches(&of(&[("mail,Index Advice", "x")])).weight, Severity::Warning);
     }
 }

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use test_support::hidden_data::{Done, run};
+use test_support::hidden_data::{RunResult, run};
 use test_support::{rounds, seed};
 
 use directory::controls::SUPPORTED_CONTROLS;
@@ -17,7 +17,7 @@ use ldap::oids::{REFRESH, START_TLS};
 #[test]
 fn hidden_data_is_absent_from_every_answer() {
     let count = usize::try_from(rounds(10_000)).unwrap();
-    let done: Done = run(seed(), count, Duration::ZERO);
+    let done: RunResult = run(seed(), count, Duration::ZERO);
     println!("{}", done.summary());
     if let Some(difference) = done.difference {
         panic!("the answers differ: {difference}");

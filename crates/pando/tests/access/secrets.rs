@@ -120,7 +120,7 @@ fn hashes_and_keys_of_other_software_are_secrets() {
     assert!(found.stdout.contains(HASH) && !found.stdout.contains("krbPrincipalKey"), "{found}");
 
     // Neither the log nor the audit trail contains the secrets, although the trail is configured to record values.
-    let (log, said) = (pando.log(), pando.everything_said());
+    let (log, said) = (pando.log(), pando.output());
     pando.signal(rustix::process::Signal::TERM);
     assert!(pando.exit().success());
     let trail = command(&["audit", "--json", "--folder", folder.to_str().unwrap()], None).expect_code(0);

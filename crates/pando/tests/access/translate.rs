@@ -5,7 +5,7 @@ use bench::peers::Amendments;
 use client::Connection;
 use ldap::ChangeOperation;
 use test_support::access_requests::{
-    AccessRequest, VisibleNames, ask_both, fill, put_in_force, rules_of, translate,
+    AccessRequest, VisibleNames, compare_both, fill, put_in_force, rules_of, translate,
 };
 use test_support::ds389::RunningDs389;
 use test_support::slapd::Slapd;
@@ -415,7 +415,7 @@ fn slapd_under_its_clauses_and_pando_under_the_rules_show_the_same() {
         let rules = rules_of(&translate(&scratch, clauses).expect_code(0));
         put_in_force(&pando, &rules);
         let context = format!("{clauses}\n{rules:#?}");
-        let count = ask_both(slapd.address(), &pando, &context, &mut |_, _, _, _| false);
+        let count = compare_both(slapd.address(), &pando, &context, &mut |_, _, _, _| false);
         requests += count.requests;
         entries += count.entries;
     }
@@ -530,7 +530,7 @@ fn ds389_under_its_acis_and_pando_under_the_rules_show_the_same() {
         let rules = rules_of(&translate(&scratch, acis).expect_code(0));
         put_in_force(&pando, &rules);
         let context = format!("{acis}\n{rules:#?}");
-        let count = ask_both(peer.address(), &pando, &context, &mut |asked, _, theirs, ours| {
+        let count = compare_both(peer.address(), &pando, &context, &mut |asked, _, theirs, ours| {
             let found = DIFFERENCES.iter().position(|(_, is_so)| is_so(asked, theirs, ours));
             found.inspect(|place| explained[*place] += 1).is_some()
         });

@@ -119,7 +119,7 @@ fn no_output_and_no_backup_has_a_secret() {
     });
     let key = line_of_key(&data);
     follower(&pando, &mut seen);
-    seen.add("output", pando.everything_said());
+    seen.add("output", pando.output());
     seen.add("log", pando.log());
     assert!(pando.stop().success());
     let folder = scratch.join("trail").to_str().unwrap().to_owned();

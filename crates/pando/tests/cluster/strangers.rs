@@ -116,29 +116,32 @@ fn a_copy_that_breaks_off_is_begun_again(cluster: &Cluster, first: &Pando) {
 }
 
 /// A certificate and its key in PEM form, and the authority that both sides trust.
-struct Papers {
+struct MemberIdentity {
     authority: String,
     own: Option<(String, String)>,
 }
 
-impl Papers {
+impl MemberIdentity {
     /// Returns the certificate and key of a node, and the cluster's authority.
-    fn of(cluster: &Cluster, node: u32) -> Papers {
+    fn of(cluster: &Cluster, node: u32) -> MemberIdentity {
         let file = cluster.data(node).join("cluster/identity.toml");
         let text: toml::Table = std::fs::read_to_string(file).unwrap().parse().unwrap();
         let text = |name: &str| text[name].as_str().unwrap().to_owned();
-        Papers { authority: text("authority"), own: Some((text("certificate"), text("certificate_key"))) }
+        MemberIdentity {
+            authority: text("authority"),
+            own: Some((text("certificate"), text("certificate_key"))),
+        }
     }
 
     /// Returns a new certificate for `name`, signed by `issuer`, and its key.
-    fn signed(&self, issuer: &Issuer<'_, KeyPair>, name: &str) -> Papers {
+    fn signed(&self, issuer: &Issuer<'_, KeyPair>, name: &str) -> MemberIdentity {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
         let certificate = params.signed_by(&key, issuer).unwrap();
         let own = Some((certificate.pem(), key.serialize_pem()));
-        Papers { authority: self.authority.clone(), own }
+        MemberIdentity { authority: self.authority.clone(), own }
     }
 
     /// Returns the TLS settings of a client that has this certificate and trusts the authorities in `trusted`.
@@ -200,7 +203,7 @@ fn a_stranger_forwards_nothing(cluster: &Cluster, first: Pando) {
     let third = cluster.start(3);
     until("the log knows node 3", || test_support::cluster::figure_of(&first, "Node 3"));
     assert!(third.stop().success());
-    let node = Papers::of(cluster, 3);
+    let node = MemberIdentity::of(cluster, 3);
 
     // The listener for clients requests certificates of the cluster's authority, so it also accepts these in TLS.
     assert!(first.stop().success());
@@ -236,7 +239,7 @@ fn a_stranger_forwards_nothing(cluster: &Cluster, first: Pando) {
     };
     let own = authority(KeyPair::from_pem(&own_key).unwrap());
     let foreign = authority(KeyPair::generate().unwrap());
-    let nobody = Papers { authority: node.authority.clone(), own: None };
+    let nobody = MemberIdentity { authority: node.authority.clone(), own: None };
     let strangers = [
         ("nobody", &nobody),
         ("a node of another cluster", &node.signed(&foreign, "node-3.pando-cluster")),
@@ -245,7 +248,7 @@ fn a_stranger_forwards_nothing(cluster: &Cluster, first: Pando) {
     ];
     let before = position(&first);
     let mut number = 1;
-    let mut try_all = |who: &str, papers: &Papers, listeners: &[&str]| {
+    let mut try_all = |who: &str, papers: &MemberIdentity, listeners: &[&str]| {
         for listener in listeners {
             number += 1;
             let what = format!("{who} at the {listener}");

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use test_support::clients::Run;
 use test_support::cluster::until;
 use test_support::pando::{Start, command};
-use test_support::relay::{Lasts, Relay};
+use test_support::relay::{ConnectionEnd, Relay};
 use test_support::s3::{self, BUCKET, S3, SECRET, pando_at};
 use test_support::tree::{add_person, person_dn, plant, replace};
 use test_support::{Pando, Scratch};
@@ -107,7 +107,7 @@ fn keeps_every_moment(scratch: &Scratch, storage: &S3) {
     let mut command = pando_at(storage.address(), SECRET);
     command.env("AWS_SHARED_CREDENTIALS_FILE", keys_are_wrong).args(["backup", "list", &place]);
     assert_eq!(s3::run(command).code, Some(0), "the variables are preferred to the file");
-    let said = [server.everything_said(), server.log(), wrong.stderr].concat();
+    let said = [server.output(), server.log(), wrong.stderr].concat();
     assert!(!said.contains(SECRET) && !said.contains("another secret"), "{said}");
     assert!(server.stop().success());
 }
@@ -139,7 +139,7 @@ fn large_files_are_uploaded_in_parts(scratch: &Scratch, storage: &S3) {
         .expect_code(0);
     let place = place("large");
     // The answer of the storage to the first part never arrives.
-    let relay = Relay::to(storage.address(), |_| Lasts::HeldAfterSent(8 << 20));
+    let relay = Relay::to(storage.address(), |_| ConnectionEnd::HeldAfterSent(8 << 20));
     let mut killed = pando_at(relay.address(), SECRET);
     killed.args(["backup", "make", &place, "--data"]).arg(large).stdout(Stdio::null()).stderr(Stdio::null());
     let mut killed = killed.spawn().unwrap();
@@ -153,10 +153,10 @@ fn large_files_are_uploaded_in_parts(scratch: &Scratch, storage: &S3) {
     list().expect_code(1).expect_error("has no backup");
     // Connections are cut during answers. The lock of the killed process is no longer valid.
     let relay = Relay::to(storage.address(), |number| match number {
-        0 => Lasts::CutAfter(500),
-        1 => Lasts::CutAfter(1_000),
-        2 => Lasts::CutAfter(5 << 20),
-        _ => Lasts::ToTheEnd,
+        0 => ConnectionEnd::CutAfter(500),
+        1 => ConnectionEnd::CutAfter(1_000),
+        2 => ConnectionEnd::CutAfter(5 << 20),
+        _ => ConnectionEnd::ToTheEnd,
     });
     make(relay.address()).expect_code(0).expect_output("it is the first");
     let copy = scratch.join("large-copy");

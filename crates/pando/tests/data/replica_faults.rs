@@ -10,7 +10,7 @@ use ldap::ResultCode;
 use powercut::PowerCut;
 use test_support::cluster::until;
 use test_support::pando::{Start, command};
-use test_support::relay::{Lasts, Relay};
+use test_support::relay::{ConnectionEnd, Relay};
 use test_support::tree::{add, add_person, person_dn, plant, replace};
 use test_support::writers::Writer;
 use test_support::{DEADLINE, Pando, SUFFIX, Scratch, rounds, seed};
@@ -57,10 +57,10 @@ fn cut_connections_end_with_equal_data() {
     let mut cuts = random.fork();
     let cut_count = usize::try_from(rounds(8)).unwrap();
     let relay = Relay::to(supplier.address(), move |number| match number {
-        0..3 => Lasts::CutAfter(cuts.u64(..2_000_000)),
+        0..3 => ConnectionEnd::CutAfter(cuts.u64(..2_000_000)),
         // The first `cut_count` connections read the log, and are cut after a few answers.
-        _ if number < cut_count => Lasts::CutAfter(cuts.u64(..20_000)),
-        _ => Lasts::ToTheEnd,
+        _ if number < cut_count => ConnectionEnd::CutAfter(cuts.u64(..20_000)),
+        _ => ConnectionEnd::ToTheEnd,
     });
     let place = Place::new("replica-cut", relay.address());
     let replica = place.start();
@@ -85,7 +85,7 @@ fn a_stop_during_the_first_copy_is_prompt_and_continues_later() {
     let supplier = Pando::start(&scratch);
     let mut admin = supplier.administrator();
     fill(&mut admin, &mut random);
-    let relay = Relay::to(supplier.address(), |_| Lasts::HeldAfter(1_500_000));
+    let relay = Relay::to(supplier.address(), |_| ConnectionEnd::HeldAfter(1_500_000));
     let mut place = Place::new("replica-stopped", relay.address());
     let mut child = place.to_start().spawn();
     relay.wait_for_hold();

@@ -73,13 +73,13 @@ fn a_generated_administrator_password_is_printed_once_and_stays() {
     let scratch = Scratch::new("password");
     let bare = || Start::bare(&scratch, "data").without_environment("PANDO_ADMIN_PASSWORD");
     let pando = bare().ready();
-    let said = pando.everything_said();
+    let said = pando.output();
     let (name, password) = administrator_in(&said).unwrap_or_else(|| panic!("no password in {said:?}"));
     assert!(pando.connect().bind(&name, &password).unwrap().is_success(), "{said}");
     assert!(pando.stop().success());
 
     let pando = bare().ready();
-    assert!(!pando.everything_said().contains(&password), "it is said once");
+    assert!(!pando.output().contains(&password), "it is said once");
     assert!(pando.connect().bind(&name, &password).unwrap().is_success(), "and holds");
 }
 

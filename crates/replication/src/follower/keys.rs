@@ -1,11 +1,11 @@
 //! Keys of the cluster: the key in force, the offered key, and the treatment of messages under other keys.
 
-use super::{Alarm, Follower, Ignored, KeyUpdate, Rotated, Verdict};
+use super::{Alarm, Follower, IgnoreReason, KeyUpdate, Rotated, Verdict};
 use crate::key::{Fingerprint, KeyRing, Tag};
 use crate::limits::KEYS_LEVEL;
 use crate::message::{Body, KeyHolder, KeyOffer, KeyRotation, Message};
 use crate::operation::NodeId;
-use crate::rows::Offered;
+use crate::rows::OfferedKey;
 use crate::rows::{Cursor, RowChange};
 
 impl Follower {
@@ -21,11 +21,11 @@ impl Follower {
             Err(_) => return Verdict::Alarm(Alarm::NotAuthentic),
         };
         if message.generation != self.cursor.generation && !matches!(message.body, Body::Generation(_)) {
-            return Verdict::Ignored(Ignored::OtherGeneration);
+            return Verdict::Ignored(IgnoreReason::OtherGeneration);
         }
         match message.body {
             Body::Generation(generation) if generation.follows != self.cursor.generation => {
-                Verdict::Ignored(Ignored::OtherGeneration)
+                Verdict::Ignored(IgnoreReason::OtherGeneration)
             }
             Body::Generation(_) => Verdict::Alarm(Alarm::OtherKey(named)),
             Body::Group(group) => match self.check_fence(&group) {
@@ -34,18 +34,18 @@ impl Follower {
                 _ => Verdict::Alarm(Alarm::OtherKey(named)),
             },
             // The message was sent before the key changed. Nodes repeat messages of these kinds.
-            _ => Verdict::Ignored(Ignored::OtherKey),
+            _ => Verdict::Ignored(IgnoreReason::OtherKey),
         }
     }
 
     pub(super) fn offer<'m>(&mut self, offset: u64, tag: Tag, offer: &KeyOffer<'_>) -> Verdict<'m> {
         if self.members.has_left(offer.node) {
-            return Verdict::Ignored(Ignored::FormerMember);
+            return Verdict::Ignored(IgnoreReason::FormerMember);
         }
         if offer.fingerprint.number() == self.cursor.key {
-            return Verdict::Ignored(Ignored::NotOffered);
+            return Verdict::Ignored(IgnoreReason::NotOffered);
         }
-        let offered = Offered {
+        let offered = OfferedKey {
             offset,
             node: offer.node,
             fingerprint: offer.fingerprint,
@@ -58,11 +58,11 @@ impl Follower {
 
     pub(super) fn holder<'m>(&mut self, offset: u64, tag: Tag, holder: &KeyHolder<'_>) -> Verdict<'m> {
         if self.members.has_left(holder.node) {
-            return Verdict::Ignored(Ignored::FormerMember);
+            return Verdict::Ignored(IgnoreReason::FormerMember);
         }
         let is_offered = self.offered_number() == Some(holder.number);
         if !is_offered || !self.members.is_present(holder.node) {
-            return Verdict::Ignored(Ignored::NotOffered);
+            return Verdict::Ignored(IgnoreReason::NotOffered);
         }
         let mut rows = Vec::new();
         self.rotation.hold(holder.node, holder.address, &mut rows);
@@ -72,16 +72,18 @@ impl Follower {
     pub(super) fn rotate<'m>(&mut self, offset: u64, tag: Tag, rotation: &KeyRotation) -> Verdict<'m> {
         match self.cursor.epoch {
             Some(epoch) if epoch.offset == rotation.epoch && self.members.has_left(epoch.node) => {
-                return Verdict::Ignored(Ignored::FormerMember);
+                return Verdict::Ignored(IgnoreReason::FormerMember);
             }
             Some(epoch) if epoch.offset == rotation.epoch => {}
-            Some(epoch) if rotation.epoch < epoch.offset => return Verdict::Ignored(Ignored::OlderEpoch),
+            Some(epoch) if rotation.epoch < epoch.offset => {
+                return Verdict::Ignored(IgnoreReason::OlderEpoch);
+            }
             _ => return Verdict::Alarm(Alarm::UnknownEpoch(rotation.epoch)),
         }
         let offered = self.rotation.offered.as_ref().map(|offered| offered.fingerprint);
         let Some(offered) = offered.filter(|key| key.number() == rotation.number && self.most_have_key())
         else {
-            return Verdict::Ignored(Ignored::NotOffered);
+            return Verdict::Ignored(IgnoreReason::NotOffered);
         };
         if !self.keys.has_key(&offered) {
             return self.lacks_key(rotation.number);
@@ -100,7 +102,7 @@ impl Follower {
     #[cfg(test)]
     fn lacks_key<'m>(&self, number: u32) -> Verdict<'m> {
         match self.defect {
-            Some(crate::simulation::Defect::RotationIgnored) => Verdict::Ignored(Ignored::NotOffered),
+            Some(crate::simulation::Defect::RotationIgnored) => Verdict::Ignored(IgnoreReason::NotOffered),
             _ => Verdict::NeedsKey(number),
         }
     }
@@ -133,7 +135,7 @@ impl Follower {
     }
 
     /// Returns the offered key.
-    pub fn offered(&self) -> Option<&Offered> {
+    pub fn offered(&self) -> Option<&OfferedKey> {
         self.rotation.offered.as_ref()
     }
 

@@ -1,6 +1,6 @@
 //! Digest barriers: positions at which nodes compare a slice of their data.
 
-use super::{Follower, Ignored, Mark, Verdict};
+use super::{Follower, IgnoreReason, Mark, Verdict};
 use crate::key::Tag;
 use crate::limits::SLICES_LEVEL;
 use crate::message::{self, SliceMark};
@@ -11,14 +11,14 @@ use crate::rows::{Cursor, RowChange};
 impl Follower {
     pub(super) fn slice_mark<'m>(&mut self, offset: u64, tag: Tag, mark: &SliceMark) -> Verdict<'m> {
         if self.members.has_left(mark.node) {
-            return Verdict::Ignored(Ignored::FormerMember);
+            return Verdict::Ignored(IgnoreReason::FormerMember);
         }
         let (slice, rows) = (mark.planned.slice.clone(), Vec::new());
         if mark.round == 0 {
             return Verdict::Mark(Mark { offset, slice, rows });
         }
         if !self.round.take(mark) {
-            return Verdict::Ignored(Ignored::ComparedAlready);
+            return Verdict::Ignored(IgnoreReason::ComparedAlready);
         }
         self.cursor = Cursor { offset, message: tag, ..self.cursor };
         let rows = vec![RowChange::round(&self.round), RowChange::cursor(&self.cursor)];

@@ -114,8 +114,8 @@ fn groups_of_the_epoch_are_accepted_in_order() {
         let group = fixture.group(&sequences, |_| ());
         assert_eq!(fixture.push(group), verdict);
     }
-    assert_eq!(fixture.follower.operation(&operation(3)), Known::Applied { position: 103 });
-    assert_eq!(fixture.follower.operation(&operation(4)), Known::New);
+    assert_eq!(fixture.follower.operation(&operation(3)), OperationStatus::Applied { position: 103 });
+    assert_eq!(fixture.follower.operation(&operation(4)), OperationStatus::New);
     assert_eq!(fixture.follower.step(2, &fixture.log[2]), Verdict::Seen);
     assert_eq!(fixture.follower.step(9, &fixture.log[2]), Verdict::Missing { expected: 4 });
 }
@@ -195,7 +195,7 @@ fn records_of_a_transaction_follow_each_other() {
     for follower in [&fixture.follower, &fixture.reload()] {
         let position = |sequence| follower.operation(&operation(sequence));
         let known = [1, 2, 3].map(position);
-        assert_eq!(known, [1, 4, 5].map(|place| Known::Applied { position: before + place }));
+        assert_eq!(known, [1, 4, 5].map(|place| OperationStatus::Applied { position: before + place }));
     }
 }
 
@@ -210,10 +210,13 @@ fn ids_below_the_window_are_too_old() {
     }
     for follower in [&fixture.follower, &fixture.reload()] {
         let known = |sequence| follower.operation(&operation(sequence));
-        assert_eq!([known(1), known(2), known(3), known(4)], [Known::TooOld; 4]);
-        assert_eq!((known(5), known(last + 1)), (Known::Applied { position: 104 }, Known::New));
+        assert_eq!([known(1), known(2), known(3), known(4)], [OperationStatus::TooOld; 4]);
+        assert_eq!(
+            (known(5), known(last + 1)),
+            (OperationStatus::Applied { position: 104 }, OperationStatus::New)
+        );
         let of_next_start = OperationId { incarnation: 2, ..operation(1) };
-        assert_eq!(follower.operation(&of_next_start), Known::New);
+        assert_eq!(follower.operation(&of_next_start), OperationStatus::New);
     }
     let old = fixture.group(&[3], |_| ());
     assert_eq!(fixture.push(old), "Alarm(RepeatedOperation)");
@@ -435,9 +438,12 @@ fn announcements_determine_the_deletable_part_of_the_log() {
         fixture.push(message);
         fixture.follower.deletable_before()
     };
-    assert_eq!(announce(1, Announcement::Durable(40)), Err(Kept::TooFewSnapshots { machines: 0 }));
-    assert_eq!(announce(1, Announcement::Snapshot(30)), Err(Kept::TooFewSnapshots { machines: 1 }));
-    assert_eq!(announce(2, Announcement::Snapshot(35)), Err(Kept::Unheard(NodeId(2))));
+    assert_eq!(announce(1, Announcement::Durable(40)), Err(RetentionReason::TooFewSnapshots { machines: 0 }));
+    assert_eq!(
+        announce(1, Announcement::Snapshot(30)),
+        Err(RetentionReason::TooFewSnapshots { machines: 1 })
+    );
+    assert_eq!(announce(2, Announcement::Snapshot(35)), Err(RetentionReason::Unheard(NodeId(2))));
     assert_eq!(announce(2, Announcement::Durable(20)), Ok(20));
     assert_eq!(announce(2, Announcement::Durable(39)), Ok(30));
     // A late announcement does not lower the offset.
@@ -445,8 +451,8 @@ fn announcements_determine_the_deletable_part_of_the_log() {
     // No messages are retained for a node that has left, and its snapshots do not count.
     assert_eq!(announce(3, Announcement::Durable(5)), Ok(5));
     assert_eq!(announce(3, Announcement::Left), Ok(30));
-    assert_eq!(announce(1, Announcement::Left), Err(Kept::TooFewSnapshots { machines: 1 }));
-    assert_eq!(fixture.reload().deletable_before(), Err(Kept::TooFewSnapshots { machines: 1 }));
+    assert_eq!(announce(1, Announcement::Left), Err(RetentionReason::TooFewSnapshots { machines: 1 }));
+    assert_eq!(fixture.reload().deletable_before(), Err(RetentionReason::TooFewSnapshots { machines: 1 }));
 }
 
 /// Returns a follower whose nodes 1 and 2 support key rotation, with node 1 as the writer, and a new key with its

@@ -11,9 +11,9 @@ const KEPT: usize = 16;
 /// The last own messages, each with the offsets at which the node read it. A message that is in the log twice has two
 /// offsets.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Own(VecDeque<(Tag, Vec<u64>)>);
+pub(super) struct OwnMessages(VecDeque<(Tag, Vec<u64>)>);
 
-impl Own {
+impl OwnMessages {
     pub(super) fn sent(&mut self, tag: Tag) {
         if self.0.len() == KEPT {
             self.0.pop_front();
@@ -31,7 +31,7 @@ impl Own {
 
     /// Returns true if the message with this tag can be at `offset`, an offset that this node has already read. This is
     /// so if the node read the message there, or no longer stores the offsets of this tag.
-    pub(super) fn may_stand(&self, tag: Tag, offset: u64) -> bool {
+    pub(super) fn may_be_at(&self, tag: Tag, offset: u64) -> bool {
         match self.0.iter().find(|(own, _)| *own == tag) {
             Some((_, offsets)) => offsets.contains(&offset) || offsets.len() == KEPT,
             None => true,

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::client::{Fact, Response};
+use super::client::{Response, ResponseRecord};
 use super::directory::{Action, Effect, Values, put};
 use super::node::Process;
 use super::world::{History, World};
@@ -206,7 +206,7 @@ impl Model {
         changes.iter().rev().find(|(at, _)| *at <= position).and_then(|(_, value)| *value)
     }
 
-    fn check(&self, fact: &Fact) -> Result<(), Violation> {
+    fn check(&self, fact: &ResponseRecord) -> Result<(), Violation> {
         let (ask, key) = (fact.ask, fact.ask.action.key());
         let is_its = |effect: &Effect| (effect.client, effect.number) == (ask.client, ask.number);
         let at = |position: u64| self.effects.get((position as usize).wrapping_sub(1)).copied();

@@ -1,6 +1,6 @@
 //! Clients: each sends one request at a time to any node, and keeps every answer.
 
-use super::directory::{Action, Ask};
+use super::directory::{Action, ClientAction};
 use crate::operation::{NodeId, OperationId};
 
 /// Response that a client received.
@@ -32,8 +32,8 @@ impl Response {
 
 /// Response to a request, and the circumstances of the request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fact {
-    pub(super) ask: Ask,
+pub(super) struct ResponseRecord {
+    pub(super) ask: ClientAction,
     pub(super) response: Response,
     /// Position that the client had seen when it sent the request.
     pub(super) token: u64,
@@ -50,10 +50,10 @@ pub(super) struct Client {
     pub(super) is_smart: bool,
     /// Position up to which the client has seen the directory.
     pub(super) token: u64,
-    pub(super) outstanding: Option<Ask>,
+    pub(super) outstanding: Option<ClientAction>,
     pub(super) attempt: u32,
     pub(super) number: u32,
-    pub(super) facts: Vec<Fact>,
+    pub(super) facts: Vec<ResponseRecord>,
     pub(super) unknown: u64,
 }
 
@@ -72,7 +72,7 @@ impl Client {
     }
 
     /// Chooses the next action: on a key shared by all clients, or on a key of this client alone.
-    pub(super) fn choose(&mut self, rng: &mut fastrand::Rng) -> Ask {
+    pub(super) fn choose(&mut self, rng: &mut fastrand::Rng) -> ClientAction {
         self.number += 1;
         let key = if rng.bool() { rng.u32(..3) } else { 100 + self.id };
         let action = match rng.u8(..10) {
@@ -82,20 +82,20 @@ impl Client {
             7 => Action::Touch(key),
             _ => Action::Read(key),
         };
-        let ask = Ask { client: self.id, number: self.number, action };
+        let ask = ClientAction { client: self.id, number: self.number, action };
         (self.outstanding, self.attempt) = (Some(ask), 0);
         ask
     }
 
     /// Returns the operation id that the client assigns.
-    pub(super) fn operation(&self, ask: &Ask) -> Option<OperationId> {
+    pub(super) fn operation(&self, ask: &ClientAction) -> Option<OperationId> {
         let node = NodeId(1_000 + self.id);
         self.is_smart.then_some(OperationId { node, incarnation: 1, sequence: u64::from(ask.number) })
     }
 
     pub(super) fn answered(&mut self, number: u32, response: Response) {
         let Some(ask) = self.outstanding.filter(|ask| ask.number == number) else { return };
-        self.facts.push(Fact { ask, response, token: self.token, repeated: self.attempt > 0 });
+        self.facts.push(ResponseRecord { ask, response, token: self.token, repeated: self.attempt > 0 });
         self.token = self.token.max(response.position().unwrap_or(0));
         self.outstanding = None;
     }

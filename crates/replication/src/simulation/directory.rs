@@ -31,7 +31,7 @@ impl Action {
 
 /// Action of a client. `client` and `number` identify it, whatever operation ids it gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ask {
+pub(super) struct ClientAction {
     pub(super) client: u32,
     pub(super) number: u32,
     pub(super) action: Action,
@@ -59,9 +59,9 @@ pub(super) enum Decision {
 /// Values by key.
 pub(super) type Values = BTreeMap<u32, u32>;
 
-pub(super) fn decide(ask: &Ask, old: Option<u32>) -> Decision {
+pub(super) fn decide(ask: &ClientAction, old: Option<u32>) -> Decision {
     let change = |new| {
-        let Ask { client, number, action } = *ask;
+        let ClientAction { client, number, action } = *ask;
         Decision::Change(Effect { client, number, key: action.key(), old, new })
     };
     match ask.action {
@@ -81,7 +81,7 @@ pub(super) fn put(values: &mut Values, effect: &Effect) {
     };
 }
 
-impl Ask {
+impl ClientAction {
     pub(super) fn encode(&self) -> Vec<u8> {
         let kind = match self.action {
             Action::Create(_) => 0,
@@ -96,7 +96,7 @@ impl Ask {
             .collect()
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Ask {
+    pub(super) fn decode(bytes: &[u8]) -> ClientAction {
         let [client, number, kind, key] = words(bytes);
         let action = match kind {
             0 => Action::Create(key),
@@ -105,7 +105,7 @@ impl Ask {
             3 => Action::Touch(key),
             _ => Action::Read(key),
         };
-        Ask { client, number, action }
+        ClientAction { client, number, action }
     }
 }
 

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 use super::client::Response;
-use super::directory::{self, Action, Ask, Decision, Effect, Values};
+use super::directory::{self, Action, ClientAction, Decision, Effect, Values};
 use super::log::LogEnd;
 use super::rotation::Keys;
 use super::{Defect, Violation};
 use crate::digest::{Comparison, Parts, RollingDigest};
-use crate::follower::{Alarm, Follower, Known, Mark, Rotated, Verdict};
+use crate::follower::{Alarm, Follower, Mark, OperationStatus, Rotated, Verdict};
 use crate::forward::{
     self, Answer, BindMethod, ForwardedRequester, Gate, LdapResult, Link, Prepared, Reply, Request, Work,
 };
@@ -88,7 +88,7 @@ pub(super) enum Sent {
 /// Request for which a client waits.
 #[derive(Debug)]
 struct Pending {
-    ask: Ask,
+    ask: ClientAction,
     token: u64,
     is_sent: bool,
     /// Response, once it has arrived. The client receives it when the state of this node contains the response's
@@ -119,7 +119,7 @@ pub(super) struct Process {
     inbox: VecDeque<(u32, Request)>,
     gate: Gate,
     pending: BTreeMap<OperationId, Pending>,
-    reads: Vec<(Ask, u64)>,
+    reads: Vec<(ClientAction, u64)>,
     sequence: u64,
     link: Link,
     link_epoch: u64,
@@ -230,7 +230,7 @@ impl Process {
     }
 
     /// Receives a request of a client.
-    pub(super) fn ask(&mut self, ask: Ask, token: u64, operation: Option<OperationId>) {
+    pub(super) fn ask(&mut self, ask: ClientAction, token: u64, operation: Option<OperationId>) {
         if let Action::Read(_) = ask.action {
             self.reads.push((ask, token));
             return;
@@ -521,13 +521,13 @@ impl Process {
             let operation = request.operation;
             let answer = |reply| (from, link, Answer { operation, reply });
             match self.member.follower().operation(&operation) {
-                Known::New => {}
-                Known::Applied { position } => {
+                OperationStatus::New => {}
+                OperationStatus::Applied { position } => {
                     self.counted.applied_before += 1;
                     replies.push(answer(Reply::Applied { position }));
                     continue;
                 }
-                Known::TooOld => {
+                OperationStatus::TooOld => {
                     self.counted.too_old += 1;
                     replies.push(answer(Reply::TooOld));
                     continue;
@@ -539,7 +539,7 @@ impl Process {
                 break;
             }
             let Work::Change { message, .. } = &request.work else { continue };
-            let ask = Ask::decode(message);
+            let ask = ClientAction::decode(message);
             let key = ask.action.key();
             let old = overlay.get(&key).copied().unwrap_or(self.values.get(&key).copied());
             let (code, policy, value) = match directory::decide(&ask, old) {
@@ -558,7 +558,7 @@ impl Process {
                 Decision::Refused => (REFUSED, None, None),
                 // The present value is encoded like an effect. The policy error marks it as "no change".
                 Decision::Nothing(shown) => {
-                    let Ask { client, number, .. } = ask;
+                    let ClientAction { client, number, .. } = ask;
                     let shown = Effect { client, number, key, old: shown, new: shown };
                     (0, Some(0), Some(shown.encode()))
                 }
@@ -630,7 +630,7 @@ impl Process {
             else {
                 return true;
             };
-            let Ask { client, number, .. } = pending.ask;
+            let ClientAction { client, number, .. } = pending.ask;
             sent.push(Sent::Response { client, number, response });
             false
         });

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use super::client::{Client, Response};
-use super::directory::Ask;
+use super::directory::ClientAction;
 use super::node::{Counted, Disk, Node, Process, Sent};
 use super::{Defect, Violation, check};
 use crate::follower::Follower;
@@ -53,7 +53,7 @@ pub(super) struct World {
     /// Whether faults occur at present.
     trouble: bool,
     /// Probabilities of faults in this run, in 256ths.
-    odds: Odds,
+    odds: FaultProbabilities,
     pub(super) defect: Option<Defect>,
     /// Time at which the log loses its last messages, once, as if it had elected a leader that lacked them.
     loses_at: Option<u64>,
@@ -62,7 +62,7 @@ pub(super) struct World {
 
 /// Probabilities of faults. Each run has its own random ones. So some runs have many faults of one kind and none of
 /// another kind.
-struct Odds {
+struct FaultProbabilities {
     lost: u8,
     repeated: u8,
     late: u8,
@@ -173,7 +173,7 @@ enum Event {
     },
     Asked {
         node: usize,
-        ask: Ask,
+        ask: ClientAction,
         token: u64,
         operation: Option<OperationId>,
     },
@@ -200,7 +200,7 @@ enum Event {
     },
     /// A node sets a barrier for a slice. Occurs only while there are no faults.
     Mark,
-    Mischief,
+    Fault,
 }
 
 struct Scheduled {
@@ -250,7 +250,7 @@ impl World {
             })
             .collect();
         let mut draw = |max: u8| if rng.bool() { rng.u8(..max) } else { 0 };
-        let odds = Odds {
+        let odds = FaultProbabilities {
             lost: draw(40),
             repeated: draw(60),
             late: draw(40),
@@ -285,7 +285,7 @@ impl World {
             world.schedule(client as u64 * 1_000, Event::ClientAsks { client });
         }
         world.schedule(1_000, Event::Elect);
-        world.schedule(50_000, Event::Mischief);
+        world.schedule(50_000, Event::Fault);
         world
     }
 
@@ -332,7 +332,7 @@ impl World {
             self.log.truncate(kept);
         }
         if self.trouble && at > TROUBLE {
-            self.make_peace();
+            self.end_faults();
         }
         if at > QUIET {
             return Ok(false);
@@ -422,7 +422,7 @@ impl World {
             }
             Event::Restart { node } => self.restart(node),
             Event::Mark => self.mark_in_peace(),
-            Event::Mischief => self.mischief(),
+            Event::Fault => self.inject_fault(),
         }
         Ok(())
     }
@@ -593,7 +593,7 @@ impl World {
         }
     }
 
-    fn mischief(&mut self) {
+    fn inject_fault(&mut self) {
         if !self.trouble {
             return;
         }
@@ -614,7 +614,7 @@ impl World {
             _ => self.announce(node),
         }
         let next = self.rng.u64(10_000..200_000);
-        self.schedule(next, Event::Mischief);
+        self.schedule(next, Event::Fault);
     }
 
     /// Appends an announcement about a node.
@@ -684,7 +684,7 @@ impl World {
         *process = Some(started);
     }
 
-    fn make_peace(&mut self) {
+    fn end_faults(&mut self) {
         self.trouble = false;
         for node in 0..self.nodes.len() {
             self.nodes[node].paused_until = 0;

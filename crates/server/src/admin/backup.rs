@@ -13,7 +13,7 @@ use crate::admin::verify::{open_read_only, verify};
 use crate::backup::encryption::BackupIdentities;
 use crate::backup::folder::Folder;
 use crate::backup::list::list;
-use crate::backup::make::{BackedUp, BackupRules, make};
+use crate::backup::make::{BackupOutcome, BackupRules, make};
 use crate::backup::part::{Content, Pace, check};
 use crate::backup::restore::{Restored, restore};
 use crate::backup::{BackupError, failed};
@@ -39,7 +39,7 @@ pub fn make_backup(
     config: &Config,
     place: &BackupPlace,
     rules: &BackupRules,
-) -> Result<BackedUp, ServeError> {
+) -> Result<BackupOutcome, ServeError> {
     let mut rules = rules.clone();
     rules.recipients = match (rules.recipients.is_empty(), &config.backup) {
         (true, Some(settings)) => settings.recipients.clone(),
@@ -92,7 +92,7 @@ pub fn scratch_folder(place: &BackupPlace, name: &str) -> Result<PathBuf, ServeE
 
 /// Result of a trial restore.
 #[derive(Debug)]
-pub struct TriedOut {
+pub struct TrialRestore {
     /// Number of files that were read.
     pub files: usize,
     /// The newest moment of the backup, which was restored.
@@ -113,7 +113,7 @@ pub fn try_backup(
     identities: &BackupIdentities,
     scratch: &Path,
     each: &mut dyn FnMut(&directory::check::Finding),
-) -> Result<TriedOut, ServeError> {
+) -> Result<TrialRestore, ServeError> {
     let storage = crate::backup::open(place, None)?;
     let found = Folder::read(&*storage)?;
     let last = found.parts().last().filter(|last| last.is_encrypted && identities.is_empty());
@@ -129,7 +129,7 @@ pub fn try_backup(
     if checked.findings == 0 {
         found.set_verified(now_micros() / 1_000_000)?;
     }
-    Ok(TriedOut { files: found.parts().len(), restored: copy.restored, checked })
+    Ok(TrialRestore { files: found.parts().len(), restored: copy.restored, checked })
 }
 
 /// Reads all files of a backup and checks their content. An encrypted file is compared with its checksum, which

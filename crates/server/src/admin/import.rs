@@ -238,7 +238,7 @@ struct Run<'r> {
 }
 
 /// The new data while it is being made.
-struct Making {
+struct NewData {
     builder: Builder,
     rejects: Rejects,
     imported: Imported,
@@ -254,7 +254,7 @@ impl<'r> Run<'r> {
         let early_sync = builder.new_file().and_then(EarlySync::of);
         let early_sync = early_sync.map_err(|error| self.failed(error.into()))?;
         let progress = Progress::new(self.sources.total_bytes());
-        let mut making = Making { builder, rejects, imported: Imported::default(), progress };
+        let mut making = NewData { builder, rejects, imported: Imported::default(), progress };
         // The preparers get five eighths of the memory. The rest is for chunks of text, for pages, and for the two
         // sorters that are filled while the preparers' sorters are read.
         let mut carried = Sorters::new(self.data, self.memory / 16);
@@ -283,7 +283,7 @@ impl<'r> Run<'r> {
             let (sender, blocks) = sync_channel(self.blocks_max());
             scope.spawn(move || hand_over(SortedRows::merge(rows), &sender));
             let refused = self.write_tree(&mut making, resolved)?;
-            let Making { builder, imported, progress, .. } = &mut making;
+            let NewData { builder, imported, progress, .. } = &mut making;
             if imported.entries == 0 {
                 return Ok(());
             }
@@ -299,7 +299,7 @@ impl<'r> Run<'r> {
             imported.repeated_values = written.map_err(|error| self.failed(error))?;
             Ok::<(), ServeError>(())
         })?;
-        let Making { builder, rejects, mut imported, mut progress } = making;
+        let NewData { builder, rejects, mut imported, mut progress } = making;
         if imported.entries == 0 {
             let reason = rejects.first_reason().to_owned();
             rejects.keep();
@@ -320,8 +320,8 @@ impl<'r> Run<'r> {
     }
 
     /// Writes the tree. Writes records without a place in the tree to the rejects file.
-    fn write_tree(&self, making: &mut Making, resolved: Resolution) -> Result<RefusedIds, ServeError> {
-        let Making { builder, rejects, imported, progress } = making;
+    fn write_tree(&self, making: &mut NewData, resolved: Resolution) -> Result<RefusedIds, ServeError> {
+        let NewData { builder, rejects, imported, progress } = making;
         progress.begin(Phase::Tree, imported.statistics.records);
         let mut not_written = None;
         let refused = builder
@@ -339,7 +339,7 @@ impl<'r> Run<'r> {
     }
 
     /// Reads all texts and writes all entry rows.
-    fn prepare(&self, making: &mut Making) -> Result<Vec<Sorters>, ServeError> {
+    fn prepare(&self, making: &mut NewData) -> Result<Vec<Sorters>, ServeError> {
         let threads = self.threads;
         let memory = self.memory / 8 * 5 / threads;
         let stopped = AtomicBool::new(false);
@@ -434,7 +434,7 @@ impl<'r> Run<'r> {
     /// Writes entry rows in the order of the text.
     fn write(
         &self,
-        Making { builder, rejects, imported, progress }: &mut Making,
+        NewData { builder, rejects, imported, progress }: &mut NewData,
         done: Receiver<(Piece<'_>, PreparedRows)>,
         tickets: Receiver<()>,
     ) -> Result<(), ServeError> {

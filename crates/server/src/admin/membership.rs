@@ -13,7 +13,7 @@ use directory::replicated::{copy_node, log_rows_in};
 use kafka_log::{Event, Reader, Settings, delete_before, fetch};
 use replication::limits::KEYS_LEVEL;
 use replication::message::Announcement;
-use replication::{Follower, Ignored, NodeId, StateError, Tag, Verdict};
+use replication::{Follower, IgnoreReason, NodeId, StateError, Tag, Verdict};
 
 use crate::admin::cluster::{PATIENCE, append, refused, settings_of};
 use crate::cluster_host::node_settings;
@@ -53,7 +53,7 @@ impl LogClient {
     }
 
     /// Reads the log from the node's position to the end.
-    pub(super) fn catch_up(&mut self) -> Result<CaughtUp, ServeError> {
+    pub(super) fn catch_up(&mut self) -> Result<CatchUpOutcome, ServeError> {
         let failed = |error: kafka_log::LogError| ServeError::from(ClusterError::from(error));
         let cursor = *self.follower.cursor();
         let (message, start, end) = fetch(&self.log, cursor.offset, PATIENCE).map_err(failed)?;
@@ -64,12 +64,12 @@ impl LogClient {
     }
 
     /// Reads the log up to an offset.
-    fn read_to(&mut self, end: u64) -> Result<CaughtUp, ServeError> {
+    fn read_to(&mut self, end: u64) -> Result<CatchUpOutcome, ServeError> {
         let failed = |error: kafka_log::LogError| ServeError::from(ClusterError::from(error));
         let (sender, events) = channel();
         let sink = Arc::new(move |event| drop(sender.send(event)));
         let _reader = Reader::start(&self.log, self.follower.next_offset(), sink).map_err(failed)?;
-        let mut read = CaughtUp::default();
+        let mut read = CatchUpOutcome::default();
         while self.follower.next_offset() < end {
             let Ok(event) = events.recv_timeout(PATIENCE) else {
                 return Err(refused("the log cannot be read in time"));
@@ -80,7 +80,7 @@ impl LogClient {
                 self.get_key(number)?;
                 verdict = self.follower.step(message.offset, &message.bytes);
             }
-            read.is_under_other_key = matches!(verdict, Verdict::Ignored(Ignored::OtherKey));
+            read.is_under_other_key = matches!(verdict, Verdict::Ignored(IgnoreReason::OtherKey));
             match verdict {
                 Verdict::NewGeneration(id) => {
                     let tag = Tag::of_message(&message.bytes);
@@ -112,7 +112,7 @@ impl LogClient {
 
 /// Result of reading the log.
 #[derive(Default)]
-pub(super) struct CaughtUp {
+pub(super) struct CatchUpOutcome {
     /// The generation that the last message begins: its id, and the offset and the tag of the message. Later messages
     /// are not read.
     pub(super) generation: Option<([u8; 16], u64, Tag)>,
@@ -147,8 +147,8 @@ pub fn leave_cluster(config: Config, is_announced: bool) -> Result<(), ServeErro
             ))
         })?;
     }
-    let gone: Vec<_> = rows.iter().map(|(key, _)| (&**key, None)).collect();
-    opened.writer().0.apply_group(1, [], &gone)?;
+    let deleted: Vec<_> = rows.iter().map(|(key, _)| (&**key, None)).collect();
+    opened.writer().0.apply_group(1, [], &deleted)?;
     client.identity.discard();
     Ok(())
 }
@@ -196,7 +196,7 @@ pub fn keep_snapshot(config: &Config, to: &Path) -> Result<KeptSnapshot, ServeEr
 
 /// Result of [`trim_log`].
 #[derive(Debug)]
-pub struct Trimmed {
+pub struct TrimOutcome {
     /// Offset of the first message before the deletion.
     pub before: u64,
     /// Offset of the first message after the deletion.
@@ -208,9 +208,10 @@ pub struct Trimmed {
 ///
 /// # Errors
 /// Nothing may be deleted, the log cannot be reached, or it does not permit this client to delete.
-pub fn trim_log(config: &Config, is_rehearsal: bool) -> Result<Trimmed, ServeError> {
+pub fn trim_log(config: &Config, is_rehearsal: bool) -> Result<TrimOutcome, ServeError> {
     let client = LogClient::of(config)?;
-    let kept = |kept: replication::retention::Kept| refused(format!("nothing may be deleted: {kept}"));
+    let kept =
+        |kept: replication::retention::RetentionReason| refused(format!("nothing may be deleted: {kept}"));
     let offset = client.follower.deletable_before().map_err(kept)?;
     let failed = |error: kafka_log::LogError| ServeError::from(ClusterError::from(error));
     let cursor = client.follower.cursor().offset;
@@ -220,10 +221,10 @@ pub fn trim_log(config: &Config, is_rehearsal: bool) -> Result<Trimmed, ServeErr
     // Offsets are meaningful only for the topic that the node has read.
     client.follower.check_start(topic, start, end, bytes).map_err(|reseed| refused(reseed.to_string()))?;
     if offset <= start {
-        return Ok(Trimmed { before: start, start });
+        return Ok(TrimOutcome { before: start, start });
     }
     let now = if is_rehearsal { offset } else { delete_before(&client.log, offset).map_err(failed)? };
-    Ok(Trimmed { before: start, start: now })
+    Ok(TrimOutcome { before: start, start: now })
 }
 
 /// Requests a new key of the cluster from the process that serves this node. The other nodes receive the key. It comes

@@ -25,7 +25,7 @@ use object_store::{
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-use crate::backup::bucket::http::{KeptBytes, OfObject};
+use crate::backup::bucket::http::{BufferedBytes, ObjectContentRequest};
 use crate::backup::bucket::lease::{Holding, Lease};
 use crate::backup::storage::{Claim, NewFile, ReadBack, Storage, UNREAD};
 use crate::backup::{BackupError, check_stop, failed};
@@ -53,7 +53,7 @@ struct Shared {
     holding: Mutex<Option<Holding>>,
     /// Whether a download was interrupted by an error of the connection or of the storage.
     is_cut: AtomicBool,
-    kept: KeptBytes,
+    kept: BufferedBytes,
 }
 
 impl Bucket {
@@ -64,7 +64,7 @@ impl Bucket {
     ) -> Result<Bucket, BackupError> {
         let text = address.to_string();
         let failed = |error| failed("use", text.as_ref())(error);
-        let kept = KeptBytes::default();
+        let kept = BufferedBytes::default();
         let store = credentials::store(address, Arc::clone(&kept)).map_err(failed)?;
         let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let prefix = address.prefix.clone();
@@ -248,7 +248,7 @@ impl Download {
 /// Returns the options of a request for the content of an object.
 fn of_object() -> GetOptions {
     let mut options = GetOptions::default();
-    options.extensions.insert(OfObject);
+    options.extensions.insert(ObjectContentRequest);
     options
 }
 

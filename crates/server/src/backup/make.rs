@@ -29,7 +29,7 @@ pub struct BackupRules {
 
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BackedUp {
+pub struct BackupOutcome {
     /// Position of the newest moment in the backup.
     pub position: u64,
     /// The kind of file that was added.
@@ -62,7 +62,7 @@ pub(crate) fn make(
     rules: &BackupRules,
     source: &BackupSource,
     pace: &Pace,
-) -> Result<BackedUp, BackupError> {
+) -> Result<BackupOutcome, BackupError> {
     let _claim = storage.claim()?;
     read_back_last(storage, pace)?;
     let found = Folder::read(storage)?;
@@ -93,7 +93,7 @@ pub(crate) fn make(
         Some(keep) => Folder::read(storage)?.prune(seconds.saturating_sub(keep.as_secs()))?,
         None => 0,
     };
-    Ok(BackedUp { position: moment.position, written, bytes, removed })
+    Ok(BackupOutcome { position: moment.position, written, bytes, removed })
 }
 
 /// Reads back the file that an earlier run has stored but not read back to its end. Removes the file if it is damaged.

@@ -163,14 +163,14 @@ pub(crate) fn write(
 ) -> Result<u64, BackupError> {
     let name = part.file_name();
     let path = storage.path(&name);
-    let out = Counted { out: BufWriter::new(storage.create(&name)?), bytes: 0, hash: None };
+    let out = CountedFile { out: BufWriter::new(storage.create(&name)?), bytes: 0, hash: None };
     if !part.is_encrypted {
         let out = write_content(out, &path, heading, pace, content)?;
         let bytes = out.bytes;
         out.written(&path)?.finish(&mut |stored| check_content(Content::of(stored, path.clone())?, pace))?;
         return Ok(bytes);
     }
-    let out = Counted { hash: Some(Sha256::new()), ..out };
+    let out = CountedFile { hash: Some(Sha256::new()), ..out };
     let label = Label::new(&heading.moment, recipients);
     let out = encrypt(out, recipients, &label).map_err(failed("write", &path))?;
     let out = write_content(out, &path, heading, pace, content)?.finish();
@@ -196,7 +196,7 @@ fn write_content<W: Write>(
     encoder.include_checksum(true).map_err(failed)?;
     encoder.write_all(heading.text().as_bytes()).map_err(failed)?;
     let rate_limit = pace.bytes_per_second.map(RateLimit::new);
-    let paced = Paced { out: encoder, rate_limit, written: 0, is_stopping: pace.is_stopping.clone() };
+    let paced = PacedWriter { out: encoder, rate_limit, written: 0, is_stopping: pace.is_stopping.clone() };
     let mut paced = BufWriter::with_capacity(1 << 20, paced);
     content(&mut paced).map_err(|error| match error {
         backup::BackupError::Stream(backup::StreamError::Bytes(error)) => failed(error),
@@ -207,20 +207,20 @@ fn write_content<W: Write>(
 }
 
 /// A new file with the number of bytes written to it. Of an encrypted file, the hash is computed too.
-struct Counted {
+struct CountedFile {
     out: BufWriter<Box<dyn NewFile>>,
     bytes: u64,
     hash: Option<Sha256>,
 }
 
-impl Counted {
+impl CountedFile {
     /// Writes what is still in the buffer. Returns the file. The caller must finish it.
     fn written(self, path: &Path) -> Result<Box<dyn NewFile>, BackupError> {
         self.out.into_inner().map_err(|error| failed("write", path)(error.into_error()))
     }
 }
 
-impl Write for Counted {
+impl Write for CountedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.out.write(bytes)?;
         self.bytes += written as u64;
@@ -248,7 +248,7 @@ fn check_sum(
     checksum: &[u8],
     pace: &Pace,
 ) -> Result<(), BackupError> {
-    let mut file = BufReader::new(Stoppable { input: file, is_stopping: pace.is_stopping.clone() });
+    let mut file = BufReader::new(StoppableReader { input: file, is_stopping: pace.is_stopping.clone() });
     let mut hash = Sha256::new();
     loop {
         let bytes = file.fill_buf().map_err(|error| BackupError::Damaged {
@@ -297,7 +297,7 @@ pub(crate) fn check(
 }
 
 fn check_content((heading, mut content): (Heading, Content), pace: &Pace) -> Result<(), BackupError> {
-    let mut input = Stoppable { input: content.input(), is_stopping: pace.is_stopping.clone() };
+    let mut input = StoppableReader { input: content.input(), is_stopping: pace.is_stopping.clone() };
     let found = backup::read_back(&mut input).map_err(|error| content.failed(error))?;
     let Heading { kind, moment, first, .. } = heading;
     let records = moment.position.saturating_sub(first).saturating_add(1);
@@ -317,12 +317,12 @@ pub(crate) struct Pace {
 }
 
 /// A reader that fails after the writing was cancelled.
-struct Stoppable<R> {
+struct StoppableReader<R> {
     input: R,
     is_stopping: Option<Arc<AtomicBool>>,
 }
 
-impl<R: Read> Read for Stoppable<R> {
+impl<R: Read> Read for StoppableReader<R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         check_stop(self.is_stopping.as_ref())?;
         self.input.read(bytes)
@@ -330,14 +330,14 @@ impl<R: Read> Read for Stoppable<R> {
 }
 
 /// A writer with a limited rate. It fails after the writing was cancelled.
-struct Paced<W> {
+struct PacedWriter<W> {
     out: W,
     rate_limit: Option<RateLimit>,
     written: u64,
     is_stopping: Option<Arc<AtomicBool>>,
 }
 
-impl<W: Write> Write for Paced<W> {
+impl<W: Write> Write for PacedWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         check_stop(self.is_stopping.as_ref())?;
         let written = self.out.write(bytes)?;

@@ -58,8 +58,8 @@ pub(crate) fn restore(
     };
     remove()?;
     store::make_data_directory(to).map_err(|error| data(error.into()))?;
-    let made = restore_in(storage, identities, &work, until, generation, stamp);
-    let restored = made.and_then(|(restored, is_changed)| {
+    let result = restore_in(storage, identities, &work, until, generation, stamp);
+    let restored = result.and_then(|(restored, is_changed)| {
         // If changes were applied, the data is copied. The copy is complete even if the store was not closed properly,
         // and contains no unused pages.
         let is_placed = if is_changed {

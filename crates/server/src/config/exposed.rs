@@ -129,29 +129,35 @@ mod tests {
         config.tls.certificate = Some(of("certificate"));
         config.tls.key = Some(of("key"));
         config.tls.client_authorities = Some(of("authorities"));
-        let told = |name: &str, mode| {
+        let describe = |name: &str, mode| {
             fs::set_permissions(of(name), Permissions::from_mode(mode)).unwrap();
-            let told = config.exposed_files(Some(&of("node")));
+            let describe = config.exposed_files(Some(&of("node")));
             fs::set_permissions(of(name), Permissions::from_mode(if name == "data" { 0o700 } else { 0o600 }))
                 .unwrap();
-            assert!(told.len() < 2 && !told.iter().any(|line| line.contains("secret")), "{told:?}");
+            assert!(
+                describe.len() < 2 && !describe.iter().any(|line| line.contains("secret")),
+                "{describe:?}"
+            );
             let is_named = |line: &String| line.contains(&format!("/{name}, mode {mode:04o}: chmod g"));
-            assert!(told.iter().all(is_named), "{told:?}");
-            !told.is_empty()
+            assert!(describe.iter().all(is_named), "{describe:?}");
+            !describe.is_empty()
         };
         for name in ["password", "key", "data"] {
-            let modes = [0o700, 0o500, 0o604, 0o602, 0o620, 0o644].map(|mode| told(name, mode));
+            let modes = [0o700, 0o500, 0o604, 0o602, 0o620, 0o644].map(|mode| describe(name, mode));
             assert_eq!(modes, [false, false, true, true, true, true], "{name}");
-            assert!(!told(name, 0o640), "{name}: the process's own group");
+            assert!(!describe(name, 0o640), "{name}: the process's own group");
         }
-        assert!(!told("data", 0o711), "others pass, and read nothing");
+        assert!(!describe("data", 0o711), "others pass, and read nothing");
         for name in ["authorities", "node"] {
-            assert_eq!([0o644, 0o640, 0o664, 0o646].map(|mode| told(name, mode)), [false, false, true, true]);
+            assert_eq!(
+                [0o644, 0o640, 0o664, 0o646].map(|mode| describe(name, mode)),
+                [false, false, true, true]
+            );
         }
         // Only root can assign a file to a group to which it does not belong.
         if rustix::process::geteuid().is_root() {
             chown(of("key"), None, Some(65_000)).unwrap();
-            assert!(told("key", 0o640), "another group");
+            assert!(describe("key", 0o640), "another group");
         }
     }
 }

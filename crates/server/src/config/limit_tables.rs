@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use directory::bind::AskerLimits;
+use directory::bind::RequesterLimits;
 use ipnet::IpNet;
 use ldap::ServerUrl;
 
@@ -43,7 +43,7 @@ pub enum LimitedWho {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatedLimits {
     /// Limits on searches.
-    pub search: AskerLimits,
+    pub search: RequesterLimits,
     /// Maximum number of unanswered requests of one connection.
     pub outstanding: Option<usize>,
     /// Maximum size of a message, in octets.
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn the_first_that_states_a_limit_decides() {
         let stated = |size, outstanding| StatedLimits {
-            search: AskerLimits { size, ..AskerLimits::default() },
+            search: RequesterLimits { size, ..RequesterLimits::default() },
             outstanding,
             ..StatedLimits::default()
         };

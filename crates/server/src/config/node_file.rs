@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use directory::ListenerName;
-use directory::bind::AskerLimits;
+use directory::bind::RequesterLimits;
 use directory::settings::GENERAL;
 use ipnet::IpNet;
 use ldap::ServerUrl;
@@ -134,7 +134,12 @@ impl From<LimitTableKeys> for LimitTable {
         let who: Arc<[LimitedWho]> = who.unwrap_or_default().into_iter().map(|who| who.0).collect();
         let connections = keys.connections.map(NonZeroUsize::get);
         let limits = StatedLimits {
-            search: AskerLimits { size, time_seconds, examined, scan_share: scan_share.map(|share| share.0) },
+            search: RequesterLimits {
+                size,
+                time_seconds,
+                examined,
+                scan_share: scan_share.map(|share| share.0),
+            },
             outstanding: keys.outstanding.map(NonZeroUsize::get),
             message_size: keys.message_size.map(NonZeroUsize::get),
             idle: keys.idle_seconds.map(Duration::from_secs),

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use beginning::Beginning;
-use directory::search::Woken;
+use directory::search::WakeReason;
 use ending::STOPPING;
 use ldap::ResultCode;
 use zeroize::Zeroize as _;
@@ -31,7 +31,7 @@ use crate::session::context::Context;
 use crate::session::positions::PositionWait;
 use crate::session::turn_budget::TurnBudget;
 use crate::session::{ConnectionPlace, MEMORY_USED, Next, Session, Urgent};
-use crate::workers::read_ahead::{Ahead, ReadingAhead};
+use crate::workers::read_ahead::{DryRun, PrefetchProgress};
 
 /// Reason to disconnect a client whose requests arrived after StartTLS but without TLS.
 const BEFORE_TLS: &str = "requests after StartTLS, before TLS";
@@ -53,7 +53,7 @@ pub(crate) struct Connection {
     /// opened.
     last_progress: Instant,
     /// Whether a complete request has arrived.
-    has_asked: bool,
+    has_requested: bool,
     /// Whether the connection is counted for its address.
     has_entered: bool,
     /// Whether the connection has a timeout for silence. False if its client is known to be trusted when the connection
@@ -69,7 +69,7 @@ pub(crate) struct Connection {
     /// Event for which the requests in `input` wait.
     waiting: Waiting,
     /// Progress of prefetching for the requests in `input`.
-    ahead: ReadingAhead,
+    ahead: PrefetchProgress,
     /// Whether the socket's buffer was full after the last send.
     blocked: bool,
     /// Whether the socket is registered for writability.
@@ -86,8 +86,8 @@ pub(crate) struct Connection {
     pub(crate) waits_for_memory: bool,
     /// Whether the connection is in the event loop's list `wait_for_position`.
     pub(crate) waits_for_position: bool,
-    /// Whether the connection is counted in `telling` of the event loop.
-    pub(crate) tells: bool,
+    /// Whether the connection is counted in `notifying` of the event loop.
+    pub(crate) is_notifying: bool,
 }
 
 /// Phase in the life of a connection.
@@ -177,7 +177,7 @@ impl Connection {
             sent: 0,
             later: Vec::new(),
             last_progress: now,
-            has_asked: false,
+            has_requested: false,
             has_entered: false,
             has_timeouts,
             // An event follows the registration even for bytes that arrived before it.
@@ -186,7 +186,7 @@ impl Connection {
             broken: false,
             phase: Phase::Open,
             waiting: Waiting::Bytes,
-            ahead: ReadingAhead::default(),
+            ahead: PrefetchProgress::default(),
             blocked: false,
             watches_room: false,
             queued: false,
@@ -195,7 +195,7 @@ impl Connection {
             waits_for_writer: false,
             waits_for_memory: false,
             waits_for_position: false,
-            tells: false,
+            is_notifying: false,
         }
     }
 
@@ -213,7 +213,7 @@ impl Connection {
     }
 
     /// Wakes a persistent search. Returns false if the search has ended.
-    pub(crate) fn wake(&mut self, ticket: u64, woken: Woken) -> bool {
+    pub(crate) fn wake(&mut self, ticket: u64, woken: WakeReason) -> bool {
         self.session.wake(ticket, woken)
     }
 
@@ -372,8 +372,8 @@ impl Connection {
                 if received.is_secret {
                     input.get_mut(start..*consumed).unwrap_or_default().zeroize();
                 }
-                if received.consumed > 0 && !self.has_asked {
-                    self.has_asked = true;
+                if received.consumed > 0 && !self.has_requested {
+                    self.has_requested = true;
                     self.last_progress = context.now;
                 }
                 self.waiting = match received.next {
@@ -439,7 +439,7 @@ impl Connection {
         if !ProxyHeader::is_at_start_of(input) {
             return why;
         }
-        context.shared.proxies.refuse_elsewhere(context.now, self.number(), self.session.source());
+        context.shared.proxies.refuse_proxy_header(context.now, self.number(), self.session.source());
         PROXY_ELSEWHERE.to_owned()
     }
 
@@ -504,13 +504,13 @@ impl Connection {
     /// prefetched.
     #[inline]
     fn ready(&mut self, context: &mut Context, input: &[u8]) -> usize {
-        if self.ahead == ReadingAhead::default() && !context.is_cold() {
+        if self.ahead == PrefetchProgress::default() && !context.is_cold() {
             return input.len();
         }
         let session = &self.session;
         self.ahead.ready(input, |input| match context.is_cold() {
-            true => session.look_ahead(context, input),
-            false => Ahead::all(input),
+            true => session.dry_run(context, input),
+            false => DryRun::all(input),
         })
     }
 
@@ -526,7 +526,7 @@ impl Connection {
                 Some(Reading::Ended)
             }
             Ok(Incoming::Octets(count, has_more)) => {
-                if self.has_asked || self.session.is_trusted() {
+                if self.has_requested || self.session.is_trusted() {
                     self.last_progress = context.now;
                 }
                 context.counters.bytes_in.add(count as u64);

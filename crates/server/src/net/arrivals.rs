@@ -15,7 +15,7 @@ use crate::net::acceptor::AcceptorControl;
 use crate::net::connection_places::{ConnectionPlace, ConnectionPlaces};
 use crate::net::request_memory::Source;
 use crate::telemetry::counters::Counters;
-use crate::telemetry::seldom::Seldom;
+use crate::telemetry::limited_warning::LimitedWarning;
 
 /// Counts of the connections of all event loops.
 pub(crate) struct Arrivals {
@@ -23,8 +23,8 @@ pub(crate) struct Arrivals {
     control: Arc<AcceptorControl>,
     counters: Arc<[Arc<Counters>]>,
     places: ConnectionPlaces,
-    refused: Seldom,
-    refused_by_table: Seldom,
+    refused: LimitedWarning,
+    refused_by_table: LimitedWarning,
 }
 
 /// Counts of one source.
@@ -52,8 +52,8 @@ impl Arrivals {
             control,
             counters,
             places: ConnectionPlaces::default(),
-            refused: Seldom::default(),
-            refused_by_table: Seldom::default(),
+            refused: LimitedWarning::default(),
+            refused_by_table: LimitedWarning::default(),
         }
     }
 

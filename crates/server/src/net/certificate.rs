@@ -54,7 +54,7 @@ impl TlsError {
 
 /// Configuration of new TLS sessions, read from files.
 pub(crate) struct Certificates {
-    in_force: ArcSwap<InForce>,
+    in_force: ArcSwap<CurrentConfig>,
     /// Settings and files from which the present configuration was made.
     source: Mutex<TlsFiles>,
     /// The server's own certificate; `None` if the settings named a certificate at the start.
@@ -70,7 +70,7 @@ pub(crate) struct Certificates {
 }
 
 /// Configuration in force for new sessions.
-struct InForce {
+struct CurrentConfig {
     config: Arc<ServerConfig>,
     /// Data of the channel binding tls-server-end-point, if the certificate has any.
     end_point: Option<Arc<[u8]>>,
@@ -124,7 +124,7 @@ impl Certificates {
 
     /// Creates a session for a new connection, or for one that requested StartTLS.
     pub(crate) fn session(&self, now: Instant) -> Result<TlsSession, rustls::Error> {
-        let InForce { config, end_point } = &**self.in_force.load();
+        let CurrentConfig { config, end_point } = &**self.in_force.load();
         TlsSession::new(Arc::clone(config), end_point.clone(), now)
     }
 
@@ -227,7 +227,7 @@ impl TlsFiles {
     }
 
     /// Returns the configuration for sessions, and the expiry of the certificate.
-    fn build(&self) -> Result<(InForce, u64), TlsError> {
+    fn build(&self) -> Result<(CurrentConfig, u64), TlsError> {
         let settings = &self.settings;
         let certificate_file = settings.certificate.as_deref().unwrap_or(Path::new(""));
         let key_file = settings.key.as_deref().unwrap_or(certificate_file);
@@ -259,7 +259,7 @@ impl TlsFiles {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.ticketer = ring::Ticketer::new().map_err(failed)?;
         config.send_tls13_tickets = 1;
-        let in_force = InForce { config: Arc::new(config), end_point };
+        let in_force = CurrentConfig { config: Arc::new(config), end_point };
         Ok((in_force, u64::try_from(facts.not_after).unwrap_or(0)))
     }
 

@@ -222,7 +222,7 @@ fn take_turns(connections: &mut Vec<Connection>, now: Instant) {
         let Some(connection) = connections.get_mut(index) else { return };
         let has_turn = turns < HTTP_TURNS_PER_PASS && connection.is_due();
         turns += usize::from(has_turn);
-        if !connection.goes_on(now, has_turn) {
+        if !connection.run_turn(now, has_turn) {
             connections.remove(index);
         }
     }
@@ -256,14 +256,14 @@ fn accept(
             false => connections.iter().map(|connection| connection.place(now)).collect(),
         };
         if let Some(index) = places::choose_evicted(&places, source, shared.connections_max, share) {
-            let gone = connections.remove(index);
-            tracing::debug!("{} gives its place for the metrics to {peer}", gone.peer);
+            let removed = connections.remove(index);
+            tracing::debug!("{} gives its place for the metrics to {peer}", removed.peer);
         }
         match Connection::new(stream, peer, source, shared) {
             // A request without TLS has arrived with its connection. It is answered before other connections need a
             // place. A TLS handshake is costly, so it waits for its turn.
             Ok(mut connection) => {
-                let stays = shared.rules.certificates.is_some() || connection.goes_on(now, true);
+                let stays = shared.rules.certificates.is_some() || connection.run_turn(now, true);
                 connections.extend(stays.then_some(connection));
             }
             Err(error) => tracing::debug!("{peer} got no metrics: {error}"),
@@ -309,7 +309,7 @@ impl Connection {
 
     /// Gives the connection a turn if `has_turn` is set and the connection is due. Returns false if the connection has
     /// ended.
-    fn goes_on(&mut self, now: Instant, has_turn: bool) -> bool {
+    fn run_turn(&mut self, now: Instant, has_turn: bool) -> bool {
         if has_turn && self.alarm.is_due.swap(false, Ordering::AcqRel) {
             self.blocked.set(PollFlags::empty());
             let waker = Waker::from(Arc::clone(&self.alarm));
@@ -360,8 +360,8 @@ async fn respond(
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
-    let told = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
-    let page = match (rules.pages)(request.uri().path(), knows(rules.token.as_ref(), told)) {
+    let authorization = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    let page = match (rules.pages)(request.uri().path(), is_authorized(rules.token.as_ref(), authorization)) {
         Page::Metrics => gathering.page().await,
         page => page,
     };
@@ -394,13 +394,15 @@ fn text(status: StatusCode, text: String) -> Response<Full<Bytes>> {
     response
 }
 
-/// Returns true if `told`, the value of `Authorization`, contains the token, or if no token is required.
-fn knows(token: Option<&Secret>, told: Option<&[u8]>) -> bool {
+/// Returns true if `authorization`, the value of `Authorization`, contains the token, or if no token is required.
+fn is_authorized(token: Option<&Secret>, authorization: Option<&[u8]>) -> bool {
     let Some(Secret(token)) = token else { return true };
-    let Some((scheme, told)) = told.and_then(|told| told.split_at_checked("Bearer ".len())) else {
+    let Some((scheme, authorization)) =
+        authorization.and_then(|authorization| authorization.split_at_checked("Bearer ".len()))
+    else {
         return false;
     };
-    scheme.eq_ignore_ascii_case(b"Bearer ") && bool::from(told.trim_ascii().ct_eq(token))
+    scheme.eq_ignore_ascii_case(b"Bearer ") && bool::from(authorization.trim_ascii().ct_eq(token))
 }
 
 #[cfg(test)]
@@ -415,8 +417,9 @@ mod tests {
     #[test]
     fn the_token_is_compared_whole() {
         let token = Secret(b"abc".to_vec());
-        let check =
-            |told: Option<&[u8]>, expected| assert_eq!(knows(Some(&token), told), expected, "{told:?}");
+        let check = |authorization: Option<&[u8]>, expected| {
+            assert_eq!(is_authorized(Some(&token), authorization), expected, "{authorization:?}")
+        };
         check(Some(b"Bearer abc"), true);
         check(Some(b"bearer  abc "), true);
         check(Some(b"Bearer ab"), false);
@@ -424,7 +427,7 @@ mod tests {
         check(Some(b"Basic abc"), false);
         check(Some(b"Bearer"), false);
         check(None, false);
-        assert!(knows(None, None));
+        assert!(is_authorized(None, None));
     }
 
     /// A listener without TLS and token. Its metrics are made when `pace` permits.

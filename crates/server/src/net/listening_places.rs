@@ -18,7 +18,7 @@ use crate::config::PersistentSearchLimits;
 use crate::limits::{PERSISTENT_SEARCHES_RESERVE_DIVISOR, PERSISTENT_SEARCHES_SHARE_DIVISOR};
 use crate::net::client_identity::ClientIdentity;
 use crate::net::request_memory::{HolderKey, Source};
-use crate::telemetry::seldom::Seldom;
+use crate::telemetry::limited_warning::LimitedWarning;
 
 /// Places for persistent searches.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub(crate) struct ListeningPlaces {
     taken: Mutex<Taken>,
     /// Maximum number of places, for monitoring.
     count_max: AtomicUsize,
-    refused: Seldom,
+    refused: LimitedWarning,
     cut_off: AtomicU64,
 }
 

@@ -19,7 +19,7 @@ use crate::config::ListenerIndex;
 use crate::net::proxy_header::{self, ProxyHeader};
 use crate::net::socket::Socket;
 use crate::net::tls::{Incoming, TlsSession};
-use crate::telemetry::seldom::Seldom;
+use crate::telemetry::limited_warning::LimitedWarning;
 
 /// Octet stream of a connection: a socket, and the TLS session on it, if there is one.
 #[derive(Debug)]
@@ -65,12 +65,12 @@ pub(crate) struct ConsoleClient {
 
 /// Network addresses of a connection's client, and of its proxy if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Hops {
+pub(crate) struct PeerAddresses {
     client: IpAddr,
     proxy: Option<IpAddr>,
 }
 
-impl Hops {
+impl PeerAddresses {
     /// Returns the address of the client.
     pub(crate) fn client(&self) -> IpAddr {
         self.client
@@ -87,8 +87,8 @@ impl Hops {
 /// Counts of the connections that were closed because a proxy header was missing or unexpected.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedProxies {
-    from_proxies: Seldom,
-    from_elsewhere: Seldom,
+    from_proxies: LimitedWarning,
+    from_elsewhere: LimitedWarning,
 }
 
 impl RefusedProxies {
@@ -103,7 +103,7 @@ impl RefusedProxies {
     }
 
     /// Counts and logs a connection with a proxy header from an address that is not a proxy's.
-    pub(crate) fn refuse_elsewhere(&self, now: Instant, connection: u64, source: &dyn fmt::Display) {
+    pub(crate) fn refuse_proxy_header(&self, now: Instant, connection: u64, source: &dyn fmt::Display) {
         if let Some(before) = self.from_elsewhere.happened(now) {
             tracing::warn!("conn={connection} of {source} is closed: {PROXY_ELSEWHERE}{before}");
         }
@@ -154,11 +154,13 @@ impl Peer {
     }
 
     /// Returns the network addresses of the client and the proxy; `None` for a process on this machine.
-    pub(crate) fn hops(&self) -> Option<Hops> {
+    pub(crate) fn hops(&self) -> Option<PeerAddresses> {
         match self {
-            Peer::Network(address) => Some(Hops { client: address.ip(), proxy: None }),
-            Peer::Proxied { client, proxy } => Some(Hops { client: client.ip(), proxy: Some(proxy.ip()) }),
-            Peer::Console(client) => Some(Hops { client: client.address.ip(), proxy: None }),
+            Peer::Network(address) => Some(PeerAddresses { client: address.ip(), proxy: None }),
+            Peer::Proxied { client, proxy } => {
+                Some(PeerAddresses { client: client.ip(), proxy: Some(proxy.ip()) })
+            }
+            Peer::Console(client) => Some(PeerAddresses { client: client.address.ip(), proxy: None }),
             Peer::Local(_) => None,
         }
     }

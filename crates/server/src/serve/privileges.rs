@@ -127,9 +127,9 @@ impl Account {
     /// as this user.
     pub(super) fn unreadable<'a>(&self, files: impl IntoIterator<Item = &'a Path>) -> Vec<String> {
         let is_refused = |file: &&Path| rustix::fs::access(*file, Access::READ_OK).is_err();
-        let told = |file: &Path| {
+        let describe = |file: &Path| {
             format!("{} cannot be read as {}, so a reload will be refused", file.display(), self.user)
         };
-        files.into_iter().filter(is_refused).map(told).collect()
+        files.into_iter().filter(is_refused).map(describe).collect()
     }
 }

@@ -4,7 +4,7 @@ use directory::Outcome;
 use ldap::{Controls, LdapResult, ResponseOp, ResultCode, response};
 
 use super::Session;
-use super::audit::Ending;
+use super::audit::OperationEnd;
 use super::outstanding::RequestHead;
 use super::responder::Responder;
 use crate::session::context::Context;
@@ -90,7 +90,7 @@ impl Session {
             context,
             head,
             *code,
-            Ending { outcome: Some(outcome), position, ..Ending::default() },
+            OperationEnd { outcome: Some(outcome), position, ..OperationEnd::default() },
         );
         if let Some(fault) = fault {
             context.report_fault(*fault, self.number, head, *code, diagnostic);

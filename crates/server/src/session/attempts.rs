@@ -27,7 +27,7 @@ use crate::stamp::password_time;
 use crate::workers::attempts::{Attempts, UnrecordedAttempts};
 use crate::workers::guesses::GuessKey;
 use crate::workers::logins::Login;
-use crate::workers::writer::{ToWrite, UPDATE_BYTES, WriteRequest};
+use crate::workers::writer::{UPDATE_BYTES, WriteRequest, WriterWork};
 
 /// Minimum time between two recorded uses of an application password, in microseconds.
 const APP_USE_PRECISION: i64 = 3_600_000_000;
@@ -214,7 +214,7 @@ impl Session {
         to: Responder<'_>,
         attempt: Attempt,
         VerifiedPassword { is_right, rehashed, keys }: VerifiedPassword,
-        (asked, guess): (PasswordUse, Option<GuessKey>),
+        (password_use, guess): (PasswordUse, Option<GuessKey>),
     ) {
         let context = &mut *to.context;
         let (id, now) = (attempt.account.id, password_time());
@@ -277,7 +277,7 @@ impl Session {
             self.note(context, id, name, &state.account);
         }
         let proved = judged.succeeds.then_some((id, is_own));
-        let decided = DecidedAttempt { guess, delay, proved, ..decide(&judged, asked) };
+        let decided = DecidedAttempt { guess, delay, proved, ..decide(&judged, password_use) };
         let waits = grace || locks || totp_step.is_some();
         if waits && !self.record(context, id, (grace.then_some(now), totp_step)) {
             let text = "the directory takes no more changes now, and this bind needs one; try again later";
@@ -368,7 +368,7 @@ impl Session {
             address: self.address(context),
             requester: std::sync::Arc::clone(&context.anonymous),
             link: None,
-            change: ToWrite::Account { id, grace, totp_step },
+            change: WriterWork::Account { id, grace, totp_step },
             passwords: PreparedPasswords::default(),
             reservation,
             origin: None,
@@ -444,8 +444,8 @@ impl Session {
 }
 
 /// Returns the outcome of an attempt.
-fn decide(judged: &Judgement, asked: PasswordUse) -> DecidedAttempt {
-    let (outcome, requester) = match (asked, judged.succeeds) {
+fn decide(judged: &Judgement, password_use: PasswordUse) -> DecidedAttempt {
+    let (outcome, requester) = match (password_use, judged.succeeds) {
         (PasswordUse::Bind(requester), true) => (Outcome::success(), Some(requester)),
         (PasswordUse::Bind(_), false) => {
             (Outcome::code(ResultCode::INVALID_CREDENTIALS), Some(Requester::Anonymous))

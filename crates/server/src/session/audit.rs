@@ -35,7 +35,7 @@ const UNKNOWN_NAME: &str = "withheld, nobody has that name";
 
 /// Result of an operation.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Ending<'a> {
+pub(super) struct OperationEnd<'a> {
     /// Number of entries that a search sent.
     pub(super) entries: Option<u64>,
     /// Outcome, if it contains more than the result code.
@@ -71,7 +71,7 @@ impl Session {
     }
 
     /// Returns the client's address and, if the request runs under another identity, the DN of the session's requester.
-    fn whose(&self) -> (&str, Option<&str>) {
+    fn client_and_user(&self) -> (&str, Option<&str>) {
         let event_facts = self.event_facts.as_deref();
         let acts_for = event_facts.and_then(|event_facts| event_facts.acts_for.as_deref()).map(Requester::dn);
         (event_facts.map_or("", |event_facts| &event_facts.network), acts_for)
@@ -97,7 +97,7 @@ impl Session {
     ) -> Option<Box<OperationEvent>> {
         let started = Instant::now();
         let kind = kind_of(operation);
-        let (network, acts_for) = self.whose();
+        let (network, acts_for) = self.client_and_user();
         let who = acts_for.unwrap_or(self.requester.dn());
         let is_audited = context.audit.keeps(&context.snapshot, kind, who, target_of(&message.request));
         let traces = context.shared.traces.as_deref();
@@ -161,7 +161,7 @@ impl Session {
         context: &Context,
         head: &RequestHead,
         code: ResultCode,
-        ending: Ending<'_>,
+        ending: OperationEnd<'_>,
     ) {
         if let Some(event) = &head.event {
             self.conclude_event(context, event, code, ending);
@@ -174,7 +174,7 @@ impl Session {
         context: &Context,
         event: &OperationEvent,
         code: ResultCode,
-        Ending { entries, outcome, position, search }: Ending<'_>,
+        OperationEnd { entries, outcome, position, search }: OperationEnd<'_>,
     ) {
         let took = u64::try_from(event.started.elapsed().as_micros()).unwrap_or(u64::MAX);
         let mut end = Vec::with_capacity(64);
@@ -271,7 +271,7 @@ impl Session {
     /// Returns the origin of a change for its record, if there is an audit trail.
     pub(super) fn origin(&self, context: &Context, message: &Message<'_>) -> Option<Box<Origin>> {
         context.audit.is_on().then(|| {
-            let (network, acts_for) = self.whose();
+            let (network, acts_for) = self.client_and_user();
             Box::new(Origin {
                 acts_for: acts_for.unwrap_or_default().to_owned(),
                 network: network.to_owned(),
@@ -285,7 +285,7 @@ impl Session {
 
     /// Audits a request that could not be decoded.
     pub(super) fn audit_undecodable(&self, context: &Context, id: MessageId, operation: Operation) {
-        let (kind, (network, _)) = (kind_of(operation), self.whose());
+        let (kind, (network, _)) = (kind_of(operation), self.client_and_user());
         if !context.audit.keeps(&context.snapshot, kind, self.requester.dn(), "") {
             return;
         }
@@ -305,8 +305,8 @@ impl Session {
     /// Audits an event of the connection.
     pub(crate) fn audit_event(&self, context: &Context, kind: Kind, method: &str) {
         if context.audit.is_on() {
-            let whose = (self.number, self.whose().0, self.requester.dn());
-            context.audit.connection_event(&context.snapshot, kind, whose, method);
+            let client_and_user = (self.number, self.client_and_user().0, self.requester.dn());
+            context.audit.connection_event(&context.snapshot, kind, client_and_user, method);
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::stamp::no_random_numbers;
 use crate::workers::changed_passwords::{ChangedPasswords, Preparation};
 use crate::workers::guesses::account_number;
 use crate::workers::hash_pool::{HashClaim, HashWork, Submitter};
-use crate::workers::writer::{Reservation, ToWrite, WriteRequest};
+use crate::workers::writer::{Reservation, WriteRequest, WriterWork};
 
 /// Next step of a change after its passwords are hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Session {
             address: self.address(to.context),
             requester: Arc::clone(&self.requester),
             link: self.client_link(to.context),
-            change: ToWrite::Message(frame.to_vec().into()),
+            change: WriterWork::Message(frame.to_vec().into()),
             passwords: PreparedPasswords::default(),
             reservation,
             origin: self.origin(to.context, message),

@@ -34,7 +34,7 @@ use crate::workers::log_reader::LogReader;
 use crate::workers::logins::Logins;
 use crate::workers::pass_through::PassThrough;
 use crate::workers::read_age::ReadAge;
-use crate::workers::read_ahead::{Coldness, PrefetchJob, ReadAheadPool};
+use crate::workers::read_ahead::{ColdLoopDetector, PrefetchJob, ReadAheadPool};
 use crate::workers::reset_mails::ResetMails;
 use crate::workers::scan_pool::ScanPool;
 use crate::workers::scan_shares::ScanShares;
@@ -147,7 +147,7 @@ pub(crate) struct Context {
     /// Output buffer for dry runs of requests. Its contents are discarded.
     pub(crate) look_scratch: Vec<u8>,
     /// Measures whether this loop waits for the disk; `None` if there is no prefetch pool.
-    coldness: Option<Coldness>,
+    coldness: Option<ColdLoopDetector>,
 }
 
 impl Context {
@@ -186,7 +186,7 @@ impl Context {
             feed: Feed::default(),
             position_waiters: 0,
             look_scratch: Vec::new(),
-            coldness: Some(Coldness::new(Instant::now())),
+            coldness: Some(ColdLoopDetector::new(Instant::now())),
         })
     }
 
@@ -227,7 +227,7 @@ impl Context {
 
     /// Returns true if this is a cold loop. It then prefetches the pages of requests.
     pub(crate) fn is_cold(&self) -> bool {
-        self.coldness.as_ref().is_some_and(Coldness::is_cold)
+        self.coldness.as_ref().is_some_and(ColdLoopDetector::is_cold)
     }
 
     /// Makes every commit visible that was answered before this call. The event loop calls this between receiving

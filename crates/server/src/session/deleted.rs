@@ -21,7 +21,7 @@ impl Session {
         }
         let malformed =
             || Outcome::new(ResultCode::PROTOCOL_ERROR, "the value is no request for deleted entries");
-        let asked = DeletedRequest::decode(request.value.unwrap_or_default()).ok_or_else(malformed)?;
-        Ok(deleted::list(context.snapshot.state(), &asked)?.encode())
+        let decoded = DeletedRequest::decode(request.value.unwrap_or_default()).ok_or_else(malformed)?;
+        Ok(deleted::list(context.snapshot.state(), &decoded)?.encode())
     }
 }

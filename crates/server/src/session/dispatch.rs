@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use directory::bind::Offered;
+use directory::bind::OfferedBinds;
 use directory::controls::{ControlContext, RequestControls, copies_bytes_max};
 use directory::identity::proxied_requester;
 use directory::{Outcome, RequestContext, Requester};
@@ -328,7 +328,7 @@ impl Session {
             requester: &self.requester,
             link: self.client_link(context),
             // Only the root DSE shows the bind methods that the connection offers.
-            offered: if entry.is_empty() { self.offered(context) } else { Offered::default() },
+            offered: if entry.is_empty() { self.offered(context) } else { OfferedBinds::default() },
             limits: self.stated_limits().map(|limits| limits.search).unwrap_or_default(),
             position: if controls.wants_position { context.token() } else { None },
             now: if controls.account_usability || context.snapshot.has_dynamic_entries() {

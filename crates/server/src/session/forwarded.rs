@@ -16,7 +16,7 @@ use super::{Session, Work};
 use crate::net::mailbox::{PreparedPasswords, Written};
 use crate::session::context::Context;
 use crate::stamp::now_micros;
-use crate::workers::writer::{Reservation, ToWrite, TransactionChange, WriteRequest, prepared_passwords};
+use crate::workers::writer::{Reservation, TransactionChange, WriteRequest, WriterWork, prepared_passwords};
 
 /// Returns true if the request is a change that a replica forwards.
 pub(super) fn is_forwarded(request: &Request<'_>) -> bool {
@@ -41,18 +41,18 @@ impl Session {
         reservation: Reservation,
     ) {
         let Request::Extended(request) = message.request else { return };
-        let asked = match self.forwarded_request(to.context, request.value) {
-            Ok(asked) => asked,
+        let forwarded = match self.forwarded_request(to.context, request.value) {
+            Ok(forwarded) => forwarded,
             Err(outcome) => return self.answer(to, &outcome),
         };
-        let (operation, held) = (asked.operation, reservation.bytes());
+        let (operation, held) = (forwarded.operation, reservation.bytes());
         to.head.event.iter_mut().for_each(|event| event.received = Some(operation));
-        let link = Some(forwarding::link_of(&asked, now_micros()));
-        let requester = Arc::new(forwarding::requester_of(&asked.requester));
-        let (change, passwords) = match asked.work {
+        let link = Some(forwarding::link_of(&forwarded, now_micros()));
+        let requester = Arc::new(forwarding::requester_of(&forwarded.requester));
+        let (change, passwords) = match forwarded.work {
             forward::Work::Change { message, passwords } => match fenced_epoch(&message) {
-                Some(epoch) => (ToWrite::Fence(epoch), PreparedPasswords::default()),
-                None => (ToWrite::Message(message.into()), prepared_passwords(passwords)),
+                Some(epoch) => (WriterWork::Fence(epoch), PreparedPasswords::default()),
+                None => (WriterWork::Message(message.into()), prepared_passwords(passwords)),
             },
             forward::Work::Transaction(changes) => {
                 let changes = changes.into_iter().map(|change| TransactionChange {
@@ -60,11 +60,11 @@ impl Session {
                     passwords: prepared_passwords(change.passwords),
                     origin: None,
                 });
-                (ToWrite::Transaction(changes.collect()), PreparedPasswords::default())
+                (WriterWork::Transaction(changes.collect()), PreparedPasswords::default())
             }
             forward::Work::Account { id, update } => {
                 let update: AccountUpdate = forwarding::update_of(update);
-                (ToWrite::ForwardedAccount(EntryId(id), Box::new(update)), PreparedPasswords::default())
+                (WriterWork::ForwardedAccount(EntryId(id), Box::new(update)), PreparedPasswords::default())
             }
         };
         let request = WriteRequest {

@@ -21,8 +21,8 @@ impl Session {
             return Err(Outcome::new(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, text));
         }
         let malformed = || Outcome::new(ResultCode::PROTOCOL_ERROR, "the value is no request for a history");
-        let asked = HistoryRequest::decode(request.value.unwrap_or_default()).ok_or_else(malformed)?;
+        let decoded = HistoryRequest::decode(request.value.unwrap_or_default()).ok_or_else(malformed)?;
         let state = context.snapshot.state();
-        Ok(history::history(state, &self.request_context(context), &asked)?.encode())
+        Ok(history::history(state, &self.request_context(context), &decoded)?.encode())
     }
 }

@@ -23,7 +23,7 @@ use crate::limits::{OUTSTANDING_BYTES_MAX, OUTSTANDING_SEARCH_BYTES_MAX};
 use crate::net::listening_places::ListeningPlace;
 use crate::telemetry::counters::Operation;
 use crate::telemetry::operation_event::OperationEvent;
-use crate::workers::guesses::Delayed;
+use crate::workers::guesses::DelayedAnswer;
 use crate::workers::hash_pool::HashClaim;
 use crate::workers::scan_shares::ScanAccount;
 
@@ -200,7 +200,7 @@ pub(super) enum Work {
     /// The writer, which records a decided attempt.
     Decided(Box<DecidedAttempt>),
     /// The end of the delay of the answer.
-    Delayed { decided: Box<DecidedAttempt>, _held: Option<Delayed> },
+    Delayed { decided: Box<DecidedAttempt>, _held: Option<DelayedAnswer> },
 }
 
 impl Outstanding {

@@ -27,7 +27,7 @@ pub(super) fn changes_own_credentials(request: &ExtendedRequest<'_>) -> bool {
 }
 
 /// Returns true if a request only reads the requester's own credentials.
-pub(super) fn asks_own_credentials(request: &Request<'_>) -> bool {
+pub(super) fn reads_own_credentials(request: &Request<'_>) -> bool {
     matches!(request, Request::Extended(request)
         if request.name == OWN_CREDENTIALS && !changes_own_credentials(request))
 }

@@ -19,11 +19,11 @@ impl PasswordAnswer {
 
     /// Returns the outcome and the value of the response for the writer's `outcome`.
     pub(super) fn finish(&self, outcome: &Outcome) -> (Outcome, Option<Vec<u8>>) {
-        let is_made = outcome.code == ResultCode::SUCCESS;
+        let is_success = outcome.code == ResultCode::SUCCESS;
         if self.has_old && outcome.code == ResultCode::NO_SUCH_ATTRIBUTE {
             return (Outcome::new(ResultCode::INVALID_CREDENTIALS, "the old password is wrong"), None);
         }
-        let generated = self.generated.as_deref().filter(|_| is_made);
+        let generated = self.generated.as_deref().filter(|_| is_success);
         (outcome.clone(), generated.map(|password| encode_generated_password(password.as_bytes())))
     }
 }

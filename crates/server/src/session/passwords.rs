@@ -10,7 +10,7 @@ use directory::{BindMethod, OperationError, Outcome, Requester, ServerFault};
 use ldap::oids::MODIFY_PASSWORD;
 use ldap::{BindRequest, PasswordModify, PolicyError, Request, ResultCode};
 
-use super::own_credentials::asks_own_credentials;
+use super::own_credentials::reads_own_credentials;
 use super::password_modify::is_password_modify;
 use super::proof::{DecidedAttempt, PasswordUse};
 use super::responder::Responder;
@@ -19,11 +19,11 @@ use super::{Proof, Session, Work, attempts};
 use crate::net::mailbox::{Address, HashDone, HashResult, VerifiedPassword};
 use crate::session::context::Context;
 use crate::workers::guesses::{GuessKey, account_number};
-use crate::workers::hash_pool::{HashWork, Submitter, Wanted};
+use crate::workers::hash_pool::{DerivedValues, HashWork, Submitter};
 use crate::workers::pass_through::PassedPassword;
 
 /// User whose password is verified.
-pub(super) struct Whose<'a> {
+pub(super) struct PasswordHolder<'a> {
     /// Requester of the session after a bind with the right password; `None` for a compare.
     pub(super) requester: Option<Requester>,
     /// Authorization identity, see [`Proof`].
@@ -32,10 +32,10 @@ pub(super) struct Whose<'a> {
     pub(super) name: &'a str,
 }
 
-impl Whose<'_> {
+impl PasswordHolder<'_> {
     /// Returns the value for a compare, after which the session keeps its requester.
-    fn nobodys() -> Whose<'static> {
-        Whose { requester: None, acts_as: None, name: "" }
+    fn nobodys() -> PasswordHolder<'static> {
+        PasswordHolder { requester: None, acts_as: None, name: "" }
     }
 }
 
@@ -51,7 +51,7 @@ impl Session {
         match compare(&to.context.snapshot, &request_context, request, controls) {
             CompareOutcome::Done(outcome) => self.answer(to, &outcome),
             CompareOutcome::Verify { verification, account } => {
-                self.verify(to, (verification, account), request.value, Whose::nobodys());
+                self.verify(to, (verification, account), request.value, PasswordHolder::nobodys());
             }
         }
     }
@@ -99,7 +99,7 @@ impl Session {
         match decided {
             BindOutcome::Done(outcome, requester) => self.bound(to, &outcome, requester),
             BindOutcome::Verify { verification, requester, account } => {
-                let whose = Whose { requester: Some(requester), acts_as: None, name };
+                let whose = PasswordHolder { requester: Some(requester), acts_as: None, name };
                 self.verify(to, (verification, account), asserted, whose);
             }
         }
@@ -135,7 +135,7 @@ impl Session {
         to: Responder<'_>,
         (mut verification, account): (Verification, Option<Box<Account>>),
         asserted: &[u8],
-        Whose { requester, acts_as, name }: Whose<'_>,
+        PasswordHolder { requester, acts_as, name }: PasswordHolder<'_>,
     ) {
         let account_number = match &requester {
             Some(proven) => account_number(proven, name),
@@ -155,7 +155,7 @@ impl Session {
         let stronger = attempt.as_ref().and_then(|attempt| attempt.rehash());
         let stronger = stronger.filter(|scheme| verification.has_weaker(*scheme));
         let keys = attempt.as_ref().map(|attempt| attempt.missing_keys()).unwrap_or_default();
-        let wanted = Wanted { stronger, keys };
+        let wanted = DerivedValues { stronger, keys };
         let proof = Proof { requester, acts_as, attempt, guess };
         if let (Some(pool), Some((stored, name))) =
             (&to.context.shared.pass_through, verification.elsewhere())
@@ -205,11 +205,11 @@ impl Session {
         let is_right = verified.is_right;
         let decided = match (attempt, requester) {
             (Some(attempt), requester) => {
-                let asked = match requester {
+                let password_use = match requester {
                     Some(own) => PasswordUse::Bind(acts_as.unwrap_or(own)),
                     None => PasswordUse::Compare,
                 };
-                return self.end_attempt(to, *attempt, verified, (asked, guess));
+                return self.end_attempt(to, *attempt, verified, (password_use, guess));
             }
             (None, Some(requester)) => {
                 let (outcome, requester) = directory::bind::bind_result(is_right, requester);
@@ -275,7 +275,7 @@ impl Session {
             Request::Extended(modify) if self.bind_method == BindMethod::MailToken => {
                 let is_own_password = modify.name == MODIFY_PASSWORD
                     && PasswordModify::decode(modify.value).is_some_and(|of| of.user_identity.is_none());
-                let is_allowed = is_own_password || asks_own_credentials(request);
+                let is_allowed = is_own_password || reads_own_credentials(request);
                 (!is_allowed).then(|| OperationError::from(PolicyError::ChangeAfterReset).into())
             }
             Request::Modify(_) if self.bind_method == BindMethod::MailToken => {
@@ -284,7 +284,7 @@ impl Session {
             Request::Modify(_) if directory::passwords::sets_password(request, &context.snapshot) => None,
             request if is_start_tls(request) || is_password_modify(request) => None,
             // This request reads the rules that the new password must meet.
-            request if asks_own_credentials(request) => None,
+            request if reads_own_credentials(request) => None,
             _ => Some(OperationError::from(PolicyError::ChangeAfterReset).into()),
         }
     }

@@ -9,7 +9,7 @@ use ldap::{ExtendedRequest, Message, Request, ResultCode};
 use super::responder::Responder;
 use super::{Session, Work};
 use crate::net::mailbox::PreparedPasswords;
-use crate::workers::writer::{Reservation, ToWrite, WriteRequest};
+use crate::workers::writer::{Reservation, WriteRequest, WriterWork};
 
 /// Request value that prevents the request to the supplier to stop writing.
 const WITHOUT_SUPPLIER: &[u8] = b"without supplier";
@@ -32,7 +32,7 @@ impl Session {
             address: self.address(to.context),
             requester: Arc::clone(&self.requester),
             link: None,
-            change: ToWrite::Promote { without_supplier },
+            change: WriterWork::Promote { without_supplier },
             passwords: PreparedPasswords::default(),
             reservation,
             origin: None,

@@ -16,7 +16,7 @@ use crate::limits::{COPY_PART_BYTES, LOG_BLOCK_BYTES};
 use crate::session::context::Context;
 use crate::workers::copies::CopyRead;
 use crate::workers::log_reader::{Consumer, LogRead, wait_until};
-use crate::workers::writer::ToWrite;
+use crate::workers::writer::WriterWork;
 
 /// Maximum length of the name of a replica, in characters. Longer names are cut.
 const NAME_CHARS_MAX: usize = 64;
@@ -56,7 +56,7 @@ impl Session {
             && let Some(epoch) = read.lineage.epochs().last()
         {
             let (queue, anonymous) = (&context.shared.writes, &context.anonymous);
-            context.outbox.extend(queue.own_request(ToWrite::Fence(epoch.id), anonymous));
+            context.outbox.extend(queue.own_request(WriterWork::Fence(epoch.id), anonymous));
         }
         Ok(())
     }
@@ -64,28 +64,28 @@ impl Session {
     fn log_read(&self, context: &Context, value: Option<&[u8]>) -> Result<LogRead, Outcome> {
         self.check_may_replicate(context, READ_LOG)?;
         let malformed = || Outcome::new(ResultCode::PROTOCOL_ERROR, "the value is no request for the log");
-        let asked = value.and_then(LogRequest::decode).ok_or_else(malformed)?;
-        let digest = match asked.digest {
+        let decoded = value.and_then(LogRequest::decode).ok_or_else(malformed)?;
+        let digest = match decoded.digest {
             [] => None,
             digest => Some(digest.try_into().map_err(|_| malformed())?),
         };
-        let bytes_max = usize::try_from(asked.bytes_max).unwrap_or(LOG_BLOCK_BYTES).min(LOG_BLOCK_BYTES);
+        let bytes_max = usize::try_from(decoded.bytes_max).unwrap_or(LOG_BLOCK_BYTES).min(LOG_BLOCK_BYTES);
         Ok(LogRead {
             address: self.address(context),
-            generation: asked.generation,
-            position: asked.position,
+            generation: decoded.generation,
+            position: decoded.position,
             digest,
-            report: match asked.comparison {
+            report: match decoded.comparison {
                 [] => None,
                 report => Some(Report::decode(report).ok_or_else(malformed)?),
             },
-            lineage: Lineage::decode(asked.lineage).ok_or_else(malformed)?,
+            lineage: Lineage::decode(decoded.lineage).ok_or_else(malformed)?,
             bytes_max,
-            until: wait_until(context.now, asked.wait_ms),
+            until: wait_until(context.now, decoded.wait_ms),
             consumer: Consumer {
-                name: asked.name.chars().filter(|char| !char.is_control()).take(NAME_CHARS_MAX).collect(),
+                name: decoded.name.chars().filter(|char| !char.is_control()).take(NAME_CHARS_MAX).collect(),
                 who: self.requester.dn().to_owned(),
-                position: asked.position,
+                position: decoded.position,
             },
         })
     }
@@ -119,10 +119,10 @@ impl Session {
 
     fn copy_read(&self, context: &Context, value: Option<&[u8]>) -> Result<CopyRead, Outcome> {
         self.check_may_replicate(context, COPY_DATA)?;
-        let asked = value.and_then(CopyRequest::decode).ok_or_else(|| {
+        let decoded = value.and_then(CopyRequest::decode).ok_or_else(|| {
             Outcome::new(ResultCode::PROTOCOL_ERROR, "the value is no request for a copy of the data")
         })?;
-        Ok(CopyRead { address: self.address(context), copy: asked.copy.to_vec(), offset: asked.offset })
+        Ok(CopyRead { address: self.address(context), copy: decoded.copy.to_vec(), offset: decoded.offset })
     }
 
     /// Checks that the requester may replicate this server. That is a strong right, because the log contains

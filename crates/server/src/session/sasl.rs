@@ -8,7 +8,7 @@
 
 use directory::Requester;
 use directory::bind::{
-    ANONYMOUS, BindOutcome, CRAM_MD5, DIGEST_MD5, GSS_SPNEGO, GSSAPI, MAIL_TOKEN, OAUTHBEARER, Offered,
+    ANONYMOUS, BindOutcome, CRAM_MD5, DIGEST_MD5, GSS_SPNEGO, GSSAPI, MAIL_TOKEN, OAUTHBEARER, OfferedBinds,
     PLAIN, bind, bind_without_entry, bind_without_password,
 };
 use directory::identity::{self, Identified, identify, name_key, usual_scram_iterations};
@@ -20,7 +20,7 @@ use sasl::scram::{Binding, ClientFirst, Exchange};
 use sasl::{Hash, Plain, SaslError, ScramKeys};
 use system::gss::GssMechanism;
 
-use super::passwords::{Whose, too_many_guesses};
+use super::passwords::{PasswordHolder, too_many_guesses};
 use super::proof::Proof;
 use super::responder::Responder;
 use super::{RequestHead, Session, attempts};
@@ -61,8 +61,8 @@ pub(super) struct ScramBind {
 
 impl Session {
     /// Returns the bind methods that this connection offers.
-    pub(super) fn offered(&self, context: &Context) -> Offered {
-        Offered {
+    pub(super) fn offered(&self, context: &Context) -> OfferedBinds {
+        OfferedBinds {
             external: self.external,
             clear_passwords: self.allows_clear(context),
             channel_binding: self.channel_bindings().is_some(),
@@ -118,11 +118,11 @@ impl Session {
             let message = credentials.unwrap_or_default();
             // An empty message may continue an exchange, but cannot begin one.
             return match begun.is_none() && message.is_empty() {
-                true => self.nothing_to_say(to),
+                true => self.answer_empty_response(to),
                 false => self.kerberos(to, (gss, begun), message),
             };
         }
-        let Some(credentials) = credentials else { return self.nothing_to_say(to) };
+        let Some(credentials) = credentials else { return self.answer_empty_response(to) };
         if *mechanism == OAUTHBEARER {
             return self.bearer(to, pending, credentials);
         }
@@ -151,7 +151,7 @@ impl Session {
     }
 
     /// Answers with an empty challenge, because the client sent no initial response (RFC 4422 section 5).
-    fn nothing_to_say(&self, mut to: Responder<'_>) {
+    fn answer_empty_response(&self, mut to: Responder<'_>) {
         to.head.sasl_credentials = Some(Vec::new());
         self.answer(to, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS));
     }
@@ -207,7 +207,8 @@ impl Session {
         match decided {
             BindOutcome::Done(outcome, requester) => self.bound(to, &outcome, requester),
             BindOutcome::Verify { verification, requester, account } => {
-                let whose = Whose { requester: Some(requester), acts_as, name: plain.authentication };
+                let whose =
+                    PasswordHolder { requester: Some(requester), acts_as, name: plain.authentication };
                 self.verify(to, (verification, account), plain.password, whose);
             }
         }

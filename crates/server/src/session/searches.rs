@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use directory::controls::RequestControls;
-use directory::search::{FilterShape, Search, Step, Woken};
+use directory::search::{FilterShape, Search, Step, WakeReason};
 use directory::{Outcome, RequestContext};
 use ldap::ResultCode;
 
-use super::audit::Ending;
+use super::audit::OperationEnd;
 use super::outstanding::{Outstanding, Work};
 use super::responder::Responder;
 use super::shared_rest::{SLICE, SharedRest};
@@ -269,13 +269,13 @@ impl Session {
 
     /// Wakes a persistent search. `woken` describes the changes that it may have to send. Returns false if the search
     /// has ended.
-    pub(crate) fn wake(&mut self, ticket: u64, woken: Woken) -> bool {
+    pub(crate) fn wake(&mut self, ticket: u64, woken: WakeReason) -> bool {
         let found = self.outstanding.iter_mut().find(|other| other.ticket == ticket);
         let Some(Work::Search { search, follows, .. }) = found.map(|other| &mut other.work) else {
             return false;
         };
         *follows = false;
-        if let Woken::Changes(set) = woken {
+        if let WakeReason::Changes(set) = woken {
             search.take_changes(set);
         }
         true
@@ -452,7 +452,12 @@ impl Session {
             Session::count_costly(context, search, account, code);
         }
         let entries = Some(search.entries_sent());
-        self.end_event(context, head, code, Ending { entries, search: Some(search), ..Ending::default() });
+        self.end_event(
+            context,
+            head,
+            code,
+            OperationEnd { entries, search: Some(search), ..OperationEnd::default() },
+        );
     }
 }
 

@@ -13,13 +13,13 @@ use ldap::{
     response,
 };
 
-use super::audit::Ending;
+use super::audit::OperationEnd;
 use super::password_modify::is_password_modify;
 use super::responder::Responder;
 use super::{Next, Session};
 use crate::config::ListenerRules;
 use crate::config::values::TlsNeed;
-use crate::net::stream::{ConsoleClient, Hops, Peer};
+use crate::net::stream::{ConsoleClient, Peer, PeerAddresses};
 use crate::net::tls::ChannelBindings;
 use crate::session::context::Context;
 use crate::stamp::now_micros;
@@ -30,7 +30,7 @@ pub(super) enum Protection {
     /// No protection against attackers, except by the network if the settings declare this address safe.
     None(IpAddr),
     /// No protection, on a connection through a proxy. Boxed because most connections are idle and direct.
-    Proxied(Box<Hops>),
+    Proxied(Box<PeerAddresses>),
     /// The kernel, because the client is a process on this machine.
     Kernel,
     /// TLS between the client and the console, which opened this connection. Boxed because the console opens few
@@ -82,7 +82,7 @@ impl Session {
     /// Returns the facts about the connection on which access rules depend. Returns `None` if neither a rule nor a bind
     /// by mail token needs them.
     pub(super) fn client_link(&self, context: &Context) -> Option<ClientLink> {
-        (context.snapshot.asks_link() || self.bind_method == BindMethod::MailToken).then(|| {
+        (context.snapshot.depends_on_link() || self.bind_method == BindMethod::MailToken).then(|| {
             let is_protected =
                 matches!(self.protection, Protection::Kernel | Protection::Console(_) | Protection::Tls(_));
             let method = match *self.requester {
@@ -165,7 +165,7 @@ impl Session {
             Controls::NONE,
         );
         to.context.counters.completed(to.head.operation, ResultCode::SUCCESS, to.head.waited(to.context.now));
-        self.end_event(to.context, &to.head, ResultCode::SUCCESS, Ending::default());
+        self.end_event(to.context, &to.head, ResultCode::SUCCESS, OperationEnd::default());
         ControlFlow::Break(Next::StartTls)
     }
 

@@ -23,7 +23,7 @@ use ldap::{
     Request, ResultCode, response,
 };
 
-use super::audit::Ending;
+use super::audit::OperationEnd;
 use super::changes::{DeferredChange, Step};
 use super::outstanding::{SettledChange, Work};
 use super::password_modify::is_password_modify;
@@ -34,7 +34,7 @@ use crate::limits::{
 };
 use crate::net::mailbox::{PreparedPasswords, Written};
 use crate::session::context::Context;
-use crate::workers::writer::{Reservation, ToWrite, TransactionChange, WriteRequest};
+use crate::workers::writer::{Reservation, TransactionChange, WriteRequest, WriterWork};
 
 /// A transaction that the client has not ended. It does not implement `Debug`, because it may contain passwords.
 pub(super) struct Transaction {
@@ -217,7 +217,7 @@ impl Session {
     /// Completes the events of the transaction's changes, which are not made.
     fn abandon_changes(&self, context: &Context, transaction: &Transaction) {
         for held in &transaction.changes {
-            self.end_event(context, &held.settled.head, ResultCode::CANCELED, Ending::default());
+            self.end_event(context, &held.settled.head, ResultCode::CANCELED, OperationEnd::default());
         }
     }
 
@@ -329,7 +329,7 @@ impl Session {
     ) {
         let WriteRequest { address, change, passwords, origin, .. } = request;
         let Some((mut head, work)) = self.take(address.ticket) else { return };
-        let ToWrite::Message(message) = change else { return };
+        let WriterWork::Message(message) = change else { return };
         if self.transaction.as_ref().is_none_or(|open| open.number != number) {
             return self.answer(Responder { context, head, out }, &unknown_identifier());
         }
@@ -370,7 +370,7 @@ impl Session {
             address: self.address(to.context),
             requester: Arc::clone(&self.requester),
             link: self.client_link(to.context),
-            change: ToWrite::Transaction(Vec::new()),
+            change: WriterWork::Transaction(Vec::new()),
             passwords: PreparedPasswords::default(),
             reservation,
             origin: None,
@@ -402,7 +402,7 @@ impl Session {
         if let Some(end) = self.outstanding.iter_mut().find(|other| other.ticket == ticket) {
             end.work = Work::Transaction(settled);
         }
-        (request.requester, request.change) = (requester, ToWrite::Transaction(changes));
+        (request.requester, request.change) = (requester, WriterWork::Transaction(changes));
         context.outbox.push(request);
     }
 
@@ -421,7 +421,7 @@ impl Session {
 
     /// Answers the commit after the writer has made or refused the transaction.
     pub(super) fn settled(&mut self, to: Responder<'_>, changes: Vec<SettledChange>, answer: &Written) {
-        let is_made = answer.outcome.code == ResultCode::SUCCESS;
+        let is_success = answer.outcome.code == ResultCode::SUCCESS;
         let (mut outcome, mut value) = (answer.outcome.clone(), answer.value.as_deref().cloned());
         let result =
             answer.value.as_deref().and_then(|value| EndTransactionResult::decode(value)).unwrap_or_default();
@@ -435,9 +435,10 @@ impl Session {
                 }
                 outcome = password.map_or(outcome.clone(), |password| password.finish(&outcome).0);
             }
-            let code = if is_made || has_failed { outcome.code } else { ResultCode::CANCELED };
+            let code = if is_success || has_failed { outcome.code } else { ResultCode::CANCELED };
             let position = answer.positions.get(place).copied().flatten();
-            let ending = Ending { outcome: has_failed.then_some(&outcome), position, ..Ending::default() };
+            let ending =
+                OperationEnd { outcome: has_failed.then_some(&outcome), position, ..OperationEnd::default() };
             self.end_event(to.context, &change, code, ending);
         }
         self.answer_with(to, &outcome, value.as_deref());

@@ -35,7 +35,7 @@ impl Session {
         if message.controls.is_empty() && !matches!(message.request, Request::Extended(_)) {
             return self.dispatch_as_requester(context, arrival, out);
         }
-        if !context.snapshot.asks_uses() {
+        if !context.snapshot.rules_cover_uses() {
             return self.dispatch_permitted(context, arrival, out);
         }
         let refused = match self.permitted_use(context, message) {

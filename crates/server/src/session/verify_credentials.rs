@@ -59,31 +59,31 @@ impl Session {
         mut to: Responder<'_>,
         request: &ExtendedRequest<'_>,
     ) -> ControlFlow<Next> {
-        let asked = match self.credentials(to.context, request) {
-            Ok(asked) => asked,
+        let credentials = match self.credentials(to.context, request) {
+            Ok(credentials) => credentials,
             Err(outcome) => {
                 self.answer(to, &outcome);
                 return ControlFlow::Continue(());
             }
         };
         to.head.verifies_credentials = true;
-        to.head.wants_policy_of_credentials = asked.controls.find(PASSWORD_POLICY).is_some();
-        match asked.bind.authentication {
-            Authentication::Simple(password) => self.simple_bind(to, &asked.bind, password),
-            _ => self.verify_sasl(to, &asked),
+        to.head.wants_policy_of_credentials = credentials.controls.find(PASSWORD_POLICY).is_some();
+        match credentials.bind.authentication {
+            Authentication::Simple(password) => self.simple_bind(to, &credentials.bind, password),
+            _ => self.verify_sasl(to, &credentials),
         }
         ControlFlow::Continue(())
     }
 
     /// Handles a message of a SASL exchange. The exchange is in `self.sasl` meanwhile. That field is free, because
     /// every request except a bind ends the session's own exchange.
-    fn verify_sasl(&mut self, mut to: Responder<'_>, asked: &VerifyCredentials<'_>) {
+    fn verify_sasl(&mut self, mut to: Responder<'_>, credentials: &VerifyCredentials<'_>) {
         let verifying = self.verifying.get_or_insert_default();
         let number = verifying.next;
         verifying.next += 1;
-        self.sasl = asked.cookie.and_then(|cookie| verifying.take(cookie));
+        self.sasl = credentials.cookie.and_then(|cookie| verifying.take(cookie));
         to.head.exchange = number;
-        self.sasl_bind(to, &asked.bind);
+        self.sasl_bind(to, &credentials.bind);
         if let (Some(exchange), Some(verifying)) = (self.sasl.take(), &mut self.verifying) {
             verifying.add(number, exchange);
         }
@@ -99,21 +99,21 @@ impl Session {
             let text = "only the administrator, or a requester that a rule allows it, may verify credentials";
             return Err(Outcome::new(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, text));
         }
-        let asked = VerifyCredentials::decode(request.value).ok_or_else(|| {
+        let decoded = VerifyCredentials::decode(request.value).ok_or_else(|| {
             Outcome::new(ResultCode::PROTOCOL_ERROR, "this is no value of Verify Credentials")
         })?;
         let is_unknown = |control: &Control<'_>| control.critical && control.oid != PASSWORD_POLICY;
-        if let Some(control) = asked.controls.iter().find(is_unknown) {
+        if let Some(control) = decoded.controls.iter().find(is_unknown) {
             let text =
                 format!("critical control {:?} of the credentials is not known", ldap::Excerpt(control.oid));
             return Err(Outcome::new(ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, text));
         }
-        let is_possible = match asked.bind.authentication {
-            Authentication::Simple(_) => asked.cookie.is_none(),
+        let is_possible = match decoded.bind.authentication {
+            Authentication::Simple(_) => decoded.cookie.is_none(),
             Authentication::Sasl { mechanism, .. } => is_of_user(mechanism),
             Authentication::Unrecognized(_) => false,
         };
-        is_possible.then_some(asked).ok_or_else(|| {
+        is_possible.then_some(decoded).ok_or_else(|| {
             let text =
                 "credentials are a password, or a SASL mechanism that is not about the connection itself";
             Outcome::new(ResultCode::AUTH_METHOD_NOT_SUPPORTED, text)

@@ -67,19 +67,19 @@ impl fmt::Display for ClientUse {
 /// A text is not the text of a [`ClientUse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not the use of a client, as this version writes it")]
-pub struct NoClientUse;
+pub struct ClientUseError;
 
 impl FromStr for ClientUse {
-    type Err = NoClientUse;
+    type Err = ClientUseError;
 
-    fn from_str(text: &str) -> Result<ClientUse, NoClientUse> {
-        let (numbers, rest) = text.split_once("source=\"").ok_or(NoClientUse)?;
-        let (source, dn) = rest.split_once("\" dn=").ok_or(NoClientUse)?;
+    fn from_str(text: &str) -> Result<ClientUse, ClientUseError> {
+        let (numbers, rest) = text.split_once("source=\"").ok_or(ClientUseError)?;
+        let (source, dn) = rest.split_once("\" dn=").ok_or(ClientUseError)?;
         let mut found = [0; NUMBERS.len()];
         let mut words = numbers.split_ascii_whitespace();
         for (name, number) in NUMBERS.iter().zip(&mut found) {
             let value = words.next().and_then(|word| word.strip_prefix(name)?.strip_prefix('='));
-            *number = value.and_then(|value| value.parse().ok()).ok_or(NoClientUse)?;
+            *number = value.and_then(|value| value.parse().ok()).ok_or(ClientUseError)?;
         }
         let [micros, operations, examined, bytes_received, bytes_sent] = found;
         let work = Work { micros, operations, examined, bytes_received, bytes_sent };
@@ -98,6 +98,6 @@ mod tests {
             let used = ClientUse { work, source: "user 0 of this machine".to_owned(), dn: dn.to_owned() };
             assert_eq!(used.to_string().parse(), Ok(used));
         }
-        assert_eq!("microseconds=1".parse::<ClientUse>(), Err(NoClientUse));
+        assert_eq!("microseconds=1".parse::<ClientUse>(), Err(ClientUseError));
     }
 }

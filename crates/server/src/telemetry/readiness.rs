@@ -30,7 +30,7 @@ struct SpaceCheck {
 /// Times of the last probe of an event loop and of its last answer, in milliseconds since the start of the server.
 #[derive(Debug, Default)]
 struct Answers {
-    asked: AtomicU64,
+    probed: AtomicU64,
     answered: AtomicU64,
 }
 
@@ -44,9 +44,9 @@ impl Readiness {
     /// answer.
     pub(crate) fn ask(&self, event_loop: usize, now: Instant) -> bool {
         let Some(answers) = self.loops.get(event_loop) else { return false };
-        let is_answered = answers.answered.load(Ordering::Acquire) >= answers.asked.load(Ordering::Relaxed);
+        let is_answered = answers.answered.load(Ordering::Acquire) >= answers.probed.load(Ordering::Relaxed);
         if is_answered {
-            answers.asked.store(self.millis(now), Ordering::Relaxed);
+            answers.probed.store(self.millis(now), Ordering::Relaxed);
         }
         is_answered
     }
@@ -84,8 +84,8 @@ impl Readiness {
         let now = self.millis(now);
         self.loops.iter().enumerate().find_map(|(number, answers)| {
             let silence = Duration::from_millis(now.saturating_sub(answers.answered.load(Ordering::Acquire)));
-            let is_asked = answers.asked.load(Ordering::Relaxed) > answers.answered.load(Ordering::Acquire);
-            let problem = if is_asked { "has not answered" } else { "was not asked" };
+            let is_probed = answers.probed.load(Ordering::Relaxed) > answers.answered.load(Ordering::Acquire);
+            let problem = if is_probed { "has not answered" } else { "was not asked" };
             (silence > PROBE_ANSWER_MAX)
                 .then(|| format!("event loop {number} {problem} for {} seconds", silence.as_secs()))
         })
@@ -109,10 +109,10 @@ mod tests {
         for second in 1..=10 {
             let now = after(second * 1_000);
             for event_loop in [0, 1] {
-                let is_asked = readiness.ask(event_loop, now);
+                let is_probed = readiness.ask(event_loop, now);
                 // The second loop hangs from the third second on. It is sent no further probes.
-                assert_eq!(is_asked, event_loop == 0 || second <= 3, "second {second}");
-                if is_asked && (event_loop == 0 || second < 3) {
+                assert_eq!(is_probed, event_loop == 0 || second <= 3, "second {second}");
+                if is_probed && (event_loop == 0 || second < 3) {
                     readiness.answer(u16::try_from(event_loop).unwrap(), after(second * 1_000 + 1));
                 }
             }

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use audit::{AuditError, EventWriter, Field, Kind, NodeKey, Opening, Options, Trail, ValueFate, put_values};
+use audit::{
+    AuditError, EventWriter, Field, Kind, NodeKey, Opening, Options, Trail, ValueEffect, put_values,
+};
 use directory::log_changes::LoggedChange;
 use directory::record::{Change, Record, Value, ValueChange, ValueChangeKind};
 use directory::rows::AttrId;
@@ -379,7 +381,7 @@ impl Scribe<'_> {
             Change::Add(add) => {
                 let values = add.values.iter().map(|(id, values)| Described {
                     id: *id,
-                    fate: ValueFate::Added,
+                    fate: ValueEffect::Added,
                     until: None,
                     values,
                 });
@@ -436,7 +438,7 @@ impl Scribe<'_> {
         if self.feed.settings.values == AuditValues::All {
             let old = &record.origin.old_values;
             for (id, values) in old {
-                self.put_values((*id, None), ValueFate::Before, values, event);
+                self.put_values((*id, None), ValueEffect::Before, values, event);
             }
         }
     }
@@ -454,7 +456,7 @@ impl Scribe<'_> {
             }
             let is_kept = match self.feed.settings.values {
                 AuditValues::None => false,
-                AuditValues::New => fate != ValueFate::Removed,
+                AuditValues::New => fate != ValueEffect::Removed,
                 AuditValues::All => true,
             };
             if is_kept {
@@ -467,7 +469,7 @@ impl Scribe<'_> {
     fn put_values(
         &self,
         (id, until): (AttrId, Option<u64>),
-        fate: ValueFate,
+        fate: ValueEffect,
         values: &[Value],
         event: &mut EventWriter<'_>,
     ) {
@@ -487,7 +489,7 @@ impl Scribe<'_> {
 /// Change of an attribute's values, as an event describes it.
 struct Described<'r> {
     id: AttrId,
-    fate: ValueFate,
+    fate: ValueEffect,
     /// Time at which the values expire; 0 if they do not expire.
     until: Option<u64>,
     values: &'r [Value],
@@ -495,10 +497,10 @@ struct Described<'r> {
 
 fn fate_of(change: &ValueChange) -> Described<'_> {
     let (fate, until) = match change.kind {
-        ValueChangeKind::Add => (ValueFate::Added, None),
-        ValueChangeKind::Remove => (ValueFate::Removed, None),
-        ValueChangeKind::Replace => (ValueFate::Replaced, None),
-        ValueChangeKind::Until(until) => (ValueFate::Added, Some(until)),
+        ValueChangeKind::Add => (ValueEffect::Added, None),
+        ValueChangeKind::Remove => (ValueEffect::Removed, None),
+        ValueChangeKind::Replace => (ValueEffect::Replaced, None),
+        ValueChangeKind::Until(until) => (ValueEffect::Added, Some(until)),
     };
     Described { id: change.attribute, fate, until, values: &change.values }
 }

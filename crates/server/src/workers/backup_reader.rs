@@ -164,10 +164,10 @@ fn room_needed(used: u64, reserve: u64) -> u64 {
 
 impl Copy {
     fn begin(backup: &BackupPlace, folder: &Path, micros: u64) -> io::Result<Copy> {
-        let (questions, asked) = channel();
+        let (questions, received) = channel();
         let restored = Arc::<OnceLock<_>>::default();
-        let (backup, folder, made) = (backup.clone(), folder.to_owned(), Arc::clone(&restored));
-        let serve = move || serve(&backup, &folder, micros, &asked, &made);
+        let (backup, folder, restored_copy) = (backup.clone(), folder.to_owned(), Arc::clone(&restored));
+        let serve = move || serve(&backup, &folder, micros, &received, &restored_copy);
         let thread = std::thread::Builder::new().name("pando-moment".to_owned()).spawn(serve)?;
         Ok(Copy { micros, begun: Instant::now(), restored, questions: Some(questions), thread: Some(thread) })
     }
@@ -233,14 +233,14 @@ fn serve(
     backup: &BackupPlace,
     folder: &Path,
     micros: u64,
-    asked: &Receiver<Question>,
-    made: &OnceLock<Option<Restored>>,
+    received: &Receiver<Question>,
+    restored_copy: &OnceLock<Option<Restored>>,
 ) {
     lower_priority(BACKUP_NICENESS, "the restore of a moment for clients has no low priority");
     let copied = restored(backup, folder, micros);
     // Setting cannot fail, because no other code sets the cell.
-    let _ = made.set(copied.as_ref().ok().map(|(restored, ..)| *restored));
-    while let Ok(Question { entry, is_tree, answer }) = asked.recv_timeout(BACKUP_COPY_KEPT) {
+    let _ = restored_copy.set(copied.as_ref().ok().map(|(restored, ..)| *restored));
+    while let Ok(Question { entry, is_tree, answer }) = received.recv_timeout(BACKUP_COPY_KEPT) {
         let found = match &copied {
             Ok((restored, directory, _)) => read(directory, *restored, &entry, is_tree),
             Err(outcome) => Err(outcome.clone()),

@@ -13,7 +13,7 @@ use system::lower_priority;
 
 use crate::backup::BackupError;
 use crate::backup::list::{BackupChain, list};
-use crate::backup::make::{BackedUp, BackupRules, WrittenPart, make};
+use crate::backup::make::{BackupOutcome, BackupRules, WrittenPart, make};
 use crate::backup::part::Pace;
 use crate::config::backup::BackupSettings;
 use crate::limits::{
@@ -53,11 +53,11 @@ impl BackupFigures {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, made: Result<&BackedUp, &BackupError>) {
+    fn set(&self, outcome: Result<&BackupOutcome, &BackupError>) {
         let mut state = self.lock();
-        match made {
-            Ok(made) => {
-                state.last = Some((now_micros() / 1_000_000, made.position));
+        match outcome {
+            Ok(outcome) => {
+                state.last = Some((now_micros() / 1_000_000, outcome.position));
                 state.error = None;
             }
             Err(error) => state.error = Some(error.to_string()),
@@ -118,12 +118,12 @@ fn run(
     }
     let (mut next, mut next_list) = (Instant::now(), Instant::now());
     loop {
-        if Instant::now() >= next || forgets_soon(directory, figures) {
-            let made = back_up(settings, directory, &rules, &pace);
-            figures.set(made.as_ref());
-            let wait = match made {
-                Ok(made) => {
-                    say(&made);
+        if Instant::now() >= next || is_log_expiring(directory, figures) {
+            let outcome = back_up(settings, directory, &rules, &pace);
+            figures.set(outcome.as_ref());
+            let wait = match outcome {
+                Ok(outcome) => {
+                    log_backup(&outcome);
                     settings.interval
                 }
                 Err(_) if is_stopping.load(Ordering::Relaxed) => return,
@@ -152,7 +152,7 @@ fn back_up(
     directory: &Directory,
     rules: &BackupRules,
     pace: &Pace,
-) -> Result<BackedUp, BackupError> {
+) -> Result<BackupOutcome, BackupError> {
     let source = BackupSource::of(directory).map_err(directory::backup::BackupError::from)?;
     let storage = crate::backup::open(&settings.place, pace.is_stopping.clone())?;
     make(&*storage, now_micros(), rules, &source, pace)
@@ -161,14 +161,14 @@ fn back_up(
 /// Returns true if more than half of the records that the log retains are newer than the last backup. If the log drops
 /// them first, the next backup must contain all entries again. Returns false while backups fail, because a failed
 /// backup is retried at its own interval.
-fn forgets_soon(directory: &Directory, figures: &BackupFigures) -> bool {
+fn is_log_expiring(directory: &Directory, figures: &BackupFigures) -> bool {
     let BackupState { last: Some((_, position)), error: None, .. } = figures.get() else { return false };
     let kept = directory.settings().general.log_records_kept.max(BACKUP_RECORDS_MIN);
     directory.newest_position().is_ok_and(|newest| newest.saturating_sub(position) > kept / 2)
 }
 
-fn say(made: &BackedUp) {
-    let BackedUp { position, written, bytes, removed } = made;
+fn log_backup(outcome: &BackupOutcome) {
+    let BackupOutcome { position, written, bytes, removed } = outcome;
     match written {
         WrittenPart::Nothing => {}
         WrittenPart::Rows(why) => {

@@ -43,7 +43,7 @@ pub(crate) fn start(certificates: &Arc<Certificates>) -> io::Result<Service> {
 
 /// Checks the files at intervals, until the sender of `stop` is dropped.
 fn run(certificates: &Arc<Certificates>, stop: &Receiver<()>) {
-    let mut told = None;
+    let mut logged = None;
     let mut since_warning = std::time::Duration::ZERO;
     while stop.recv_timeout(CERTIFICATE_WATCH) == Err(RecvTimeoutError::Timeout) {
         let now = now_seconds();
@@ -51,7 +51,7 @@ fn run(certificates: &Arc<Certificates>, stop: &Receiver<()>) {
         let renewed = certificates.renew(now);
         match certificates.reload(None, now).and_then(|changed| renewed.map(|_| changed)) {
             Ok(changed) => {
-                told = None;
+                logged = None;
                 if changed {
                     tracing::info!("new certificate files are in force");
                 }
@@ -59,9 +59,9 @@ fn run(certificates: &Arc<Certificates>, stop: &Receiver<()>) {
             // An error is logged only once. An operator may be replacing the files at this moment.
             Err(error) => {
                 let error = error.to_string();
-                if told.as_ref() != Some(&error) {
+                if logged.as_ref() != Some(&error) {
                     tracing::error!("{error}; the certificate in force stays");
-                    told = Some(error);
+                    logged = Some(error);
                 }
             }
         }

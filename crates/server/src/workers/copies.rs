@@ -71,7 +71,7 @@ enum Present {
     Making([u8; 16]),
     Ready {
         name: [u8; 16],
-        made: CopyFile,
+        copy: CopyFile,
         used: Instant,
     },
 }
@@ -144,8 +144,8 @@ impl Inner {
         loop {
             match self.next(later.iter().map(|(until, _)| *until).min()) {
                 Next::Closed => break,
-                Next::Made(made) => {
-                    present = self.take_finished(present, made, &mut later);
+                Next::Made(copy) => {
+                    present = self.take_finished(present, copy, &mut later);
                     for (_, read) in std::mem::take(&mut later) {
                         self.serve(&mut present, read, &mut later);
                     }
@@ -177,8 +177,8 @@ impl Inner {
             if waiting.is_closed {
                 return Next::Closed;
             }
-            if let Some(made) = waiting.finished.take() {
-                return Next::Made(made);
+            if let Some(copy) = waiting.finished.take() {
+                return Next::Made(copy);
             }
             if let Some(read) = waiting.reads.pop_front() {
                 return Next::Read(read);
@@ -195,13 +195,13 @@ impl Inner {
     fn take_finished(
         &self,
         present: Present,
-        made: Result<CopyFile, String>,
+        copy: Result<CopyFile, String>,
         later: &mut Vec<(Instant, CopyRead)>,
     ) -> Present {
-        match (present, made) {
-            (Present::Making(name), Ok(made)) => {
-                tracing::info!("a copy of the data is made for replicas: {} bytes", made.bytes);
-                Present::Ready { name, made, used: Instant::now() }
+        match (present, copy) {
+            (Present::Making(name), Ok(copy)) => {
+                tracing::info!("a copy of the data is made for replicas: {} bytes", copy.bytes);
+                Present::Ready { name, copy, used: Instant::now() }
             }
             (_, Ok(_)) => Present::Nothing,
             (_, Err(error)) => {
@@ -217,8 +217,8 @@ impl Inner {
     }
 
     fn serve(self: &Arc<Self>, present: &mut Present, read: CopyRead, later: &mut Vec<(Instant, CopyRead)>) {
-        if let Present::Ready { made, .. } = present
-            && !self.log_reaches(made.position)
+        if let Present::Ready { copy, .. } = present
+            && !self.log_reaches(copy.position)
         {
             // The log has dropped records after the copy's position. A replica that begins with this copy would miss
             // them.
@@ -236,15 +236,15 @@ impl Inner {
                 }
             },
             Present::Making(_) => later.push((Instant::now() + COPY_WAIT, read)),
-            Present::Ready { name, made, used } => {
+            Present::Ready { name, copy, used } => {
                 *used = Instant::now();
                 let offset = if read.copy == name[..] { read.offset } else { 0 };
-                match made.part(offset) {
+                match copy.part(offset) {
                     Ok(None) => {
-                        self.answer(read.address, answer(name, made.bytes, CopyPart::End(&made.sha256)))
+                        self.answer(read.address, answer(name, copy.bytes, CopyPart::End(&copy.sha256)))
                     }
                     Ok(Some(part)) => {
-                        self.answer(read.address, answer(name, made.bytes, CopyPart::Data(&part)));
+                        self.answer(read.address, answer(name, copy.bytes, CopyPart::Data(&part)));
                     }
                     Err(error) => {
                         tracing::error!(%error, "the copy for replicas cannot be read");
@@ -268,8 +268,8 @@ impl Inner {
         let name: [u8; 16] = Random::default().bytes().map_err(|error| error.to_string())?;
         let inner = Arc::clone(self);
         let make = move || {
-            let made = inner.make();
-            inner.lock().finished = Some(made);
+            let copy = inner.make();
+            inner.lock().finished = Some(copy);
             inner.arrived.notify_one();
         };
         let started = std::thread::Builder::new().name("pando-copy".to_owned()).spawn(make);

@@ -12,7 +12,7 @@ use directory::{Directory, OperationError, Requester, deleted, dynamic_entries, 
 use ldap::{Controls, ExtendedRequest, Message, MessageId, Request};
 
 use crate::stamp::now_micros;
-use crate::workers::writer::{ToWrite, WriteQueue};
+use crate::workers::writer::{WriteQueue, WriterWork};
 
 /// Requests the due changes from the writer, if there are any.
 pub(crate) fn look(queue: &Arc<WriteQueue>, directory: &Arc<Directory>, anonymous: &Arc<Requester>) {
@@ -24,7 +24,7 @@ pub(crate) fn look(queue: &Arc<WriteQueue>, directory: &Arc<Directory>, anonymou
             let request = Request::Extended(request);
             Message { id: MessageId(1), request, controls: Controls::default() }.encode(&mut message);
             // If the queue is full, the request is dropped. The next check repeats it.
-            let change = ToWrite::Message(message.into());
+            let change = WriterWork::Message(message.into());
             queue.submit(&mut queue.own_request(change, anonymous).into_iter().collect());
         }
         Err(error) => tracing::error!(%error, "changes that are due are not made"),

@@ -61,7 +61,7 @@ struct Failures {
 }
 
 /// A delayed answer, which is counted until it is dropped.
-pub(crate) struct Delayed {
+pub(crate) struct DelayedAnswer {
     guesses: Arc<Guesses>,
     key: GuessKey,
 }
@@ -74,7 +74,7 @@ impl Guesses {
     }
 
     /// Counts a failure. Returns the delay of its answer; `None` if there are too few failures for a delay.
-    pub(crate) fn failed(self: &Arc<Self>, key: GuessKey, now: Instant) -> Option<(Duration, Delayed)> {
+    pub(crate) fn failed(self: &Arc<Self>, key: GuessKey, now: Instant) -> Option<(Duration, DelayedAnswer)> {
         let mut table = self.lock();
         if table.len() >= GUESSES_MAX && !table.contains_key(&key) {
             table.retain(|_, failures| failures.delayed > 0 || !failures.are_old(now));
@@ -90,7 +90,7 @@ impl Guesses {
         failures.last = now;
         let delay = delay_of(failures.count)?;
         failures.delayed += 1;
-        Some((delay, Delayed { guesses: Arc::clone(self), key }))
+        Some((delay, DelayedAnswer { guesses: Arc::clone(self), key }))
     }
 
     /// Clears the failures of the key after a success, unless answers are still being delayed.
@@ -118,7 +118,7 @@ fn delay_of(count: u32) -> Option<Duration> {
     Some((GUESS_DELAY_FIRST * (1 << doublings)).min(GUESS_DELAY_MAX))
 }
 
-impl Drop for Delayed {
+impl Drop for DelayedAnswer {
     fn drop(&mut self) {
         if let Some(failures) = self.guesses.lock().get_mut(&self.key) {
             failures.delayed = failures.delayed.saturating_sub(1);

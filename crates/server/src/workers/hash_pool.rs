@@ -94,7 +94,7 @@ impl HashFigures {
 /// Work of a job.
 pub(crate) enum HashWork {
     /// Verify that `asserted` is the password. If it is, derive the values in `wanted`.
-    Verify { verification: Verification, asserted: Zeroizing<Vec<u8>>, wanted: Wanted },
+    Verify { verification: Verification, asserted: Zeroizing<Vec<u8>>, wanted: DerivedValues },
     /// Prepare the passwords of a change.
     Prepare(Box<Preparation>),
     /// Handle a message of a Kerberos exchange.
@@ -151,14 +151,14 @@ impl HashWork {
 
 /// Values to derive from a right password.
 #[derive(Default)]
-pub(crate) struct Wanted {
+pub(crate) struct DerivedValues {
     /// Scheme for hashing the password again, if the stored hash is weaker.
     pub(crate) stronger: Option<StorageScheme>,
     /// SASL keys to derive.
     pub(crate) keys: SaslKeyRules,
 }
 
-impl Wanted {
+impl DerivedValues {
     /// Returns true if nothing must be derived.
     pub(crate) fn is_nothing(&self) -> bool {
         self.stronger.is_none() && self.keys.mechanisms.is_empty()
@@ -401,10 +401,10 @@ fn work(queue: &Queue, bad_passwords: &BadPasswords, mailboxes: &[Mailbox]) {
         // not the thread.
         let performed =
             catch_unwind(AssertUnwindSafe(|| perform(work, &mut random, bad_passwords, &queue.figures)))
-                .unwrap_or(Performed::Done(HashResult::Failed(ServerFault::Defect)));
+                .unwrap_or(JobOutcome::Done(HashResult::Failed(ServerFault::Defect)));
         let result = match performed {
-            Performed::Done(result) => result,
-            Performed::Part { left, cost } => {
+            JobOutcome::Done(result) => result,
+            JobOutcome::Part { left, cost } => {
                 let mut waiting = queue.lock();
                 let work = HashWork::Prepare(left);
                 let cost_left = work.cost();
@@ -441,7 +441,7 @@ fn post(mailboxes: &[Mailbox], address: Address, result: HashResult, stages: Opt
 }
 
 /// Result of a job's turn.
-enum Performed {
+enum JobOutcome {
     Done(HashResult),
     /// The job needs further turns. `cost` is the cost of this turn in hashes.
     Part {
@@ -456,7 +456,7 @@ fn perform(
     random: &mut Random,
     bad_passwords: &BadPasswords,
     figures: &HashFigures,
-) -> Performed {
+) -> JobOutcome {
     let result = match work {
         HashWork::Verify { verification, asserted, wanted } => {
             let is_right = verification.run_quick(&asserted).unwrap_or_else(|| {
@@ -470,23 +470,23 @@ fn perform(
                 Some((old.to_vec(), password::hash(scheme, &asserted, &random.bytes().ok()?)))
             });
             // Without random numbers for salts, no keys are derived at this bind.
-            let made = match is_right && !wanted.keys.mechanisms.is_empty() {
+            let derived = match is_right && !wanted.keys.mechanisms.is_empty() {
                 true => {
                     make_keys(&[asserted.to_vec()], &wanted.keys, random).ok().and_then(|mut all| all.pop())
                 }
                 false => None,
             };
-            let keys = made.and_then(|(_, keys)| Some((verification.matching(&asserted)?.to_vec(), keys)));
+            let keys = derived.and_then(|(_, keys)| Some((verification.matching(&asserted)?.to_vec(), keys)));
             HashResult::Verified(VerifiedPassword { is_right, rehashed, keys })
         }
         HashWork::Kerberos(job) => HashResult::Kerberos(Box::new(job.run())),
         HashWork::Prepare(mut preparation) => match preparation.step(random, bad_passwords) {
-            Ok(cost) if preparation.cost_left() > 0 => return Performed::Part { left: preparation, cost },
+            Ok(cost) if preparation.cost_left() > 0 => return JobOutcome::Part { left: preparation, cost },
             Ok(_) => HashResult::Prepared(preparation.end()),
             Err(_) => HashResult::Failed(ServerFault::Random),
         },
     };
-    Performed::Done(result)
+    JobOutcome::Done(result)
 }
 
 #[cfg(test)]
@@ -551,7 +551,11 @@ mod tests {
 
     fn verify(stored: Vec<Vec<u8>>, asserted: &[u8]) -> HashWork {
         let verification = Verification::new(stored, StorageScheme::Argon2id);
-        HashWork::Verify { verification, asserted: asserted.to_vec().into(), wanted: Wanted::default() }
+        HashWork::Verify {
+            verification,
+            asserted: asserted.to_vec().into(),
+            wanted: DerivedValues::default(),
+        }
     }
 
     #[test]

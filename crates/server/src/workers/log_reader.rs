@@ -24,7 +24,7 @@ use replication::comparison::Report;
 use replication::{Lineage, Relation};
 use sha2::{Digest, Sha256};
 
-use self::blocks::{Blocks, Frame, Wanted};
+use self::blocks::{Blocks, Frame, RecordRange};
 use self::comparison::Comparisons;
 pub(crate) use self::consumers::{Consumer, Consumers};
 use self::pace::Pace;
@@ -104,7 +104,7 @@ impl Waiting {
 
 /// Reason why a request is not accepted.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NotTaken {
+pub(crate) enum RequestRefusal {
     #[error("too many replicas wait for records here: try again later")]
     TooMany,
     #[error("the system gives no thread: {0}")]
@@ -135,7 +135,7 @@ impl LogReader {
     ///
     /// # Errors
     /// Too many requests wait, or the thread cannot be started.
-    pub(crate) fn submit(&self, read: LogRead) -> Result<(), NotTaken> {
+    pub(crate) fn submit(&self, read: LogRead) -> Result<(), RequestRefusal> {
         {
             let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
             if thread.is_none() {
@@ -146,7 +146,7 @@ impl LogReader {
         }
         let mut waiting = self.inner.lock();
         if waiting.count >= LOG_READS_MAX {
-            return Err(NotTaken::TooMany);
+            return Err(RequestRefusal::TooMany);
         }
         let wakes = waiting.add(read);
         drop(waiting);
@@ -360,7 +360,7 @@ impl Supplier<'_> {
         let has_waited = read.until <= now;
         let up_to = if has_waited { self.newest } else { self.served };
         if up_to >= first {
-            let wanted = Wanted { first, up_to, bytes_max: read.bytes_max };
+            let wanted = RecordRange { first, up_to, bytes_max: read.bytes_max };
             let (lineage, notice) = (self.lineage.encode(), self.comparisons.notice(read));
             let frame = Frame { newest: self.newest, lineage, notice };
             return Ok(Some((blocks.answer(self.snapshot, wanted, frame)?, true)));

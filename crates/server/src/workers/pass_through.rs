@@ -198,9 +198,9 @@ impl Queue {
         timeout: Duration,
     ) -> Result<bool, String> {
         let Ok(asserted) = std::str::from_utf8(&job.asserted) else { return Ok(false) };
-        let told = |error: ClientError| error.to_string();
-        let mut connection = Connection::open_within(server, self.tls.as_ref(), timeout).map_err(told)?;
-        let outcome = connection.bind(&job.name, asserted).map_err(told)?;
+        let to_text = |error: ClientError| error.to_string();
+        let mut connection = Connection::open_within(server, self.tls.as_ref(), timeout).map_err(to_text)?;
+        let outcome = connection.bind(&job.name, asserted).map_err(to_text)?;
         match outcome.code {
             ResultCode::SUCCESS => Ok(true),
             ResultCode::INVALID_CREDENTIALS | ResultCode::NO_SUCH_OBJECT => Ok(false),

@@ -1,9 +1,9 @@
 //! Prefetch threads, which wait for the disk in place of event loops.
 //!
 //! If the data is larger than memory, a page fault blocks the thread that accesses the page. A single thread achieves
-//! only a sixth of the random reads of which a disk is capable. Therefore a cold event loop ([`Coldness`]) first makes
-//! a dry run of each request, which reads only pages in memory ([`look_ahead`]). If all pages of a request are in
-//! memory, the loop executes it at once. Otherwise the dry run finds one missing page. A prefetch thread reads that
+//! only a sixth of the random reads of which a disk is capable. Therefore a cold event loop ([`ColdLoopDetector`])
+//! first makes a dry run of each request, which reads only pages in memory ([`dry_run`]). If all pages of a request are
+//! in memory, the loop executes it at once. Otherwise the dry run finds one missing page. A prefetch thread reads that
 //! page together with those of other requests, and the loop repeats the dry run. If a request reads many rows, a
 //! prefetch thread makes the whole dry run. The event loop executes every request itself, so that no answer depends on
 //! prefetching.
@@ -95,7 +95,7 @@ pub(crate) struct ReadAheadFigures {
 
 /// Result of an event loop's dry runs for its input.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Ahead {
+pub(crate) struct DryRun {
     /// Number of octets at the start of the input that can be handled now.
     ready: usize,
     /// Number of jobs that were created for the rest of the input. Each ends with a notification.
@@ -104,16 +104,16 @@ pub(crate) struct Ahead {
     is_all: bool,
 }
 
-impl Ahead {
+impl DryRun {
     /// Returns the result for an input without missing pages.
-    pub(crate) fn all(input: &[u8]) -> Ahead {
-        Ahead { ready: input.len(), awaited: 0, is_all: true }
+    pub(crate) fn all(input: &[u8]) -> DryRun {
+        DryRun { ready: input.len(), awaited: 0, is_all: true }
     }
 }
 
 /// Progress of prefetching pages for a connection's input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ReadingAhead {
+pub(crate) struct PrefetchProgress {
     /// Number of jobs that are not done yet.
     awaited: u32,
     /// Number of consecutive dry runs in which the first request lacked pages.
@@ -122,20 +122,20 @@ pub(crate) struct ReadingAhead {
     is_done: bool,
 }
 
-impl ReadingAhead {
-    /// Returns the number of octets of `input` that can be handled; 0 while jobs are not done. Calls `look` if the
-    /// number is unknown.
-    pub(crate) fn ready(&mut self, input: &[u8], look: impl FnOnce(&[u8]) -> Ahead) -> usize {
+impl PrefetchProgress {
+    /// Returns the number of octets of `input` that can be handled; 0 while jobs are not done. Calls `dry_run_one` if
+    /// the number is unknown.
+    pub(crate) fn ready(&mut self, input: &[u8], dry_run_one: impl FnOnce(&[u8]) -> DryRun) -> usize {
         if self.awaited > 0 {
             return 0;
         }
         if self.is_done || self.rounds >= READ_AHEAD_ROUNDS {
-            *self = ReadingAhead::default();
+            *self = PrefetchProgress::default();
             return input.len();
         }
-        let Ahead { ready, awaited, is_all } = look(input);
+        let DryRun { ready, awaited, is_all } = dry_run_one(input);
         let rounds = if ready == 0 { self.rounds + 1 } else { 0 };
-        *self = ReadingAhead { awaited, rounds, is_done: is_all && awaited > 0 };
+        *self = PrefetchProgress { awaited, rounds, is_done: is_all && awaited > 0 };
         // Without a job, no notification would cause the next dry run. So the input is handled without prefetching.
         if ready == 0 && awaited == 0 { input.len() } else { ready }
     }
@@ -148,7 +148,7 @@ impl ReadingAhead {
 
 /// Makes dry runs of the complete messages at the start of `input`, which read only pages in memory. Creates jobs for
 /// missing pages. `scratch` is a buffer for output that is discarded.
-pub(crate) fn look_ahead(
+pub(crate) fn dry_run(
     snapshot: &Snapshot,
     limits: &DecodeLimits,
     address: Address,
@@ -156,24 +156,24 @@ pub(crate) fn look_ahead(
     input: &[u8],
     scratch: &mut Vec<u8>,
     jobs: &mut Vec<PrefetchJob>,
-) -> Ahead {
+) -> DryRun {
     let (mut ready, mut end, mut awaited) = (0, 0, 0);
     for _ in 0..READ_AHEAD_LOOKS {
         let Some(frame) = first_frame(input.get(end..).unwrap_or_default(), limits.message_size_max) else {
             if awaited == 0 {
                 // The session must handle what follows: it waits for the rest of a message, or reports an error.
-                return Ahead::all(input);
+                return DryRun::all(input);
             }
             break;
         };
         let decoded = Message::decode(frame, limits).ok();
-        let look = |message| read_ahead::look_ahead(snapshot, requester, &message, &LOOK, scratch);
-        let absent = decoded.map(look).unwrap_or_default();
+        let dry_run_one = |message| read_ahead::dry_run(snapshot, requester, &message, &LOOK, scratch);
+        let absent = decoded.map(dry_run_one).unwrap_or_default();
         if absent.is_walk && end == 0 {
             let whole = whole_requests(address, requester, input, limits.message_size_max);
             awaited = u32::try_from(whole.len()).unwrap_or(u32::MAX);
             jobs.extend(whole);
-            return Ahead { ready: 0, awaited, is_all: true };
+            return DryRun { ready: 0, awaited, is_all: true };
         } else if absent.is_walk {
             // When this request is the first of the input, a prefetch thread will traverse it.
             break;
@@ -188,7 +188,7 @@ pub(crate) fn look_ahead(
     }
     scratch.clear();
     scratch.shrink_to(2 * SLICE_BYTES_MAX);
-    Ahead { ready, awaited, is_all: false }
+    DryRun { ready, awaited, is_all: false }
 }
 
 /// Returns the message at the start of the input, if it is complete and not too large.
@@ -426,7 +426,7 @@ impl PrefetchJob {
 /// A tick costs two short reads from `/proc`. If the kernel does not count these reads, a loop is never cold. Counts of
 /// major faults are not usable instead: a page in memory that is being written, for example by a checkpoint, may cause
 /// a major fault, too.
-pub(crate) struct Coldness {
+pub(crate) struct ColdLoopDetector {
     counts: Option<Counts>,
     tick_began: Instant,
     /// Time since which the loop has been waiting for events; `None` while it works.
@@ -439,10 +439,10 @@ pub(crate) struct Coldness {
     ticks_left: u32,
 }
 
-impl Coldness {
+impl ColdLoopDetector {
     /// Creates the detector of a warm loop. Only the loop's own thread may call `tick`.
-    pub(crate) fn new(now: Instant) -> Coldness {
-        Coldness {
+    pub(crate) fn new(now: Instant) -> ColdLoopDetector {
+        ColdLoopDetector {
             counts: None,
             tick_began: now,
             idle_since: None,
@@ -594,11 +594,11 @@ mod tests {
     #[test]
     fn a_connection_waits_for_all_its_letters_and_not_forever() {
         let input = [0; 30];
-        let never = |_: &[u8]| -> Ahead { panic!("there is nothing to look for") };
-        let pages = |ready, awaited| move |_: &[u8]| Ahead { ready, awaited, is_all: false };
-        let mut reading = ReadingAhead::default();
-        assert_eq!(reading.ready(&input, Ahead::all), 30);
-        assert_eq!(reading, ReadingAhead::default());
+        let never = |_: &[u8]| -> DryRun { panic!("there is nothing to look for") };
+        let pages = |ready, awaited| move |_: &[u8]| DryRun { ready, awaited, is_all: false };
+        let mut reading = PrefetchProgress::default();
+        assert_eq!(reading.ready(&input, DryRun::all), 30);
+        assert_eq!(reading, PrefetchProgress::default());
         // The first 20 octets are ready. The rest waits for two jobs.
         assert_eq!(reading.ready(&input, pages(20, 2)), 20);
         assert_eq!(reading.ready(&input, never), 0);
@@ -606,8 +606,8 @@ mod tests {
         assert_eq!(reading.ready(&input, never), 0);
         reading.one_is_done();
         assert_eq!(reading.ready(&input, pages(10, 0)), 10);
-        // A prefetch thread traverses the whole input. Therefore `look` is not called again.
-        assert_eq!(reading.ready(&input, |_| Ahead { ready: 0, awaited: 1, is_all: true }), 0);
+        // A prefetch thread traverses the whole input. Therefore `dry_run_one` is not called again.
+        assert_eq!(reading.ready(&input, |_| DryRun { ready: 0, awaited: 1, is_all: true }), 0);
         reading.one_is_done();
         assert_eq!(reading.ready(&input, never), 30);
         // The pages are evicted each time between their prefetch and the next dry run.
@@ -641,7 +641,7 @@ mod tests {
 
     #[test]
     fn a_loop_is_cold_while_it_would_wait_and_a_while_longer() {
-        let mut coldness = Coldness::new(Instant::now());
+        let mut coldness = ColdLoopDetector::new(Instant::now());
         let (few, many) = (u64::from(COLD_PAGES_MIN) - 1, u64::from(COLD_PAGES_MIN) * 10);
         assert!(!coldness.count(few, Some(COLD_TICK)) && !coldness.count(few, None), "few pages");
         assert!(!coldness.count(many, Some(COLD_WAIT_MIN / 2)) && !coldness.is_cold(), "a fast disk");
@@ -667,7 +667,7 @@ mod tests {
     #[test]
     fn an_idle_loop_does_not_wait() {
         let begin = Instant::now();
-        let mut coldness = Coldness::new(begin);
+        let mut coldness = ColdLoopDetector::new(begin);
         coldness.idle_from(begin);
         assert!(!coldness.tick(begin + COLD_TICK / 2));
         assert_eq!(coldness.idle, COLD_TICK / 2);

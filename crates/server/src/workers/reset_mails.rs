@@ -98,7 +98,7 @@ struct State {
     requests: VecDeque<Request>,
     tokens: HashMap<TokenDigest, Token>,
     sources: HashMap<Source, Count>,
-    unsent: Vec<Unsent>,
+    unsent: Vec<UnsentMail>,
     is_closed: bool,
 }
 
@@ -125,7 +125,7 @@ struct Count {
 }
 
 /// A mail that the mail server has not accepted yet.
-struct Unsent {
+struct UnsentMail {
     message: Message,
     dn: String,
     from: SocketAddr,
@@ -135,7 +135,7 @@ struct Unsent {
 }
 
 /// State of the thread that creates mails.
-struct Author {
+struct MailCreator {
     random: Random,
     accounts: HashMap<EntryId, Count>,
     all: Count,
@@ -253,7 +253,7 @@ impl Shared {
     fn write_mails(&self) {
         let now = Instant::now();
         let mut author =
-            Author { random: Random::default(), accounts: HashMap::default(), all: Count::new(now) };
+            MailCreator { random: Random::default(), accounts: HashMap::default(), all: Count::new(now) };
         while let Some(request) = self.next_request() {
             self.handle(&mut author, &request);
         }
@@ -282,7 +282,7 @@ impl Shared {
     }
 
     /// Waits until a mail is due. Returns `None` if the threads must end.
-    fn next_unsent(&self) -> Option<Unsent> {
+    fn next_unsent(&self) -> Option<UnsentMail> {
         let mut state = self.lock();
         loop {
             if state.is_closed {
@@ -302,7 +302,7 @@ impl Shared {
     }
 
     /// Finds the account of a request and queues a mail to its address.
-    fn handle(&self, author: &mut Author, request: &Request) {
+    fn handle(&self, author: &mut MailCreator, request: &Request) {
         let Some(directory) = self.directory.upgrade() else { return };
         let found = match directory.snapshot() {
             Ok(snapshot) => recipient(&snapshot, &request.name, password_time()),
@@ -337,7 +337,7 @@ impl Shared {
             Ok((message, digest)) => {
                 let expires = now + Duration::from_secs(60 * u64::from(self.settings.link_minutes));
                 let Recipient { id, dn, fingerprint, .. } = recipient;
-                let unsent = Unsent { message, dn, from: request.from, digest, retries: 0, due: now };
+                let unsent = UnsentMail { message, dn, from: request.from, digest, retries: 0, due: now };
                 let mut state = self.lock();
                 state.issue(digest, Token { account: id, fingerprint, expires }, now);
                 state.unsent.push(unsent);
@@ -385,7 +385,7 @@ impl Shared {
     }
 
     /// Sends a mail to the mail server. Returns the mail if it must be sent again.
-    fn send(&self, unsent: Unsent) -> Option<Unsent> {
+    fn send(&self, unsent: UnsentMail) -> Option<UnsentMail> {
         let (dn, from) = (&unsent.dn, unsent.from);
         let sent = self.transport.send(&unsent.message);
         let is_failing = sent.as_ref().is_err_and(|error| {
@@ -404,7 +404,7 @@ impl Shared {
         match RESET_MAIL_RETRIES.get(unsent.retries).filter(|_| !error.is_permanent()) {
             Some(delay) => {
                 tracing::warn!("the mail with a link for {dn} is sent again later: {why}");
-                Some(Unsent { retries: unsent.retries + 1, due: Instant::now() + *delay, ..unsent })
+                Some(UnsentMail { retries: unsent.retries + 1, due: Instant::now() + *delay, ..unsent })
             }
             None => {
                 self.figures.failed.fetch_add(1, Ordering::Relaxed);

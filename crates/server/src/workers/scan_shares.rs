@@ -20,7 +20,7 @@ use directory::Requester;
 use crate::limits::SCAN_TALLIES_MAX;
 use crate::net::client_identity::ClientIdentity;
 use crate::net::request_memory::{HolderKey, Source};
-use crate::telemetry::seldom::Seldom;
+use crate::telemetry::limited_warning::LimitedWarning;
 
 /// Time over which a share is measured.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ pub(crate) struct ScanShares {
     threads: u32,
     tallies: Mutex<HashMap<ShareOwner, Tally>>,
     /// Searches that were refused because of a limit on searches without an index.
-    refused: Seldom,
+    refused: LimitedWarning,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,7 +77,7 @@ pub(crate) struct ScanAccount {
 impl ScanShares {
     pub(crate) fn new(threads: usize) -> ScanShares {
         let threads = u32::try_from(threads.max(1)).unwrap_or(u32::MAX);
-        ScanShares { threads, tallies: Mutex::default(), refused: Seldom::default() }
+        ScanShares { threads, tallies: Mutex::default(), refused: LimitedWarning::default() }
     }
 
     /// Opens the account of a search.

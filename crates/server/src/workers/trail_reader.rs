@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use audit::{AuditError, Item, Walk};
+use audit::{AuditError, Item, Traversal};
 use directory::Outcome;
 use ldap::{ResultCode, TrailAnswer, TrailPiece, TrailPosition, TrailRequest};
 
@@ -20,7 +20,7 @@ pub(crate) type TrailReader = Jobs<TrailRequest>;
 /// The system cannot start a thread.
 pub(crate) fn start(folder: &Path, mailboxes: &Arc<[Mailbox]>) -> std::io::Result<TrailReader> {
     let folder = folder.to_owned();
-    Jobs::start("pando-trail", TRAIL_READS_MAX, mailboxes, move |asked| match read(&folder, asked) {
+    Jobs::start("pando-trail", TRAIL_READS_MAX, mailboxes, move |request| match read(&folder, request) {
         Ok(value) => (Outcome::success(), Some(value)),
         Err(error) => {
             tracing::error!(%error, "the audit trail cannot be read for a client");
@@ -31,19 +31,19 @@ pub(crate) fn start(folder: &Path, mailboxes: &Arc<[Mailbox]>) -> std::io::Resul
 }
 
 /// Reads about [`TRAIL_ANSWER_BYTES`] of blocks, from the place in the request on.
-fn read(folder: &Path, asked: TrailRequest) -> Result<Vec<u8>, AuditError> {
-    let mut walk = match asked.from {
-        Some(TrailPosition { segment, offset }) => Walk::resume(folder, segment, offset)?,
-        None => Walk::begin(folder)?,
+fn read(folder: &Path, request: TrailRequest) -> Result<Vec<u8>, AuditError> {
+    let mut traversal = match request.from {
+        Some(TrailPosition { segment, offset }) => Traversal::resume(folder, segment, offset)?,
+        None => Traversal::begin(folder)?,
     };
-    let start = asked.from.unwrap_or(TrailPosition { segment: 0, offset: 0 });
+    let start = request.from.unwrap_or(TrailPosition { segment: 0, offset: 0 });
     let mut read: Vec<(u64, u64, Vec<u8>)> = Vec::new();
     // Each note about damage, with the number of blocks that were read before it.
     let mut notes: Vec<(usize, String)> = Vec::new();
     let (mut bytes, mut is_end, mut torn) = (0, false, None);
     let mut next = start;
     while bytes < TRAIL_ANSWER_BYTES {
-        match walk.follow()? {
+        match traversal.follow()? {
             None => {
                 is_end = true;
                 break;
@@ -61,7 +61,7 @@ fn read(folder: &Path, asked: TrailRequest) -> Result<Vec<u8>, AuditError> {
                 notes.push((read.len(), note));
             }
             Some(Item::Block(block)) => {
-                if block.written_micros >= asked.since_micros && !block.is_anchor {
+                if block.written_micros >= request.since_micros && !block.is_anchor {
                     bytes += block.events.len();
                     read.push((block.number, block.written_micros, block.events));
                 }

@@ -51,7 +51,7 @@ pub(crate) struct WriteRequest {
     pub(crate) requester: Arc<Requester>,
     /// Facts about the client's connection, if access rules depend on them.
     pub(crate) link: Option<ClientLink>,
-    pub(crate) change: ToWrite,
+    pub(crate) change: WriterWork,
     /// Clear passwords in the change, with their stored values.
     pub(crate) passwords: PreparedPasswords,
     pub(crate) reservation: Reservation,
@@ -64,7 +64,7 @@ pub(crate) struct WriteRequest {
 }
 
 /// Work for the writer. It does not implement `Debug`, because it may contain passwords.
-pub(crate) enum ToWrite {
+pub(crate) enum WriterWork {
     /// Make the change in this encoded message. The writer decodes the message again, which is fast. In return, no
     /// request type needs an owned form.
     Message(Zeroizing<Vec<u8>>),
@@ -83,14 +83,16 @@ pub(crate) enum ToWrite {
     Promote { without_supplier: bool },
 }
 
-impl ToWrite {
+impl WriterWork {
     fn bytes(&self) -> usize {
         match self {
-            ToWrite::Message(message) => message.len(),
-            ToWrite::Transaction(changes) => changes.iter().map(|change| change.message.len()).sum(),
-            ToWrite::Account { .. } | ToWrite::Fence(_) | ToWrite::Promote { .. } => size_of::<ToWrite>(),
-            ToWrite::Follow(changes) => changes.bytes(),
-            ToWrite::ForwardedAccount(..) => size_of::<ToWrite>() + size_of::<AccountUpdate>(),
+            WriterWork::Message(message) => message.len(),
+            WriterWork::Transaction(changes) => changes.iter().map(|change| change.message.len()).sum(),
+            WriterWork::Account { .. } | WriterWork::Fence(_) | WriterWork::Promote { .. } => {
+                size_of::<WriterWork>()
+            }
+            WriterWork::Follow(changes) => changes.bytes(),
+            WriterWork::ForwardedAccount(..) => size_of::<WriterWork>() + size_of::<AccountUpdate>(),
         }
     }
 }
@@ -188,7 +190,7 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health) {
 /// Removes the attempts that this batch has recorded. The other attempts of the batch wait again.
 fn settle_attempts(batch: &[WriteRequest], outcomes: &[Answer], attempts: &Attempts) {
     for (request, answer) in batch.iter().zip(outcomes) {
-        if let ToWrite::Account { id, .. } = request.change {
+        if let WriterWork::Account { id, .. } = request.change {
             // A refused grace login has this code, although the attempts were committed.
             let code = answer.outcome.code;
             attempts.settle(id, code == ResultCode::SUCCESS || code == ResultCode::INVALID_CREDENTIALS);
@@ -346,8 +348,8 @@ fn execute(
         return Outcome::from(error).into();
     }
     match &request.change {
-        ToWrite::Message(message) => {
-            let given = Given {
+        WriterWork::Message(message) => {
+            let given = ChangeContext {
                 passwords: request.passwords.clone(),
                 link: request.link,
                 origin: request.origin.as_deref(),
@@ -355,25 +357,25 @@ fn execute(
             };
             execute_message(batch, &request.requester, message, given, random)
         }
-        ToWrite::Transaction(changes) => {
+        WriterWork::Transaction(changes) => {
             let (link, keeps_old_values) = (request.link, request.keeps_old_values);
             let changes = changes.iter().map(|TransactionChange { message, passwords, origin }| {
                 (message.as_slice(), passwords.clone(), origin.as_deref())
             });
             execute_transaction(batch, &request.requester, changes, (link, keeps_old_values), random)
         }
-        ToWrite::Account { id, grace, totp_step } => {
+        WriterWork::Account { id, grace, totp_step } => {
             record_account(batch, attempts, *id, (*grace, *totp_step), random).into()
         }
-        ToWrite::Follow(changes) => changes.execute(batch, random).into(),
-        ToWrite::ForwardedAccount(id, update) => update_account(batch, *id, update, random).into(),
-        ToWrite::Fence(epoch) => replaced::fence(batch, *epoch).into(),
-        ToWrite::Promote { .. } => replaced::no_replica().into(),
+        WriterWork::Follow(changes) => changes.execute(batch, random).into(),
+        WriterWork::ForwardedAccount(id, update) => update_account(batch, *id, update, random).into(),
+        WriterWork::Fence(epoch) => replaced::fence(batch, *epoch).into(),
+        WriterWork::Promote { .. } => replaced::no_replica().into(),
     }
 }
 
 /// Data of a change in addition to its message. It does not implement `Debug`, because it may contain passwords.
-pub(crate) struct Given<'r> {
+pub(crate) struct ChangeContext<'r> {
     pub(crate) passwords: PreparedPasswords,
     pub(crate) link: Option<ClientLink>,
     pub(crate) origin: Option<&'r Origin>,
@@ -385,7 +387,7 @@ pub(crate) fn execute_message(
     batch: &mut directory::WriteBatch<'_>,
     requester: &Requester,
     message: &[u8],
-    given: Given<'_>,
+    given: ChangeContext<'_>,
     random: &mut Random,
 ) -> Answer {
     // The event loop has already decoded these octets with the limits in the settings.
@@ -401,7 +403,7 @@ fn execute_decoded(
     batch: &mut directory::WriteBatch<'_>,
     requester: &Requester,
     message: &Message<'_>,
-    given: Given<'_>,
+    given: ChangeContext<'_>,
     random: &mut Random,
 ) -> Answer {
     let controls = match RequestControls::read(&message.controls, ControlContext::of(&message.request)) {
@@ -448,7 +450,7 @@ fn answer(batch: &[WriteRequest], outcomes: Vec<Answer>, times: Option<WriteTime
     let stages = times.map(|times| Arc::new(ChangeStages::from(times)));
     let mut answers: Vec<Vec<Written>> = mailboxes.iter().map(|_| Vec::new()).collect();
     for (request, answer) in batch.iter().zip(outcomes) {
-        if let ToWrite::Follow(changes) = &request.change {
+        if let WriterWork::Follow(changes) = &request.change {
             changes.answer(answer.outcome);
             continue;
         }
@@ -481,7 +483,7 @@ mod tests {
             address: Address { event_loop: 0, slot: 0, connection: 1, ticket: 0 },
             requester: Arc::new(Requester::Anonymous),
             link: None,
-            change: ToWrite::Message(vec![0; bytes].into()),
+            change: WriterWork::Message(vec![0; bytes].into()),
             passwords: PreparedPasswords::default(),
             reservation: queue.reserve(bytes).unwrap(),
             origin: None,

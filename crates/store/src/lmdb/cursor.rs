@@ -4,7 +4,7 @@ use std::ptr;
 
 use super::ffi::{self, Mapping, Row, Step};
 use super::page_reader::leaf::LeafRows;
-use super::page_reader::leaf_walk::LeafWalk;
+use super::page_reader::leaf_traversal::LeafTraversal;
 use super::page_reader::page::{PAGE_LEN, Pages};
 use super::{Result, Txn};
 
@@ -14,20 +14,20 @@ use super::{Result, Txn};
 pub(crate) struct Cursor<'t> {
     engine: ffi::Cursor<'t>,
     /// Map and state of a forward traversal that reads rows in place. `Some` only in a reading transaction.
-    walked: Option<Walked<'t>>,
+    traversal: Option<TraversalState<'t>>,
     /// Key of the row at LMDB's cursor, if known.
     at: Option<&'t [u8]>,
     /// Rows that follow the last one returned, on the same page.
     leaf: LeafRows<'t>,
     /// Leaf traversal at the page of `leaf`; `None` if `leaf` is on another page.
-    walk: Option<Box<LeafWalk<'t, Mapping<'t>>>>,
+    leaf_traversal: Option<Box<LeafTraversal<'t, Mapping<'t>>>>,
     /// Leaves read to their end without a leaf traversal.
     leaves_passed: usize,
 }
 
 /// Map and state of a forward traversal.
 #[derive(Clone, Copy)]
-struct Walked<'t> {
+struct TraversalState<'t> {
     txn: &'t Txn,
     map: usize,
     pages: Mapping<'t>,
@@ -40,15 +40,22 @@ const LEAVES_BEFORE_WALK: usize = 2;
 impl Txn {
     pub(crate) fn cursor(&self, map: usize) -> Result<Cursor<'_>> {
         let engine = self.engine.cursor(map)?;
-        let walked = self.pages()?.map(|pages| Walked { txn: self, map, pages });
-        Ok(Cursor { engine, walked, at: None, leaf: LeafRows::NONE, walk: None, leaves_passed: 0 })
+        let traversal = self.pages()?.map(|pages| TraversalState { txn: self, map, pages });
+        Ok(Cursor {
+            engine,
+            traversal,
+            at: None,
+            leaf: LeafRows::NONE,
+            leaf_traversal: None,
+            leaves_passed: 0,
+        })
     }
 }
 
 impl<'t> Cursor<'t> {
     #[inline]
     pub(crate) fn step(&mut self, step: Step) -> Result<Option<Row<'t>>> {
-        if self.walked.is_some() { self.step_in_leaf(step) } else { self.step_by_call(step) }
+        if self.traversal.is_some() { self.step_in_leaf(step) } else { self.step_by_call(step) }
     }
 
     #[inline(always)]
@@ -67,8 +74,8 @@ impl<'t> Cursor<'t> {
     #[inline(always)]
     pub(crate) fn next_at_hand(&mut self) -> Option<Row<'t>> {
         let row = self.leaf.next()?;
-        if let Some(walk) = &mut self.walk {
-            walk.fetch_ahead();
+        if let Some(leaf_traversal) = &mut self.leaf_traversal {
+            leaf_traversal.fetch_ahead();
         }
         Some(row)
     }
@@ -105,48 +112,51 @@ impl<'t> Cursor<'t> {
     /// Returns the next leaf by a leaf traversal, or `Some(None)` if there is none. Returns `None` if only LMDB's
     /// cursor can find it.
     fn leaf_after(&mut self, page: &'t [u8]) -> Result<Option<Option<&'t [u8]>>> {
-        if self.walk.as_ref().is_none_or(|walk| !ptr::eq(walk.leaf(), page)) {
-            self.walk = None;
+        if self.leaf_traversal.as_ref().is_none_or(|leaf_traversal| !ptr::eq(leaf_traversal.leaf(), page)) {
+            self.leaf_traversal = None;
             self.leaves_passed += 1;
             if self.leaves_passed > LEAVES_BEFORE_WALK {
-                self.walk = self.walk_to(page)?.map(Box::new);
+                self.leaf_traversal = self.traverse_leaf(page)?.map(Box::new);
                 self.leaves_passed = 0;
             }
         }
-        let Some(walk) = &mut self.walk else { return Ok(None) };
-        match walk.advance() {
-            Some(true) => Ok(Some(Some(walk.leaf()))),
+        let Some(leaf_traversal) = &mut self.leaf_traversal else { return Ok(None) };
+        match leaf_traversal.advance() {
+            Some(true) => Ok(Some(Some(leaf_traversal.leaf()))),
             Some(false) => Ok(Some(None)),
             None => {
-                self.walk = None;
+                self.leaf_traversal = None;
                 Ok(None)
             }
         }
     }
 
     /// Returns a leaf traversal at the page of the last row.
-    fn walk_to(&self, page: &'t [u8]) -> Result<Option<LeafWalk<'t, Mapping<'t>>>> {
-        let (Some(walked), Some(key)) = (self.walked, self.leaf.last().or(self.at)) else { return Ok(None) };
-        let Some(tree) = walked.txn.tree(walked.map)? else { return Ok(None) };
-        Ok(LeafWalk::to_key(tree, key).filter(|walk| ptr::eq(walk.leaf(), page)))
+    fn traverse_leaf(&self, page: &'t [u8]) -> Result<Option<LeafTraversal<'t, Mapping<'t>>>> {
+        let (Some(traversal), Some(key)) = (self.traversal, self.leaf.last().or(self.at)) else {
+            return Ok(None);
+        };
+        let Some(tree) = traversal.txn.tree(traversal.map)? else { return Ok(None) };
+        Ok(LeafTraversal::to_key(tree, key).filter(|leaf_traversal| ptr::eq(leaf_traversal.leaf(), page)))
     }
 
     /// Returns the rows that follow the row with this key, which LMDB returned.
     fn rows_after(&self, key: &'t [u8]) -> LeafRows<'t> {
-        let page =
-            self.walked.and_then(|Walked { pages, .. }| pages.page(pages.offset_of(key)? / PAGE_LEN as u64));
+        let page = self
+            .traversal
+            .and_then(|TraversalState { pages, .. }| pages.page(pages.offset_of(key)? / PAGE_LEN as u64));
         page.map_or(LeafRows::NONE, |page| LeafRows::after(page, key))
     }
 
     #[cfg(test)]
     pub(super) fn has_walk(&self) -> bool {
-        self.walk.is_some()
+        self.leaf_traversal.is_some()
     }
 
     /// Disables leaf traversal and reading in place.
     #[cfg(test)]
     pub(super) fn plain(mut self) -> Cursor<'t> {
-        self.walked = None;
+        self.traversal = None;
         self
     }
 
@@ -161,19 +171,19 @@ impl<'t> Cursor<'t> {
     #[inline]
     fn step_by_call(&mut self, step: Step) -> Result<Option<Row<'t>>> {
         let row = self.engine.step(step);
-        self.came_to(row)
+        self.set_row(row)
     }
 
     /// Moves to the lowest value of `key`.
     pub(crate) fn at_key(&mut self, key: &[u8]) -> Result<Option<Row<'t>>> {
         let row = self.engine.at_key(key);
-        self.came_to(row)
+        self.set_row(row)
     }
 
     /// Moves to the lowest key that is at least `key`, which is not empty.
     pub(crate) fn at_or_after(&mut self, key: &[u8]) -> Result<Option<Row<'t>>> {
         let row = self.engine.at_or_after(key);
-        self.came_to(row)
+        self.set_row(row)
     }
 
     /// In a map of sets, moves to the lowest value of `key` that is at least `value`. Returns true if there is one.
@@ -209,7 +219,7 @@ impl<'t> Cursor<'t> {
 
     /// Records that LMDB's cursor has moved to `row`.
     #[inline]
-    fn came_to(&mut self, row: Result<Option<Row<'t>>>) -> Result<Option<Row<'t>>> {
+    fn set_row(&mut self, row: Result<Option<Row<'t>>>) -> Result<Option<Row<'t>>> {
         self.forget_row();
         let row = row?;
         self.at = row.map(|(key, _)| key);

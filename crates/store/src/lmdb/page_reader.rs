@@ -6,7 +6,7 @@
 //! of [`page`] are left to LMDB. The fuzz target `pages` checks these claims with arbitrary bytes.
 
 pub(super) mod leaf;
-pub(super) mod leaf_walk;
+pub(super) mod leaf_traversal;
 pub(super) mod lookup;
 pub(super) mod page;
 

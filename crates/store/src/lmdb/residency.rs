@@ -28,14 +28,14 @@ pub struct PageNumber(u64);
 
 /// Pages that a read without waiting did not find in memory.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Absent {
+pub struct AbsentPages {
     /// Pages to bring in before the next attempt.
     pub pages: Vec<PageNumber>,
     /// Whether some of the pages become known only during the read, so that only performing the read brings them in.
     pub is_walk: bool,
 }
 
-impl Absent {
+impl AbsentPages {
     /// Returns true if no page was absent.
     pub fn is_nothing(&self) -> bool {
         self.pages.is_empty() && !self.is_walk
@@ -55,21 +55,25 @@ const VALUE_PAGES_MAX: u64 = 16;
 /// Residency of pages, as far as a transaction knows it.
 pub(super) struct Residency {
     /// Absent pages found by the current read.
-    absent: Absent,
-    seen: Box<[Sighting]>,
+    absent: AbsentPages,
+    seen: Box<[ResidentPage]>,
     absent_count: u64,
 }
 
 impl Default for Residency {
     fn default() -> Residency {
-        Residency { absent: Absent::default(), seen: vec![Sighting::default(); SEEN].into(), absent_count: 0 }
+        Residency {
+            absent: AbsentPages::default(),
+            seen: vec![ResidentPage::default(); SEEN].into(),
+            absent_count: 0,
+        }
     }
 }
 
 /// A page that was in memory, with the number of absent pages found until then. All zeroes means an unused place: page
 /// 0 belongs to no tree.
 #[derive(Clone, Copy, Default)]
-struct Sighting {
+struct ResidentPage {
     page: u64,
     absent_count: u64,
 }
@@ -77,7 +81,7 @@ struct Sighting {
 impl Txn {
     /// Calls `read`, during which only pages in memory are read. Returns the absent pages that it needed; reads of them
     /// have failed.
-    pub(crate) fn without_waiting<T>(&self, read: impl FnOnce() -> T) -> (T, Absent) {
+    pub(crate) fn without_waiting<T>(&self, read: impl FnOnce() -> T) -> (T, AbsentPages) {
         /// Allows waiting again when dropped, even by a panic.
         struct WaitGuard<'t>(&'t Txn);
         impl Drop for WaitGuard<'_> {
@@ -179,7 +183,7 @@ impl Residency {
         reason = "the remainder is a place of the table"
     )]
     fn see(&mut self, page: u64) {
-        self.seen[page as usize % SEEN] = Sighting { page, absent_count: self.absent_count };
+        self.seen[page as usize % SEEN] = ResidentPage { page, absent_count: self.absent_count };
     }
 }
 

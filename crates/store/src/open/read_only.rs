@@ -18,7 +18,7 @@ use crate::error::failed;
 use crate::layout;
 use crate::lmdb::Mode;
 use crate::maps::{self, MapSpec};
-use crate::shared::{Shared, WrittenBy};
+use crate::shared::{DataWriter, Shared};
 use crate::{OpenError, Options, Result, Store, View};
 
 /// A store open for reading only, whether or not another process has it open for writing. To be cloned freely. A
@@ -55,7 +55,7 @@ impl Store {
         };
         let (env, map_bytes) = opening.open(&room, Arc::new((held, claim)))?;
         let env = with_maps(env, &data_file, maps, MissingMaps::Refuse)?;
-        let written_by = WrittenBy::Others(directory.to_owned());
+        let written_by = DataWriter::Others(directory.to_owned());
         let shared = Shared::new(Arc::new(env), maps, &options, map_bytes, data_file, room, written_by);
         Ok(ReadOnlyStore { shared: Arc::new(shared) })
     }

@@ -12,7 +12,7 @@ use crate::{Result, StoreError};
 
 /// Traversal of the data file for both kinds of scan. The cursor is placed at the near bound once; each key is compared
 /// with the far bound.
-struct Walk<'r> {
+struct Traversal<'r> {
     cursor: Cursor<'r>,
     direction: Direction,
     near: Bound<Key>,
@@ -20,23 +20,23 @@ struct Walk<'r> {
     started: bool,
     /// Whether the remaining steps only move to the next row: the traversal has started, is forward, and has no far
     /// bound.
-    goes_on: bool,
+    continues: bool,
 }
 
-impl<'r> Walk<'r> {
-    fn new(cursor: Cursor<'r>, (low, high): KeyRange<'_>, direction: Direction) -> Walk<'r> {
+impl<'r> Traversal<'r> {
+    fn new(cursor: Cursor<'r>, (low, high): KeyRange<'_>, direction: Direction) -> Traversal<'r> {
         let (low, high) = (low.map(Key::of_any_length), high.map(Key::of_any_length));
         let (near, far) = match direction {
             Direction::Forward => (low, high),
             Direction::Backward => (high, low),
         };
-        Walk { cursor, direction, near, far, started: false, goes_on: false }
+        Traversal { cursor, direction, near, far, started: false, continues: false }
     }
 
     /// Returns the next row if it is on the current page.
     #[inline(always)]
     fn next_at_hand(&mut self) -> Option<Row<'r>> {
-        if self.goes_on { self.cursor.next_at_hand() } else { None }
+        if self.continues { self.cursor.next_at_hand() } else { None }
     }
 
     #[inline]
@@ -48,7 +48,7 @@ impl<'r> Walk<'r> {
             (false, Direction::Backward) => self.highest()?,
         };
         self.started = true;
-        self.goes_on = self.direction == Direction::Forward && matches!(self.far, Bound::Unbounded);
+        self.continues = self.direction == Direction::Forward && matches!(self.far, Bound::Unbounded);
         Ok(row.filter(|(key, _)| self.within_far_bound(key)))
     }
 
@@ -93,7 +93,7 @@ impl<'r> Walk<'r> {
 
 /// Traversal of the data file merged with pending changes. If a key is in both, the pending change is used.
 struct Merge<'r, V> {
-    walk: Walk<'r>,
+    traversal: Traversal<'r>,
     /// Row of the data file at the cursor, if not returned yet.
     row: Option<Row<'r>>,
     row_due: bool,
@@ -110,13 +110,13 @@ enum Found<'r, V> {
 impl<'r, V> Merge<'r, V> {
     fn next(&mut self) -> Result<Option<Found<'r, V>>, Failure> {
         if self.row_due {
-            self.row = self.walk.next()?;
+            self.row = self.traversal.next()?;
             self.row_due = false;
         }
-        let change = self.changes.item().filter(|(key, _)| self.walk.within_far_bound(key.bytes()));
+        let change = self.changes.item().filter(|(key, _)| self.traversal.within_far_bound(key.bytes()));
         let Some(change) = change else { return Ok(self.take_row().map(Found::File)) };
         let key = change.0.bytes();
-        let order = self.row.map_or(Ordering::Less, |(of_row, _)| match self.walk.direction {
+        let order = self.row.map_or(Ordering::Less, |(of_row, _)| match self.traversal.direction {
             Direction::Forward => key.cmp(of_row),
             Direction::Backward => of_row.cmp(key),
         });
@@ -145,7 +145,7 @@ struct Steps<'r, V> {
 }
 
 enum StepState<'r, V> {
-    Walking(Walk<'r>),
+    Walking(Traversal<'r>),
     Merging(Box<Merge<'r, V>>),
     Failed(StoreError),
     Ended,
@@ -160,15 +160,17 @@ impl<'r, V> Steps<'r, V> {
         direction: Direction,
         changes: impl FnOnce(&'r Overlay, usize) -> Option<LayerCursor<'r, V>>,
     ) -> Steps<'r, V> {
-        let walk = map.and_then(|map| Ok((map, Walk::new(read.cursor(map)?, range, direction))));
-        let (map, walk) = match walk {
-            Ok(walk) => walk,
+        let traversal = map.and_then(|map| Ok((map, Traversal::new(read.cursor(map)?, range, direction))));
+        let (map, traversal) = match traversal {
+            Ok(traversal) => traversal,
             Err(error) => return Steps { read, state: StepState::Failed(error) },
         };
         let changes = read.overlay.as_deref().and_then(|overlay| changes(overlay, map.index));
-        let state = match changes.and_then(|changes| in_range(changes, &walk)) {
-            Some(changes) => StepState::Merging(Box::new(Merge { walk, row: None, row_due: true, changes })),
-            None => StepState::Walking(walk),
+        let state = match changes.and_then(|changes| in_range(changes, &traversal)) {
+            Some(changes) => {
+                StepState::Merging(Box::new(Merge { traversal, row: None, row_due: true, changes }))
+            }
+            None => StepState::Walking(traversal),
         };
         Steps { read, state }
     }
@@ -181,9 +183,9 @@ impl<'r, V> Steps<'r, V> {
         mut of_file: impl FnMut(&mut Cursor<'r>, Row<'r>) -> Result<T, Failure>,
         of_change: impl FnMut(&'r [u8], &'r V) -> Result<Option<T>>,
     ) -> Option<Result<T>> {
-        if let StepState::Walking(walk) = &mut self.state {
-            let outcome = walk.next().and_then(|row| match row {
-                Some(row) => of_file(&mut walk.cursor, row).map(Some),
+        if let StepState::Walking(traversal) = &mut self.state {
+            let outcome = traversal.next().and_then(|row| match row {
+                Some(row) => of_file(&mut traversal.cursor, row).map(Some),
                 None => Ok(None),
             });
             match outcome {
@@ -209,7 +211,7 @@ impl<'r, V> Steps<'r, V> {
                     outcome => outcome,
                 },
                 Ok(Some(Found::File(row))) => {
-                    let item = of_file(&mut merge.walk.cursor, row);
+                    let item = of_file(&mut merge.traversal.cursor, row);
                     item.map(Some).map_err(|failure| self.read.error(failure))
                 }
                 Ok(None) => Ok(None),
@@ -229,9 +231,9 @@ impl<'r, V> Steps<'r, V> {
 }
 
 /// Returns the cursor at the first change within a traversal's range, if there is one.
-fn in_range<'r, V>(mut changes: LayerCursor<'r, V>, walk: &Walk<'_>) -> Option<LayerCursor<'r, V>> {
-    changes.seek(walk.near.as_ref().map(Key::bytes), walk.direction);
-    let is_within = changes.item().is_some_and(|(key, _)| walk.within_far_bound(key.bytes()));
+fn in_range<'r, V>(mut changes: LayerCursor<'r, V>, traversal: &Traversal<'_>) -> Option<LayerCursor<'r, V>> {
+    changes.seek(traversal.near.as_ref().map(Key::bytes), traversal.direction);
+    let is_within = changes.item().is_some_and(|(key, _)| traversal.within_far_bound(key.bytes()));
     is_within.then_some(changes)
 }
 
@@ -250,8 +252,8 @@ impl<'r> Iterator for Scan<'r> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         // Fast path for nearly all rows of a long scan: returns the row without storing a result in memory.
-        if let StepState::Walking(walk) = &mut self.0.state
-            && let Some(row) = walk.next_at_hand()
+        if let StepState::Walking(traversal) = &mut self.0.state
+            && let Some(row) = traversal.next_at_hand()
         {
             return Some(Ok(row));
         }

@@ -37,7 +37,7 @@ const SEGMENTS_MAX: usize = (SLOT_LEN - HEAD_LEN - CRC_LEN) / LISTED_LEN;
 
 /// A segment that must exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Listed {
+pub(crate) struct ListedSegment {
     pub(crate) number: u64,
     /// Its size in bytes.
     pub(crate) length: u64,
@@ -47,13 +47,13 @@ pub(crate) struct Listed {
 
 /// Contents of the mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Marked {
+pub(crate) struct MarkContents {
     /// Number of marks written so far, including this one.
     pub(crate) count: u64,
     /// Sequence of the last group that is known to be durable.
     pub(crate) last: u64,
     /// Segments by number; the active segment is the last.
-    pub(crate) segments: Vec<Listed>,
+    pub(crate) segments: Vec<ListedSegment>,
 }
 
 /// The file of the mark, open for writing.
@@ -68,7 +68,7 @@ pub(crate) fn path(directory: &Path) -> PathBuf {
 }
 
 /// Reads the mark for the data of `identity`. The outer error is the system's; the inner one is damage of the mark.
-pub(crate) fn read(directory: &Path, identity: Identity) -> io::Result<Result<Marked, RedoDamage>> {
+pub(crate) fn read(directory: &Path, identity: Identity) -> io::Result<Result<MarkContents, RedoDamage>> {
     let bytes = match fs::read(path(directory)) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Err(RedoDamage::MarkMissing)),
@@ -80,7 +80,7 @@ pub(crate) fn read(directory: &Path, identity: Identity) -> io::Result<Result<Ma
 
 impl Mark {
     /// Opens the file for writing; its newest slot contains `marked`.
-    pub(crate) fn open(directory: &Path, identity: Identity, marked: &Marked) -> io::Result<Mark> {
+    pub(crate) fn open(directory: &Path, identity: Identity, marked: &MarkContents) -> io::Result<Mark> {
         let file = OpenOptions::new().read(true).write(true).open(path(directory))?;
         Ok(Mark { file, identity, count: marked.count })
     }
@@ -99,7 +99,7 @@ impl Mark {
 
     /// Overwrites the older slot. Durable on return. After an error, a reader may find either the old or the new mark,
     /// and the next mark is written to the same slot.
-    pub(crate) fn write(&mut self, last: u64, segments: &[Listed]) -> io::Result<()> {
+    pub(crate) fn write(&mut self, last: u64, segments: &[ListedSegment]) -> io::Result<()> {
         let count = self.count + 1;
         let newest = segments.last_chunk::<SEGMENTS_MAX>().map_or(segments, |last| &last[..]);
         let slot = seal(self.identity, count, last, newest);
@@ -111,7 +111,7 @@ impl Mark {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a mark names few segments")]
-fn seal(identity: Identity, count: u64, last: u64, segments: &[Listed]) -> Vec<u8> {
+fn seal(identity: Identity, count: u64, last: u64, segments: &[ListedSegment]) -> Vec<u8> {
     let mut slot = Vec::with_capacity(SLOT_LEN);
     slot.extend_from_slice(MAGIC);
     slot.extend_from_slice(&VERSION.to_be_bytes());
@@ -129,7 +129,7 @@ fn seal(identity: Identity, count: u64, last: u64, segments: &[Listed]) -> Vec<u
     slot
 }
 
-fn parse(slot: &[u8], identity: Identity) -> Option<Marked> {
+fn parse(slot: &[u8], identity: Identity) -> Option<MarkContents> {
     let mut rest = slot;
     let magic: [u8; 8] = take(&mut rest)?;
     let version = u32::from_be_bytes(take(&mut rest)?);
@@ -145,13 +145,13 @@ fn parse(slot: &[u8], identity: Identity) -> Option<Marked> {
     for _ in 0..segment_count {
         let [number, length, last] =
             [take(&mut rest)?, take(&mut rest)?, take(&mut rest)?].map(u64::from_be_bytes);
-        segments.push(Listed { number, length, last });
+        segments.push(ListedSegment { number, length, last });
     }
     let intact = take(&mut rest)? == crc32c::crc32c(covered).to_le_bytes();
-    intact.then_some(Marked { count, last, segments })
+    intact.then_some(MarkContents { count, last, segments })
 }
 
-impl Marked {
+impl MarkContents {
     /// Returns all contradictions between the log's files and the mark, given that all groups up to `checkpointed` are
     /// in the data file. Does not read the contents of segments.
     pub(crate) fn contradictions(
@@ -175,7 +175,7 @@ impl Marked {
     }
 }
 
-impl Listed {
+impl ListedSegment {
     fn contradiction(&self, path: &Path, identity: Identity) -> io::Result<Option<RedoDamage>> {
         let file = match File::open(path) {
             Ok(file) => file,

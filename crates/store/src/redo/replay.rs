@@ -24,7 +24,7 @@ use crate::{Result, StoreError};
 const FIRST_FRAME_AT: u64 = BLOCK_LEN as u64;
 
 /// A segment and the findings of reading it.
-pub(crate) struct Surveyed {
+pub(crate) struct SurveyedSegment {
     pub(crate) segment: Segment,
     /// Sequence of its last group, `None` if it has none.
     pub(crate) last: Option<u64>,
@@ -35,7 +35,7 @@ pub(crate) struct Surveyed {
 /// Contents of a log.
 pub(crate) struct Survey {
     /// Segments in the order of their numbers.
-    pub(crate) segments: Vec<Surveyed>,
+    pub(crate) segments: Vec<SurveyedSegment>,
     /// Segments that were being created or reused when the process ended.
     pub(crate) unfinished: Vec<PathBuf>,
     /// Segments of other data, with its identity.
@@ -116,7 +116,7 @@ impl Survey {
 
     fn add(&mut self, segment: Segment, room: &Room) -> Result<()> {
         let failed = unreadable(room);
-        let mut surveyed = Surveyed { segment, last: None, end: FIRST_FRAME_AT };
+        let mut surveyed = SurveyedSegment { segment, last: None, end: FIRST_FRAME_AT };
         let mut torn = self.torn.as_ref().map_or(0, |(_, sequence)| *sequence);
         let before = torn;
         let mut note = |sequence| torn = torn.max(sequence);
@@ -141,7 +141,7 @@ impl Survey {
     }
 
     /// Checks that a frame may follow the frames found so far.
-    fn check_order(&self, surveyed: &Surveyed, found: &Found) -> Result<()> {
+    fn check_order(&self, surveyed: &SurveyedSegment, found: &Found) -> Result<()> {
         let path = &surveyed.segment.path;
         if let Some(last) = surveyed.last.max(self.last_found()).filter(|last| *last > found.sequence) {
             let damage = RedoDamage::Order { last, found: found.sequence };

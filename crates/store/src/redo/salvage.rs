@@ -42,19 +42,19 @@ const FIRST_FRAME_AT: u64 = BLOCK_LEN as u64;
 
 /// Damage of a file and its offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
+pub struct FileDamage {
     /// The segment.
     pub file: PathBuf,
     /// Offset in the file.
     pub offset: u64,
     /// Kind of damage.
-    pub what: TroubleKind,
+    pub what: FileDamageKind,
 }
 
 /// Kind of damage in a file of the redo log.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TroubleKind {
+pub enum FileDamageKind {
     /// Groups follow an invalid header.
     #[error("the segment's header is damaged; its groups are read nevertheless")]
     Header,
@@ -93,15 +93,15 @@ pub enum TroubleKind {
     },
 }
 
-impl TroubleKind {
+impl FileDamageKind {
     /// Returns true if this damage may hide groups, which are then not counted as missing.
     fn hides_groups(&self) -> bool {
         matches!(
             self,
-            TroubleKind::Version(_)
-                | TroubleKind::Unreadable(_)
-                | TroubleKind::Mark(_)
-                | TroubleKind::Lost(_)
+            FileDamageKind::Version(_)
+                | FileDamageKind::Unreadable(_)
+                | FileDamageKind::Mark(_)
+                | FileDamageKind::Lost(_)
         )
     }
 }
@@ -121,7 +121,7 @@ pub(crate) struct Findings {
     pub(crate) missing: Vec<RangeInclusive<u64>>,
     /// The group that may or may not have been durable.
     pub(crate) in_doubt: Option<u64>,
-    pub(crate) troubles: Vec<Trouble>,
+    pub(crate) troubles: Vec<FileDamage>,
 }
 
 /// A segment that may contain the frames of a life.
@@ -129,7 +129,7 @@ struct Candidate {
     index: usize,
     life: Life,
     /// Damage to report if the file contains groups.
-    trouble: Option<TroubleKind>,
+    trouble: Option<FileDamageKind>,
 }
 
 /// Groups of one identity in the order in which they were written.
@@ -138,12 +138,12 @@ struct Scanned {
     /// Groups, each with whether its payload decodes as changes.
     groups: Vec<(GroupLocation, bool)>,
     /// Heads and tails without an intact payload.
-    torn: Vec<Torn>,
+    torn: Vec<TornGroup>,
 }
 
 /// A valid head or tail without its payload: the index of its segment, the offset of its block, and the group's
 /// sequence.
-struct Torn {
+struct TornGroup {
     index: usize,
     offset: u64,
     sequence: u64,
@@ -170,10 +170,10 @@ impl Findings {
         let marked = match mark::read(directory, owner.identity) {
             Ok(Ok(marked)) => marked,
             Ok(Err(damage)) => {
-                return self.trouble(mark::path(directory), 0, TroubleKind::Mark(damage.to_string()));
+                return self.damage(mark::path(directory), 0, FileDamageKind::Mark(damage.to_string()));
             }
             Err(error) => {
-                return self.trouble(mark::path(directory), 0, TroubleKind::Unreadable(error.to_string()));
+                return self.damage(mark::path(directory), 0, FileDamageKind::Unreadable(error.to_string()));
             }
         };
         match marked.contradictions(directory, owner.identity, owner.checkpointed) {
@@ -191,11 +191,11 @@ impl Findings {
                 };
                 let lost = findings.into_iter().filter(|found| is_lost(&found.damage));
                 for found in lost.filter(|found| !is_elsewhere(&found.file)) {
-                    self.trouble(found.file, 0, TroubleKind::Lost(found.damage.to_string()));
+                    self.damage(found.file, 0, FileDamageKind::Lost(found.damage.to_string()));
                 }
             }
             Err(error) => {
-                self.trouble(directory.to_owned(), 0, TroubleKind::Unreadable(error.to_string()));
+                self.damage(directory.to_owned(), 0, FileDamageKind::Unreadable(error.to_string()));
             }
         }
         let places = self.whole.iter().chain(&self.detached).map(|(_, found)| found.sequence);
@@ -240,7 +240,7 @@ impl Findings {
             let segment = match Segment::open(path.clone(), identity.unwrap_or_default(), number, false) {
                 Ok(segment) => segment,
                 Err(error) => {
-                    findings.trouble(path, 0, TroubleKind::Unreadable(error.to_string()));
+                    findings.damage(path, 0, FileDamageKind::Unreadable(error.to_string()));
                     continue;
                 }
             };
@@ -252,10 +252,10 @@ impl Findings {
             };
             match header {
                 Some(Header::Version(version)) => {
-                    findings.trouble(path, 0, TroubleKind::Version(version));
+                    findings.damage(path, 0, FileDamageKind::Version(version));
                 }
                 Some(Header::Of(life)) if identity.is_some_and(|identity| life.identity != identity) => {
-                    findings.trouble(path, 0, TroubleKind::Foreign);
+                    findings.damage(path, 0, FileDamageKind::Foreign);
                 }
                 _ => {}
             }
@@ -265,8 +265,8 @@ impl Findings {
         Ok((findings, headers))
     }
 
-    fn trouble(&mut self, file: PathBuf, offset: u64, what: TroubleKind) {
-        self.troubles.push(Trouble { file, offset, what });
+    fn damage(&mut self, file: PathBuf, offset: u64, what: FileDamageKind) {
+        self.troubles.push(FileDamage { file, offset, what });
     }
 
     /// Finds the groups of an identity.
@@ -279,18 +279,22 @@ impl Findings {
                 Some(Header::Version(_)) => {}
                 Some(Header::Of(life)) if life.identity != identity => {}
                 Some(Header::Of(life)) => {
-                    let trouble = (life.number != number).then_some(TroubleKind::Renamed(life.number));
+                    let trouble = (life.number != number).then_some(FileDamageKind::Renamed(life.number));
                     candidates.push(Candidate { index, life: *life, trouble });
                     if life.number != number {
                         candidates.push(Candidate {
                             index,
                             life: by_name,
-                            trouble: Some(TroubleKind::Header),
+                            trouble: Some(FileDamageKind::Header),
                         });
                     }
                 }
                 None => {
-                    candidates.push(Candidate { index, life: by_name, trouble: Some(TroubleKind::Header) });
+                    candidates.push(Candidate {
+                        index,
+                        life: by_name,
+                        trouble: Some(FileDamageKind::Header),
+                    });
                 }
             }
         }
@@ -329,15 +333,15 @@ impl Findings {
             let sequence = head.map(|found| found.sequence).or_else(|| frame::parse_tail(&life, &block));
             if let Some(sequence) = sequence {
                 has_groups = true;
-                scanned.torn.push(Torn { index, offset, sequence });
+                scanned.torn.push(TornGroup { index, offset, sequence });
             }
             offset += BLOCK_LEN as u64;
         }
         if let Some((offset, error)) = unreadable {
-            self.trouble(segment.path.clone(), offset, TroubleKind::Unreadable(error.to_string()));
+            self.damage(segment.path.clone(), offset, FileDamageKind::Unreadable(error.to_string()));
         }
         if let Some(trouble) = trouble.filter(|_| has_groups) {
-            self.trouble(segment.path, 0, trouble);
+            self.damage(segment.path, 0, trouble);
         }
     }
 
@@ -361,12 +365,12 @@ impl Findings {
             if !is_changes {
                 gap = true;
                 broken.insert(found.sequence);
-                self.trouble(file(), found.offset, TroubleKind::NotAChange(found.sequence));
+                self.damage(file(), found.offset, FileDamageKind::NotAChange(found.sequence));
                 continue;
             }
             if !gap && found.sequence <= last {
-                let what = TroubleKind::Order { last, found: found.sequence };
-                self.trouble(file(), found.offset, what);
+                let what = FileDamageKind::Order { last, found: found.sequence };
+                self.damage(file(), found.offset, what);
             }
             gap |= found.sequence != last + 1;
             known.insert(found.sequence, form);
@@ -387,7 +391,7 @@ impl Findings {
     fn count_missing(
         &mut self,
         detached: &[GroupLocation],
-        torn: &[Torn],
+        torn: &[TornGroup],
         broken: &BTreeSet<u64>,
         last: Option<u64>,
     ) {
@@ -409,13 +413,13 @@ impl Findings {
         }
         let start = last.unwrap_or(0);
         let mut in_doubt = None;
-        for Torn { index, offset, sequence } in torn {
+        for TornGroup { index, offset, sequence } in torn {
             // A number is reported once, even if both the head and the tail of its group are valid.
             if *sequence <= start || !named.insert(*sequence) {
                 continue;
             }
             let file = self.segments[*index].path.clone();
-            self.trouble(file, *offset, TroubleKind::NotWhole(*sequence));
+            self.damage(file, *offset, FileDamageKind::NotWhole(*sequence));
             in_doubt = in_doubt.max(Some(*sequence).filter(|sequence| *sequence >= next));
         }
         if let Some(in_doubt) = in_doubt {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::frame::{self, BLOCK_LEN, Identity, Life};
-use super::mark::Listed;
+use super::mark::ListedSegment;
 use crate::disk::{self, Room};
 use crate::{Result, layout};
 
@@ -71,8 +71,8 @@ impl Segment {
     }
 
     /// Returns the segment's entry for the mark, with groups up to `last`.
-    pub(crate) fn listed(&self, last: u64) -> Listed {
-        Listed { number: self.life.number, length: self.length, last }
+    pub(crate) fn listed(&self, last: u64) -> ListedSegment {
+        ListedSegment { number: self.life.number, length: self.length, last }
     }
 
     /// Writes `bytes` at `offset`, durably.

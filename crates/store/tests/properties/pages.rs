@@ -2,15 +2,15 @@
 
 #[path = "../../src/lmdb/page_reader/leaf.rs"]
 mod leaf;
-#[path = "../../src/lmdb/page_reader/leaf_walk.rs"]
-mod leaf_walk;
+#[path = "../../src/lmdb/page_reader/leaf_traversal.rs"]
+mod leaf_traversal;
 #[path = "../../src/lmdb/page_reader/lookup.rs"]
 mod lookup;
 #[path = "../../src/lmdb/page_reader/page.rs"]
 mod page;
 
 use leaf::LeafRows;
-use leaf_walk::LeafWalk;
+use leaf_traversal::LeafTraversal;
 use lookup::{Found, MapTree};
 use page::{BRANCH, LEAF, Node, PAGE_LEN, child_with, row_count, row_with};
 
@@ -85,7 +85,7 @@ fn check_residency(tree: MapTree<&[u8]>, key: &[u8]) {
 }
 
 fn walk(tree: MapTree<&[u8]>, key: &[u8]) {
-    let Some(mut walk) = LeafWalk::to_key(tree, key) else { return };
+    let Some(mut walk) = LeafTraversal::to_key(tree, key) else { return };
     for _ in 0..STEPS_MAX {
         let leaf = walk.leaf();
         assert_within(tree.pages, leaf);

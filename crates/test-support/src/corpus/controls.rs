@@ -4,7 +4,7 @@ use super::unescape;
 use ldap::{Control, ControlsBuf, FilterBuf, SelectionBuf, oids};
 
 /// A control of a request.
-pub(super) struct Wanted {
+pub(super) struct RequestControl {
     pub(super) oid: String,
     critical: bool,
     value: Value,
@@ -18,11 +18,11 @@ enum Value {
 }
 
 /// Parses names of controls, separated by spaces. A control whose name ends with a question mark is not critical.
-pub(super) fn parse(text: &str) -> Option<Vec<Wanted>> {
+pub(super) fn parse(text: &str) -> Option<Vec<RequestControl>> {
     text.split_whitespace().map(parse_one).collect()
 }
 
-fn parse_one(word: &str) -> Option<Wanted> {
+fn parse_one(word: &str) -> Option<RequestControl> {
     let (name, argument) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
     let (name, critical) = name.strip_suffix('?').map_or((name, true), |name| (name, false));
     let octets = argument.map(|text| Value::Octets(unescape(text)));
@@ -40,7 +40,7 @@ fn parse_one(word: &str) -> Option<Wanted> {
         (oid, _) if oid.starts_with(|c: char| c.is_ascii_digit()) => (oid, octets.unwrap_or(Value::Absent)),
         _ => return None,
     };
-    Some(Wanted { oid: oid.to_owned(), critical, value })
+    Some(RequestControl { oid: oid.to_owned(), critical, value })
 }
 
 fn assertion(filter: &str) -> Option<Value> {
@@ -57,9 +57,9 @@ fn selection(names: &str) -> Value {
 }
 
 /// Returns the controls for a request.
-pub(super) fn encode(wanted: &[Wanted], transaction: &[u8]) -> ControlsBuf {
+pub(super) fn encode(wanted: &[RequestControl], transaction: &[u8]) -> ControlsBuf {
     let mut controls = ControlsBuf::new();
-    for Wanted { oid, critical, value } in wanted {
+    for RequestControl { oid, critical, value } in wanted {
         let value = match value {
             Value::Absent => None,
             Value::Octets(octets) => Some(octets.as_slice()),
@@ -71,6 +71,6 @@ pub(super) fn encode(wanted: &[Wanted], transaction: &[u8]) -> ControlsBuf {
 }
 
 /// Returns true if an operation with these controls is a change in the client's transaction.
-pub(super) fn are_of_transaction(wanted: &[Wanted]) -> bool {
+pub(super) fn are_of_transaction(wanted: &[RequestControl]) -> bool {
     wanted.iter().any(|control| control.oid == oids::TRANSACTION_SPECIFICATION)
 }

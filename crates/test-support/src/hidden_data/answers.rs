@@ -85,7 +85,7 @@ pub(crate) fn decoded(frame: &[u8]) -> ResponseMessage<'_> {
 
 /// Values that identify one server, or that it generated.
 #[derive(Debug, Default)]
-pub(crate) struct Own {
+pub(crate) struct ServerValues {
     uuids: Vec<[u8; 16]>,
     /// Texts that only this server contains: its generation.
     pub(crate) texts: Vec<String>,
@@ -94,7 +94,7 @@ pub(crate) struct Own {
     pub(crate) position: Option<[u8; 24]>,
 }
 
-impl Own {
+impl ServerValues {
     fn number_of(&mut self, uuid: [u8; 16]) -> u128 {
         let place = self.uuids.iter().position(|known| *known == uuid).unwrap_or_else(|| {
             self.uuids.push(uuid);

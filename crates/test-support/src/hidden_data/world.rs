@@ -26,7 +26,7 @@ pub(crate) const HIDDEN_TYPES: [&str; 3] = ["homePhone", "employeeNumber", "carL
 pub(crate) const HIDDEN_COLLECTIVE: &str = "c-PostalCode";
 
 /// The group by which rules refer to the requesters. It is hidden, and the same in both directories.
-const ASKERS_GROUP: &str = "cn=askers,ou=vault";
+const REQUESTERS_GROUP: &str = "cn=askers,ou=vault";
 
 /// Description of members whose membership ends.
 const ENDING_MEMBER: &str = "member;x-until-20990101000000Z";
@@ -147,14 +147,14 @@ impl World {
         let mut rules: Vec<String> = Vec::new();
         let mode = rng.u32(..5);
         let unmarked = if mode == 2 { " matching '(!(employeeType=secret))'" } else { "" };
-        let all = all_askers(rng);
+        let all = all_requesters(rng);
         match mode {
             0 => rules.push(format!("deny browse matching '(employeeType=secret)' to {all}")),
             1 => rules.extend(self.denied_places(&all)),
             2 => {}
             // The data is hidden in one way from one requester, and in another way from the others.
             _ => {
-                let others = format!("user '{}', group '{ASKERS_GROUP},{SUFFIX}'", requester_dn(1));
+                let others = format!("user '{}', group '{REQUESTERS_GROUP},{SUFFIX}'", requester_dn(1));
                 let first = format!("anonymous, user '{}'", requester_dn(0));
                 rules.push(format!("deny browse matching '(employeeType=secret)' to {first}"));
                 rules.extend(self.denied_places(&others));
@@ -211,14 +211,14 @@ impl World {
 }
 
 /// Returns a subject of rules that covers all requesters, in one of many forms.
-fn all_askers(rng: &mut Rng) -> String {
+fn all_requesters(rng: &mut Rng) -> String {
     let users: Vec<String> =
         (0..REQUESTERS).map(|number| format!("user '{}'", requester_dn(number))).collect();
     let who = match rng.u32(..7) {
         0 => "anyone".to_owned(),
         1 => "anonymous, authenticated".to_owned(),
         2 => format!("anonymous, users in 'ou=askers,{SUFFIX}'"),
-        3 => format!("anonymous, group '{ASKERS_GROUP},{SUFFIX}'"),
+        3 => format!("anonymous, group '{REQUESTERS_GROUP},{SUFFIX}'"),
         4 => "anonymous, users matching '(employeeType=asker)'".to_owned(),
         5 => format!("anonymous, {}", users.join(", ")),
         _ => format!("anonymous, {}, users in 'ou=askers,{SUFFIX}' matching '(uid=a*)'", users[0]),
@@ -227,12 +227,12 @@ fn all_askers(rng: &mut Rng) -> String {
 }
 
 /// Returns a subject of rules that covers some requesters.
-fn some_askers(rng: &mut Rng) -> String {
+fn some_requesters(rng: &mut Rng) -> String {
     match rng.u32(..9) {
         0..=2 => "anyone".to_owned(),
         3 | 4 => "authenticated".to_owned(),
         5 => format!("user '{}'", requester_dn(rng.usize(..REQUESTERS))),
-        6 => format!("group '{ASKERS_GROUP},{SUFFIX}'"),
+        6 => format!("group '{REQUESTERS_GROUP},{SUFFIX}'"),
         7 => format!("self, named by {}", pick(rng, &["manager", "friend"])),
         _ => "anonymous".to_owned(),
     }
@@ -247,7 +247,7 @@ fn random_allow(rng: &mut Rng, unmarked: &str) -> String {
             unit => format!(" {reach} 'ou={unit},{SUFFIX}'"),
         }
     };
-    let who = some_askers(rng);
+    let who = some_requesters(rng);
     let units = ["", "people", "open", "mixed", "groups", "askers", "aliases", "shell", "vault"];
     match rng.u32(..14) {
         0..=3 => {
@@ -287,7 +287,7 @@ fn random_allow(rng: &mut Rng, unmarked: &str) -> String {
 }
 
 fn random_deny(rng: &mut Rng) -> String {
-    let who = some_askers(rng);
+    let who = some_requesters(rng);
     match rng.u32(..6) {
         0 => format!("deny read of mail, seeAlso to {who}"),
         1 => format!("deny search of cn, manager to {who}"),
@@ -358,7 +358,7 @@ impl Planner<'_> {
             self.person(&format!("uid=a{number},ou=askers"), Some("asker"), true);
         }
         self.person("uid=keeper,ou=keepers", None, true);
-        self.hidden_in_both(ASKERS_GROUP, &askers);
+        self.hidden_in_both(REQUESTERS_GROUP, &askers);
         self.hidden_in_both(HIDDEN_GROUP, &[("objectClass", "groupOfNames"), ("member", SUFFIX)]);
         for number in 0..6 {
             self.person(&format!("uid=v{number},ou=people"), None, number < 4);

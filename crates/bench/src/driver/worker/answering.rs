@@ -1,7 +1,9 @@
 //! Matches answers with their requests, checks them and counts them. Also handles broken connections.
 
 use super::asking::{SlotKey, put_sasl_bind};
-use super::{ATTEMPTS_MAX, MESSAGE_LEN_MAX, Owed, READ_SIZE, RETRY_NANOS, SASL_BIND_IN_PROGRESS, Worker};
+use super::{
+    ATTEMPTS_MAX, MESSAGE_LEN_MAX, PendingStep, READ_SIZE, RETRY_NANOS, SASL_BIND_IN_PROGRESS, Worker,
+};
 use crate::driver::answers::{Answer, is_same_dn};
 use crate::driver::line::{ReadEnd, State};
 use crate::driver::plan::{On, PlannedOperation, PlannedStep};
@@ -169,7 +171,7 @@ impl Worker<'_> {
         }
         let expected = &step.expected;
         let state = &self.slots[slot];
-        let asks_for_one = expected.dn.is_some() || expected.attribute.is_some();
+        let names_one = expected.dn.is_some() || expected.attribute.is_some();
         let ending = if answer.tag != step.answer {
             Ending::Wrong("an answer of another operation")
         } else if code != expected.code {
@@ -178,7 +180,7 @@ impl Worker<'_> {
             && !expected.entries.allows(state.entries)
         {
             Ending::Wrong("another number of entries")
-        } else if asks_for_one && !state.is_found && code == 0 {
+        } else if names_one && !state.is_found && code == 0 {
             Ending::Wrong("not the entry asked for")
         } else if let Some(exchange) = &state.exchange
             && !exchange.is_proven(answer.sasl_credentials())
@@ -264,7 +266,7 @@ impl Worker<'_> {
             }
         } else {
             if !is_last {
-                state.owed.push(Owed { operation: state.operation, step: next, key: state.key });
+                state.pending.push(PendingStep { operation: state.operation, step: next, key: state.key });
             }
             state.step = 0;
         }

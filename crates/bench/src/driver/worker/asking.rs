@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{DRAWS_MAX, Owed, Worker};
+use super::{DRAWS_MAX, PendingStep, Worker};
 use crate::driver::keys::{DataKey, KeyStream};
 use crate::driver::pattern::Key;
 use crate::driver::plan::{On, Plan, PlannedKeys, PlannedOperation, Requests};
@@ -19,7 +19,7 @@ impl Worker<'_> {
         }
         let job = self.clients[client].job;
         if self.slots[slot].step == 0 && self.slots[slot].cookie.is_empty() {
-            let Some(Owed { operation, step, key }) = self.draw(job, slot) else {
+            let Some(PendingStep { operation, step, key }) = self.draw(job, slot) else {
                 // No operation or key is left for this slot.
                 self.jobs[job].free.push_back(slot);
                 return;
@@ -33,7 +33,7 @@ impl Worker<'_> {
 
     /// Draws an operation by weight, and a key for it. If the slot still owes the next step of that operation, returns
     /// this step instead.
-    fn draw(&mut self, job: usize, slot: usize) -> Option<Owed> {
+    fn draw(&mut self, job: usize, slot: usize) -> Option<PendingStep> {
         let planned = &self.shared.plan.jobs[job];
         for _ in 0..DRAWS_MAX {
             let operation = match planned.operations.as_slice() {
@@ -47,9 +47,9 @@ impl Worker<'_> {
                     })?
                 }
             };
-            let owed = &mut self.slots[slot].owed;
-            if let Some(index) = owed.iter().position(|owed| owed.operation == operation) {
-                return Some(owed.swap_remove(index));
+            let pending = &mut self.slots[slot].pending;
+            if let Some(index) = pending.iter().position(|pending| pending.operation == operation) {
+                return Some(pending.swap_remove(index));
             }
             let key = match &planned.operations[operation].keys {
                 PlannedKeys::Sequence { .. } => {
@@ -59,7 +59,7 @@ impl Worker<'_> {
                 PlannedKeys::Added => self.added.pop_front(),
             };
             if let Some(key) = key {
-                return Some(Owed { operation, step: 0, key });
+                return Some(PendingStep { operation, step: 0, key });
             }
         }
         None

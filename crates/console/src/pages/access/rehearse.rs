@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 
 use super::identity;
 use crate::limits::{REHEARSAL_LINES, REHEARSAL_REQUESTERS_MAX, REHEARSAL_TIME};
-use crate::page::{Page, Signed, Submission};
+use crate::page::{Page, SignedInRequest, Submission};
+use crate::page_error::PageError;
 use crate::pages::settings::{ask, in_force, text, version};
-use crate::trouble::Trouble;
 
-pub(crate) async fn form(signed: Signed) -> Response {
+pub(crate) async fn form(signed: SignedInRequest) -> Response {
     let present = signed.talk(in_force).await;
     signed.answer(present.map(|present| page(model((&present.text, present.version), ""))))
 }
@@ -58,7 +58,7 @@ pub(crate) async fn rehearse(Submission { signed, fields }: Submission) -> Respo
             model["result"] = result;
             signed.show(page(model))
         }
-        Err(trouble @ (Trouble::Refused(..) | Trouble::Request(..))) => {
+        Err(trouble @ (PageError::Refused(..) | PageError::Request(..))) => {
             model["error"] = signed.said(&trouble);
             signed.show(Page { status: trouble.status(), ..page(model) })
         }
@@ -72,9 +72,9 @@ fn all(
     text: &str,
     mut requesters: Vec<String>,
     waits: &AtomicBool,
-) -> Result<Value, Trouble> {
+) -> Result<Value, PageError> {
     if requesters.len() > REHEARSAL_REQUESTERS_MAX {
-        return Err(Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "rehearse.too_many"));
+        return Err(PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, "rehearse.too_many"));
     }
     let begun = Instant::now();
     let (mut examined, mut entries, mut changes) = (0, 0, 0);

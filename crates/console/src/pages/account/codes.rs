@@ -14,9 +14,9 @@ use zeroize::Zeroizing;
 
 use crate::fields::Fields;
 use crate::own;
-use crate::page::{Page, Signed, Submission};
+use crate::page::{Page, SignedInRequest, Submission};
+use crate::page_error::PageError;
 use crate::texts::url;
-use crate::trouble::Trouble;
 
 /// Number of octets of a secret. RFC 4226 (section 4, R6) recommends this length.
 const SECRET_SIZE: usize = 20;
@@ -24,11 +24,11 @@ const SECRET_SIZE: usize = 20;
 /// Width and height of the QR code in pixels.
 const QR_SIZE: u32 = 240;
 
-pub(crate) async fn form(signed: Signed) -> Response {
+pub(crate) async fn form(signed: SignedInRequest) -> Response {
     let page = signed.talk(own::read).await.and_then(|own| {
         let mut octets = Zeroizing::new([0; SECRET_SIZE]);
         getrandom::fill(octets.as_mut())
-            .map_err(|_| Trouble::Request(StatusCode::SERVICE_UNAVAILABLE, "account_page.not_random"))?;
+            .map_err(|_| PageError::Request(StatusCode::SERVICE_UNAVAILABLE, "account_page.not_random"))?;
         let secret = Zeroizing::new(BASE32_NOPAD.encode(octets.as_ref()));
         Ok(page(&signed.session.who, &secret, own, None))
     });
@@ -91,7 +91,7 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
 }
 
 /// Shows the form with which the user removes the secret.
-pub(crate) async fn removal(signed: Signed, _: Fields) -> Response {
+pub(crate) async fn removal(signed: SignedInRequest, _: Fields) -> Response {
     signed.show(Page::new("codes_remove.html", "codes.remove_title", json!({})))
 }
 

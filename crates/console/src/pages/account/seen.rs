@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::ask;
 use crate::fields::Fields;
-use crate::page::{Page, Signed};
+use crate::page::{Page, SignedInRequest};
+use crate::page_error::PageError;
 use crate::rights::Rights;
-use crate::trouble::Trouble;
 
-pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let (ldap, client, who) = (signed.app.ldap.clone(), signed.client.clone(), signed.session.who.clone());
     let model = signed.talk(move |connection| {
         let anonymous = ldap.connect(client)?;
@@ -27,7 +27,7 @@ fn model(
     mut anonymous: Connection,
     who: &str,
     other: Option<&str>,
-) -> Result<Value, Trouble> {
+) -> Result<Value, PageError> {
     let own = ask::entry(connection, who, &["*", "memberOf"])?;
     let names: Vec<&str> = own.attributes.iter().map(|found| found.description.as_str()).collect();
     // If anonymous clients cannot see the entry, they see none of its attributes.
@@ -35,7 +35,7 @@ fn model(
         Ok(entry) => {
             entry.attributes.into_iter().map(|found| found.description.to_ascii_lowercase()).collect()
         }
-        Err(Trouble::Refused(..) | Trouble::Request(..)) => BTreeSet::new(),
+        Err(PageError::Refused(..) | PageError::Request(..)) => BTreeSet::new(),
         Err(trouble) => return Err(trouble),
     };
     let rights =

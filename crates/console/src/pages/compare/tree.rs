@@ -26,10 +26,10 @@ use crate::app::App;
 use crate::fields::Fields;
 use crate::form::{Change, request_changes, unchanged_since};
 use crate::limits::{TREE_CHANGES_MAX, TREE_LINES_MAX, TREE_TIME};
-use crate::page::{Page, Signed, Submission};
+use crate::page::{Page, SignedInRequest, Submission};
+use crate::page_error::PageError;
 use crate::texts::url;
 use crate::times;
-use crate::trouble::Trouble;
 
 /// The change of one entry.
 #[derive(Hash)]
@@ -51,7 +51,7 @@ enum StepChange {
 /// An entry that cannot be restored: its DN, the path of the text with the reason, and the DN of another entry if the
 /// reason has one.
 #[derive(Hash)]
-struct Left {
+struct Unrestorable {
     dn: String,
     reason: &'static str,
     other: Option<String>,
@@ -63,7 +63,7 @@ struct Plan {
     position: u64,
     micros: u64,
     steps: Vec<Step>,
-    left: Vec<Left>,
+    left: Vec<Unrestorable>,
     /// Number of entries that are the same as in the backup.
     same: usize,
 }
@@ -77,14 +77,14 @@ impl Plan {
     }
 }
 
-pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let app = Arc::clone(&signed.app);
     let model = signed.talk(move |connection| model(&app, connection, &fields));
     let model = model.await;
     signed.answer(model.map(|model| Page::new("compare_tree.html", "compare_tree.title", model)))
 }
 
-fn model(app: &App, connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble> {
+fn model(app: &App, connection: &mut Connection, fields: &Fields) -> Result<Value, PageError> {
     let mut model = question(connection, fields)?;
     model["tree"] = Value::Null;
     if model["is_asked"] != true {
@@ -109,8 +109,7 @@ fn described(app: &App, plan: &Plan) -> Value {
         let names: BTreeSet<String> = names.into_iter().collect();
         json!({ "change": change, "dn": step.dn, "attributes": names })
     };
-    let left =
-        |left: &Left| json!({ "dn": left.dn, "text": app.texts.text(left.reason), "other": left.other });
+    let left = |left: &Unrestorable| json!({ "dn": left.dn, "text": app.texts.text(left.reason), "other": left.other });
     let count = |is: fn(&StepChange) -> bool| plan.steps.iter().filter(|step| is(&step.change)).count();
     json!({
         "shown": times::readable(plan.micros),
@@ -129,29 +128,29 @@ fn described(app: &App, plan: &Plan) -> Value {
 /// Makes the changes if they are still the same as those that the page showed.
 pub(crate) async fn restore(Submission { signed, fields }: Submission) -> Response {
     let app = Arc::clone(&signed.app);
-    let made = signed.talk(move |connection| {
+    let result = signed.talk(move |connection| {
         let (dn, at) = (fields.text("dn").trim(), fields.text("at"));
         let plan = planned(&app, connection, (dn, at))?;
         if plan.version() != fields.text("version") {
-            return Err(Trouble::Request(StatusCode::CONFLICT, "compare_tree.changed"));
+            return Err(PageError::Request(StatusCode::CONFLICT, "compare_tree.changed"));
         }
         make(connection, &plan)?;
         Ok(dn.to_owned())
     });
-    match made.await {
+    match result.await {
         Ok(dn) => signed.go(&url("/entry", &[("dn", &dn), ("notice", "tree_restored")])),
         Err(trouble) => signed.fail(&trouble),
     }
 }
 
 /// Reads the tree from the backup and compares it with the present entries.
-fn planned(app: &App, connection: &mut Connection, of: (&str, &str)) -> Result<Plan, Trouble> {
-    let busy = |_| Trouble::Request(StatusCode::SERVICE_UNAVAILABLE, "search.exports_busy");
+fn planned(app: &App, connection: &mut Connection, of: (&str, &str)) -> Result<Plan, PageError> {
+    let busy = |_| PageError::Request(StatusCode::SERVICE_UNAVAILABLE, "search.exports_busy");
     let _place = app.exports.try_acquire().map_err(busy)?;
     let schema = app.schema.get(connection);
     let (_, answer) = backup(connection, of, true)?;
     if answer.ldif.is_empty() {
-        return Err(Trouble::Request(StatusCode::NOT_FOUND, "compare_tree.not_then"));
+        return Err(PageError::Request(StatusCode::NOT_FOUND, "compare_tree.not_then"));
     }
     let mut planner = Planner::new(connection, &schema);
     each_record(&answer.ldif, |record| planner.entry(record))?;
@@ -162,8 +161,8 @@ fn planned(app: &App, connection: &mut Connection, of: (&str, &str)) -> Result<P
 
 fn each_record(
     ldif: &[u8],
-    mut each: impl FnMut(&LdifRecord<'_>) -> Result<(), Trouble>,
-) -> Result<(), Trouble> {
+    mut each: impl FnMut(&LdifRecord<'_>) -> Result<(), PageError>,
+) -> Result<(), PageError> {
     let mut reader = LdifReader::with_record_size_max(ldif, ldif.len().saturating_add(1));
     while let Some(record) = reader.next_record().map_err(|_| unexpected())? {
         each(&record)?;
@@ -179,7 +178,7 @@ struct Planner<'c> {
     added: HashSet<Vec<u8>>,
     missing: HashSet<Vec<u8>>,
     steps: Vec<Step>,
-    left: Vec<Left>,
+    left: Vec<Unrestorable>,
     same: usize,
 }
 
@@ -198,7 +197,7 @@ impl<'c> Planner<'c> {
     }
 
     /// Compares an entry of the backup with its present state. Adds the change that restores it to the plan.
-    fn entry(&mut self, record: &LdifRecord<'_>) -> Result<(), Trouble> {
+    fn entry(&mut self, record: &LdifRecord<'_>) -> Result<(), PageError> {
         let then = values_of(&self.comparison, record).ok_or_else(unexpected)?;
         let found = now(self.connection, &self.comparison, record.dn, Some(&then))?;
         let uuid = then.get("entryUUID").and_then(|values| values.first());
@@ -218,7 +217,7 @@ impl<'c> Planner<'c> {
         self.step(&dn, StepChange::Modify(csn, changes.collect()))
     }
 
-    fn addition(&mut self, dn: &str, then: EntryValues, moved: Option<String>) -> Result<(), Trouble> {
+    fn addition(&mut self, dn: &str, then: EntryValues, moved: Option<String>) -> Result<(), PageError> {
         let key = self.comparison.dn_key(dn);
         let above = Dn::parse(dn).ok().map(|parsed| self.comparison.dn_key(parsed.text_from(1)));
         let has_superior = above.is_none_or(|above| !self.missing.contains(&above));
@@ -233,7 +232,7 @@ impl<'c> Planner<'c> {
 
     /// Adds a change to the plan for an entry outside the tree. The change restores its references to entries that are
     /// added.
-    fn referrer(&mut self, record: &LdifRecord<'_>) -> Result<(), Trouble> {
+    fn referrer(&mut self, record: &LdifRecord<'_>) -> Result<(), PageError> {
         let LdifBody::Entry(lines) = record.body else { return Err(unexpected()) };
         let (mut names, mut uuid) = (BTreeMap::<String, Vec<Vec<u8>>>::new(), None);
         for line in lines.iter() {
@@ -254,38 +253,38 @@ impl<'c> Planner<'c> {
     }
 
     /// Returns the DN that the entry with this entryUUID has now.
-    fn entry_of(&mut self, uuid: &[u8]) -> Result<Option<String>, Trouble> {
+    fn entry_of(&mut self, uuid: &[u8]) -> Result<Option<String>, PageError> {
         let filter = format!("(entryUUID={})", filter_value(&String::from_utf8_lossy(uuid)));
         let reply = self.connection.search("", Scope::WholeSubtree, &filter, &["1.1"])?;
-        Trouble::unless_success(reply.outcome, None)?;
+        PageError::unless_success(reply.outcome, None)?;
         Ok(reply.entries.into_iter().next().map(|entry| entry.dn))
     }
 
-    fn step(&mut self, dn: &str, change: StepChange) -> Result<(), Trouble> {
+    fn step(&mut self, dn: &str, change: StepChange) -> Result<(), PageError> {
         self.steps.push(Step { dn: dn.to_owned(), change });
         self.check_bounds()
     }
 
-    fn leave(&mut self, dn: &str, reason: &'static str, other: Option<String>) -> Result<(), Trouble> {
-        self.left.push(Left { dn: dn.to_owned(), reason, other });
+    fn leave(&mut self, dn: &str, reason: &'static str, other: Option<String>) -> Result<(), PageError> {
+        self.left.push(Unrestorable { dn: dn.to_owned(), reason, other });
         self.check_bounds()
     }
 
-    fn check_bounds(&self) -> Result<(), Trouble> {
+    fn check_bounds(&self) -> Result<(), PageError> {
         if self.steps.len() > TREE_CHANGES_MAX {
-            return Err(Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "compare_tree.too_large"));
+            return Err(PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, "compare_tree.too_large"));
         }
         if self.begun.elapsed() > TREE_TIME {
-            return Err(Trouble::Request(StatusCode::GATEWAY_TIMEOUT, "compare_tree.too_slow"));
+            return Err(PageError::Request(StatusCode::GATEWAY_TIMEOUT, "compare_tree.too_slow"));
         }
         Ok(())
     }
 }
 
 /// Makes all changes in one transaction (RFC 5805).
-fn make(connection: &mut Connection, plan: &Plan) -> Result<(), Trouble> {
+fn make(connection: &mut Connection, plan: &Plan) -> Result<(), PageError> {
     let started = connection.extended(oids::START_TRANSACTION, None)?;
-    Trouble::unless_success(started.outcome, None)?;
+    PageError::unless_success(started.outcome, None)?;
     let identifier = started.extended.value.ok_or_else(unexpected)?;
     let mut sent: Vec<(MessageId, &str)> = Vec::new();
     for step in &plan.steps {
@@ -310,14 +309,14 @@ fn make(connection: &mut Connection, plan: &Plan) -> Result<(), Trouble> {
 }
 
 /// Returns the error of a change. Adds the DN of its entry to the message.
-fn of_entry(mut outcome: client::Outcome, dn: Option<&str>) -> Trouble {
+fn of_entry(mut outcome: client::Outcome, dn: Option<&str>) -> PageError {
     if let Some(dn) = dn {
         outcome.diagnostic = format!("{dn}: {}", outcome.diagnostic);
     }
-    Trouble::Refused(outcome, None)
+    PageError::Refused(outcome, None)
 }
 
-fn send(connection: &mut Connection, identifier: &[u8], step: &Step) -> Result<MessageId, Trouble> {
+fn send(connection: &mut Connection, identifier: &[u8], step: &Step) -> Result<MessageId, PageError> {
     let control = |oid, value| Control { oid, critical: true, value };
     let part = control(oids::TRANSACTION_SPECIFICATION, Some(identifier));
     let relaxed = control(oids::RELAX_RULES, None);

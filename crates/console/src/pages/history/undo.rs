@@ -8,8 +8,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use client::Connection;
 use ldap::{
-    ChangeOperation, Control, HistoryChange, HistoryFate, HistoryKind, HistoryValues, ModifyRequest, Request,
-    ResultCode, Scope, filter_value, oids,
+    ChangeOperation, Control, HistoryChange, HistoryEffect, HistoryKind, HistoryValues, ModifyRequest,
+    Request, ResultCode, Scope, filter_value, oids,
 };
 use schema::{AttributeType, Schema};
 use serde_json::json;
@@ -19,8 +19,8 @@ use crate::ask::{self, WholeEntry};
 use crate::describe::type_of;
 use crate::form::{Change, ldif, request_changes, unchanged_since};
 use crate::page::{Page, Submission};
+use crate::page_error::PageError;
 use crate::texts::url;
-use crate::trouble::Trouble;
 
 /// The change that reverses another change.
 struct Reverse {
@@ -34,14 +34,14 @@ pub(crate) async fn undo(Submission { signed, fields }: Submission) -> Response 
     let fields = Arc::new(fields);
     let own = Arc::clone(&fields);
     let app = Arc::clone(&signed.app);
-    let is_made = fields.text("step") == "apply";
-    let made = signed.talk(move |connection| {
+    let is_applied = fields.text("step") == "apply";
+    let result = signed.talk(move |connection| {
         let schema = app.schema.get(connection);
         let position = own.text("position").parse().unwrap_or(0);
         let reverse = reverse(connection, &schema, own.text("dn"), position)?;
         if own.text("step") == "apply" {
             if reverse.csn.as_deref() != own.given("csn") {
-                return Err(Trouble::Request(StatusCode::CONFLICT, "trouble.changed_meanwhile"));
+                return Err(PageError::Request(StatusCode::CONFLICT, "trouble.changed_meanwhile"));
             }
             apply(connection, &reverse)?;
         } else {
@@ -49,9 +49,11 @@ pub(crate) async fn undo(Submission { signed, fields }: Submission) -> Response 
         }
         Ok(reverse)
     });
-    match made.await {
+    match result.await {
         Err(trouble) => signed.fail(&trouble),
-        Ok(reverse) if is_made => signed.go(&url("/history", &[("dn", &reverse.dn), ("notice", "undone")])),
+        Ok(reverse) if is_applied => {
+            signed.go(&url("/history", &[("dn", &reverse.dn), ("notice", "undone")]))
+        }
         Ok(Reverse { dn, csn, changes }) => {
             let kept = [("position", fields.text("position"))];
             let ldif = ldif(&dn, &changes);
@@ -61,8 +63,8 @@ pub(crate) async fn undo(Submission { signed, fields }: Submission) -> Response 
     }
 }
 
-fn unusable(text: &'static str) -> Trouble {
-    Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, text)
+fn unusable(text: &'static str) -> PageError {
+    PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, text)
 }
 
 fn reverse(
@@ -70,7 +72,7 @@ fn reverse(
     schema: &Schema,
     dn: &str,
     position: u64,
-) -> Result<Reverse, Trouble> {
+) -> Result<Reverse, PageError> {
     let entry = ask::entry(connection, dn, &["entryCSN"])?;
     let found = read(connection, &entry.dn, position.saturating_add(1), |list| !list.is_empty())?;
     let change = found.list.first().filter(|change| change.position == position);
@@ -82,7 +84,7 @@ fn reverse(
     let replaced: Vec<&str> = change
         .values
         .iter()
-        .filter(|values| values.fate == HistoryFate::Replaced && lacks(&values.attribute))
+        .filter(|values| values.fate == HistoryEffect::Replaced && lacks(&values.attribute))
         .map(|values| values.attribute.as_str())
         .collect();
     let older = match replaced.is_empty() {
@@ -106,7 +108,8 @@ fn reverse(
 /// change.
 fn before(attribute: &str, change: &HistoryChange) -> Option<Vec<Vec<u8>>> {
     let mut values = change.values.iter();
-    let found = values.find(|values| values.fate == HistoryFate::Before && values.attribute == attribute)?;
+    let found =
+        values.find(|values| values.fate == HistoryEffect::Before && values.attribute == attribute)?;
     found.is_whole.then(|| found.values.clone())
 }
 
@@ -116,7 +119,7 @@ fn state_of(attribute: &str, changes: &[HistoryChange]) -> Option<Vec<Vec<u8>>> 
     let states_all = |change: &HistoryChange| {
         let of_attribute =
             |fate| change.values.iter().any(|values| values.fate == fate && values.attribute == attribute);
-        change.kind == HistoryKind::Add || of_attribute(HistoryFate::Replaced)
+        change.kind == HistoryKind::Add || of_attribute(HistoryEffect::Replaced)
     };
     let base = changes.iter().position(states_all)?;
     let mut state: Vec<Vec<u8>> = Vec::new();
@@ -126,10 +129,10 @@ fn state_of(attribute: &str, changes: &[HistoryChange]) -> Option<Vec<Vec<u8>>> 
                 return None;
             }
             match values.fate {
-                HistoryFate::Replaced => state.clone_from(&values.values),
-                HistoryFate::Added => state.extend(values.values.iter().cloned()),
-                HistoryFate::Removed => state.retain(|value| !values.values.contains(value)),
-                HistoryFate::Before | HistoryFate::Until => {}
+                HistoryEffect::Replaced => state.clone_from(&values.values),
+                HistoryEffect::Added => state.extend(values.values.iter().cloned()),
+                HistoryEffect::Removed => state.retain(|value| !values.values.contains(value)),
+                HistoryEffect::Before | HistoryEffect::Until => {}
             }
         }
     }
@@ -141,30 +144,30 @@ fn reversed(
     schema: &Schema,
     change: &HistoryChange,
     older: &[HistoryChange],
-) -> Result<Vec<Change>, Trouble> {
+) -> Result<Vec<Change>, PageError> {
     let mut changes: Vec<Change> = Vec::new();
     // The parts of the change are reversed from the last to the first.
     for values in change.values.iter().rev() {
         let description = values.attribute.clone();
         let known = type_of(schema, &description);
-        if values.fate == HistoryFate::Before || known.is_some_and(AttributeType::is_operational) {
+        if values.fate == HistoryEffect::Before || known.is_some_and(AttributeType::is_operational) {
             continue;
         }
         // If the values with an expiry are removed, their expiry is removed as well.
         let is_added = || {
-            let mut added = change.values.iter().filter(|added| added.fate == HistoryFate::Added);
+            let mut added = change.values.iter().filter(|added| added.fate == HistoryEffect::Added);
             added.any(|added| added.attribute == description)
         };
-        if values.fate == HistoryFate::Until && is_added() {
+        if values.fate == HistoryEffect::Until && is_added() {
             continue;
         }
-        let is_lacking = !values.is_whole && values.fate != HistoryFate::Replaced;
-        if is_lacking || values.fate == HistoryFate::Until {
+        let is_lacking = !values.is_whole && values.fate != HistoryEffect::Replaced;
+        if is_lacking || values.fate == HistoryEffect::Until {
             return Err(unusable("history.left_out"));
         }
         let (operation, values) = match values.fate {
-            HistoryFate::Added => (ChangeOperation::Delete, values.values.clone()),
-            HistoryFate::Removed => (ChangeOperation::Add, values.values.clone()),
+            HistoryEffect::Added => (ChangeOperation::Delete, values.values.clone()),
+            HistoryEffect::Removed => (ChangeOperation::Add, values.values.clone()),
             _ => {
                 let known = before(&description, change).or_else(|| state_of(&description, older));
                 (ChangeOperation::Replace, known.ok_or(unusable("history.unknown_before"))?)
@@ -184,10 +187,10 @@ fn check_replaced(
     schema: &Schema,
     dn: &str,
     change: &HistoryChange,
-) -> Result<WholeEntry, Trouble> {
+) -> Result<WholeEntry, PageError> {
     let is_replaced = |values: &&HistoryValues| {
         let is_operational = type_of(schema, &values.attribute).is_some_and(AttributeType::is_operational);
-        values.fate == HistoryFate::Replaced && !is_operational
+        values.fate == HistoryEffect::Replaced && !is_operational
     };
     let replaced: Vec<&HistoryValues> = change.values.iter().filter(is_replaced).collect();
     let selection: Vec<&str> =
@@ -203,7 +206,7 @@ fn check_replaced(
         if !is_same(connection, schema, &entry.dn, values, present)? {
             let now: Vec<String> =
                 present.iter().take(super::VALUES_MAX).map(|value| super::text(value)).collect();
-            return Err(Trouble::ValuesChanged(format!("{}: {}", values.attribute, now.join(", "))));
+            return Err(PageError::ValuesChanged(format!("{}: {}", values.attribute, now.join(", "))));
         }
     }
     Ok(entry)
@@ -217,7 +220,7 @@ fn is_same(
     dn: &str,
     left: &HistoryValues,
     present: &[Vec<u8>],
-) -> Result<bool, Trouble> {
+) -> Result<bool, PageError> {
     let has_equality = type_of(schema, &left.attribute).is_some_and(|found| found.equality.is_some());
     if left.values.len() != present.len() {
         return Ok(false);
@@ -237,11 +240,11 @@ fn is_same(
 }
 
 /// Asks the server whether it would accept the reverse change. Does not make the change.
-fn rehearse(connection: &mut Connection, reverse: &Reverse) -> Result<(), Trouble> {
+fn rehearse(connection: &mut Connection, reverse: &Reverse) -> Result<(), PageError> {
     let no_operation = Control { oid: oids::NO_OPERATION, critical: true, value: None };
     match modify(connection, reverse, &[no_operation]) {
         // The server may not permit the control. In that case only the change itself shows whether it is refused.
-        Err(Trouble::Refused(outcome, _))
+        Err(PageError::Refused(outcome, _))
             if [ResultCode::NO_OPERATION, ResultCode::UNAVAILABLE_CRITICAL_EXTENSION]
                 .contains(&outcome.code) =>
         {
@@ -251,23 +254,23 @@ fn rehearse(connection: &mut Connection, reverse: &Reverse) -> Result<(), Troubl
     }
 }
 
-fn apply(connection: &mut Connection, reverse: &Reverse) -> Result<(), Trouble> {
+fn apply(connection: &mut Connection, reverse: &Reverse) -> Result<(), PageError> {
     let value = unchanged_since(reverse.csn.as_deref())?;
     let assertion =
         value.as_deref().map(|value| Control { oid: oids::ASSERTION, critical: true, value: Some(value) });
     modify(connection, reverse, assertion.as_slice())
 }
 
-fn modify(connection: &mut Connection, reverse: &Reverse, controls: &[Control<'_>]) -> Result<(), Trouble> {
+fn modify(connection: &mut Connection, reverse: &Reverse, controls: &[Control<'_>]) -> Result<(), PageError> {
     let list = request_changes(&reverse.changes);
     let request = Request::Modify(ModifyRequest { object: &reverse.dn, changes: list.as_changes() });
     match ask::change(connection, request, controls) {
         // A value that the change added was removed meanwhile, or a value that it removed was added again.
-        Err(Trouble::Refused(outcome, _))
+        Err(PageError::Refused(outcome, _))
             if [ResultCode::NO_SUCH_ATTRIBUTE, ResultCode::ATTRIBUTE_OR_VALUE_EXISTS]
                 .contains(&outcome.code) =>
         {
-            Err(Trouble::ValuesChanged(outcome.diagnostic))
+            Err(PageError::ValuesChanged(outcome.diagnostic))
         }
         done => done,
     }
@@ -279,7 +282,7 @@ mod tests {
 
     use super::*;
 
-    fn change(kind: HistoryKind, parts: &[(HistoryFate, &str, &[&str])]) -> HistoryChange {
+    fn change(kind: HistoryKind, parts: &[(HistoryEffect, &str, &[&str])]) -> HistoryChange {
         let values = parts.iter().map(|(fate, attribute, values)| HistoryValues {
             fate: *fate,
             attribute: (*attribute).to_owned(),
@@ -306,9 +309,9 @@ mod tests {
 
     #[test]
     fn a_change_is_reversed_from_its_end() {
-        use HistoryFate::{Added, Before, Removed, Replaced};
+        use HistoryEffect::{Added, Before, Removed, Replaced};
         let schema = Schema::shipped();
-        let made = change(
+        let result = change(
             HistoryKind::Modify,
             &[(Removed, "member", &["cn=a"]), (Added, "member", &["cn=b"]), (Replaced, "title", &["Dr"])],
         );
@@ -322,8 +325,8 @@ mod tests {
             (ChangeOperation::Delete, "member".to_owned(), "cn=b".to_owned()),
             (ChangeOperation::Add, "member".to_owned(), "cn=a".to_owned()),
         ];
-        assert_eq!(texts(&reversed(&schema, &made, &older).unwrap()), expected);
-        assert!(reversed(&schema, &made, &older[..1]).is_err(), "nothing states all titles");
+        assert_eq!(texts(&reversed(&schema, &result, &older).unwrap()), expected);
+        assert!(reversed(&schema, &result, &older[..1]).is_err(), "nothing states all titles");
         let kept = change(HistoryKind::Modify, &[(Replaced, "title", &["Dr"]), (Before, "title", &["Ms"])]);
         assert_eq!(texts(&reversed(&schema, &kept, &[]).unwrap())[0].2, "Ms");
         // The entry was added without this attribute.
@@ -335,10 +338,10 @@ mod tests {
     #[test]
     fn omitted_values_are_not_guessed() {
         let schema = Schema::shipped();
-        let mut made = change(HistoryKind::Modify, &[(HistoryFate::Removed, "userPassword", &[])]);
-        made.values[0].is_whole = false;
-        assert!(reversed(&schema, &made, &[]).is_err());
-        let stamps = change(HistoryKind::Modify, &[(HistoryFate::Replaced, "pwdChangedTime", &["x"])]);
+        let mut result = change(HistoryKind::Modify, &[(HistoryEffect::Removed, "userPassword", &[])]);
+        result.values[0].is_whole = false;
+        assert!(reversed(&schema, &result, &[]).is_err());
+        let stamps = change(HistoryKind::Modify, &[(HistoryEffect::Replaced, "pwdChangedTime", &["x"])]);
         assert!(reversed(&schema, &stamps, &[]).unwrap().is_empty(), "the server sets it");
     }
 }

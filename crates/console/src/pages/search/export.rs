@@ -11,7 +11,7 @@ use crate::ask::{Search, page};
 use crate::download::{Download, put_row};
 use crate::fields::Fields;
 use crate::limits::{EXPORT_BYTES_MAX, PAGE_ENTRIES};
-use crate::trouble::Trouble;
+use crate::page_error::PageError;
 
 /// Creates the file for a query. Blocks.
 ///
@@ -22,11 +22,11 @@ pub(super) fn make(
     places: &Semaphore,
     connection: &mut Connection,
     fields: &Fields,
-) -> Result<Download, Trouble> {
-    let busy = |_| Trouble::Request(StatusCode::SERVICE_UNAVAILABLE, "search.exports_busy");
+) -> Result<Download, PageError> {
+    let busy = |_| PageError::Request(StatusCode::SERVICE_UNAVAILABLE, "search.exports_busy");
     let _place = places.try_acquire().map_err(busy)?;
     let query = query(connection, fields)?;
-    let unusable = Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "search.no_filter");
+    let unusable = PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, "search.no_filter");
     let search = query.search.ok_or(unusable)?;
     if fields.text("as") == "csv" {
         let mut content = Vec::new();
@@ -57,8 +57,8 @@ fn each(
     search: &Search,
     content: &mut Vec<u8>,
     mut put: impl FnMut(&Entry, &mut Vec<u8>),
-) -> Result<(), Trouble> {
-    let too_large = || Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "search.too_large");
+) -> Result<(), PageError> {
+    let too_large = || PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, "search.too_large");
     let mut cookie = Vec::new();
     loop {
         let found = page(connection, search, PAGE_ENTRIES, &cookie, EXPORT_BYTES_MAX)?;

@@ -14,8 +14,8 @@ use super::builder::Rows;
 use crate::cookies;
 use crate::fields::Fields;
 use crate::page::Submission;
+use crate::page_error::PageError;
 use crate::texts::url;
-use crate::trouble::Trouble;
 
 /// Maximum number of saved searches. If there are more, the oldest one is removed.
 const SEARCHES_MAX: usize = 20;
@@ -107,7 +107,7 @@ pub(crate) async fn change(headers: HeaderMap, Submission { signed, fields }: Su
     let mut saved = Saved::of(&headers, is_secured, &signed.session.who);
     let name = cut(fields.text("name").trim());
     if name.is_empty() {
-        return signed.fail(&Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "search.no_name"));
+        return signed.fail(&PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, "search.no_name"));
     }
     let query = query_of(&fields);
     let at = if fields.text("action") == "remove" {

@@ -5,7 +5,7 @@
 //! values at each entry that it may see. Otherwise the position of an entry in the results would reveal a hidden value.
 
 use super::{Result, RuleRights};
-use crate::access::asker::Condition;
+use crate::access::requester::Condition;
 use crate::catalog::access_rules::TypeSet;
 use crate::model::access_rule::{BROWSE, READ, Reach, SEARCH};
 use crate::model::rows::EntryId;
@@ -29,9 +29,9 @@ impl RuleRights {
     /// The store failed.
     pub(crate) fn readable(&self, state: TreeState<'_>, base: EntryId, types: &TypeSet) -> Result<Readable> {
         let (mut is_granted, mut may_hide, mut goes_with_sight) = (false, false, true);
-        for mine in &self.mine {
-            let Some(rule) = self.rules.rules.get(mine.rule) else { continue };
-            if mine.is_deny {
+        for applicable in &self.applicable {
+            let Some(rule) = self.rules.rules.get(applicable.rule) else { continue };
+            if applicable.is_deny {
                 may_hide |= rule.rights.has(BROWSE);
                 let takes = rule.rights.has(READ.with(SEARCH)) && !rule.types.and(types).is_empty();
                 if takes && !rule.rights.has(BROWSE) {
@@ -39,11 +39,11 @@ impl RuleRights {
                 }
                 continue;
             }
-            let is_whole = mine.values.is_none() && rule.rights.has(READ) && rule.types.has_all(types);
-            let is_everywhere = mine.but.is_empty()
-                && mine.filter.is_none()
-                && mine.condition == Condition::Always
-                && match mine.place {
+            let is_whole = applicable.values.is_none() && rule.rights.has(READ) && rule.types.has_all(types);
+            let is_everywhere = applicable.but.is_empty()
+                && applicable.filter.is_none()
+                && applicable.condition == Condition::Always
+                && match applicable.place {
                     None => true,
                     Some((Reach::In, top)) => state.is_at_or_below(base, top)?,
                     Some((Reach::Below, top)) => base != top && state.is_at_or_below(base, top)?,

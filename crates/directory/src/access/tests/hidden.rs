@@ -8,7 +8,7 @@ use ldap::{
 
 use super::{PEOPLE, ask_as, ok, person, rule};
 use crate::controls::{
-    ListViewOptions, RequestControls, RequestedSortKey, SeldomControls, SortOptions, WindowTarget,
+    ListViewOptions, RareControls, RequestControls, RequestedSortKey, SortOptions, WindowTarget,
 };
 use crate::read::access_question;
 use crate::search::Search;
@@ -81,7 +81,7 @@ fn same(what: &str, ask: impl Fn(&mut TestDirectory) -> crate::Outcome) -> (Resu
     (one.code, one.diagnostic)
 }
 
-fn with(seldom: SeldomControls) -> RequestControls {
+fn with(seldom: RareControls) -> RequestControls {
     RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() }
 }
 
@@ -110,15 +110,12 @@ fn a_hidden_base_is_reported_as_missing_before_any_other_error() {
     let persistent = PersistentSearch { change_types: 1, changes_only: false, returns_entry_changes: false };
     let assertion = |text: &str| Some(FilterBuf::parse(text).unwrap());
     for seldom in [
-        SeldomControls {
-            assertion: assertion("(objectClass=organizationalUnit)"),
-            ..SeldomControls::default()
-        },
-        SeldomControls { assertion: assertion("(objectClass=device)"), ..SeldomControls::default() },
-        SeldomControls { assertion: assertion("(!(objectClass=device))"), ..SeldomControls::default() },
-        SeldomControls { sort: sort(), ..SeldomControls::default() },
-        SeldomControls { window: Some(window), ..SeldomControls::default() },
-        SeldomControls { persistent: Some(persistent), sort: sort(), ..SeldomControls::default() },
+        RareControls { assertion: assertion("(objectClass=organizationalUnit)"), ..RareControls::default() },
+        RareControls { assertion: assertion("(objectClass=device)"), ..RareControls::default() },
+        RareControls { assertion: assertion("(!(objectClass=device))"), ..RareControls::default() },
+        RareControls { sort: sort(), ..RareControls::default() },
+        RareControls { window: Some(window), ..RareControls::default() },
+        RareControls { persistent: Some(persistent), sort: sort(), ..RareControls::default() },
     ] {
         let what = format!("{seldom:?}");
         let (code, text) = same(&what, |of| searched(of, HIDDEN, &with(seldom.clone())));
@@ -194,9 +191,9 @@ fn invalid_names_give_the_same_error_everywhere() {
     }
 }
 
-fn explained(directory: &mut TestDirectory, asker: &str, right: &str, entry: &str) -> crate::Outcome {
+fn explained(directory: &mut TestDirectory, requester: &str, right: &str, entry: &str) -> crate::Outcome {
     let question = AccessQuestion {
-        requester: asker,
+        requester,
         right,
         entry,
         attribute: None,
@@ -223,7 +220,7 @@ fn aliases_identities_and_subordinates_do_not_reveal_hidden_entries() {
     assert_eq!(code, ResultCode::NO_SUCH_OBJECT);
     // A persistent search is not refused because of a hidden alias.
     let persistent = PersistentSearch { change_types: 15, changes_only: true, returns_entry_changes: false };
-    let follow = with(SeldomControls { persistent: Some(persistent), ..SeldomControls::default() });
+    let follow = with(RareControls { persistent: Some(persistent), ..RareControls::default() });
     for has_hidden in [true, false] {
         let of = directory(has_hidden);
         let (filter, selection) = (FilterBuf::parse("(objectClass=*)").unwrap(), SelectionBuf::new());
@@ -248,7 +245,7 @@ fn a_refused_change_does_not_describe_hidden_entries() {
     let deleted = |of: &mut TestDirectory| {
         ask_as(of, &person("anna", PEOPLE));
         let plain = of.delete(top);
-        let tree = with(SeldomControls { tree_delete: true, ..SeldomControls::default() });
+        let tree = with(RareControls { tree_delete: true, ..RareControls::default() });
         let stamp = of.stamp();
         let tree = of.execute_with(&Request::Delete(DeleteRequest { entry: top }), &tree, &stamp);
         [plain, tree]

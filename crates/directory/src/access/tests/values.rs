@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use ldap::{ChangeOperation, DerefAliases, FilterBuf, ResultCode, Scope, SearchRequest, SelectionBuf};
 
 use super::{PEOPLE, STAFF, all, ask_as, compared, directory_with, ok, person, rule, sample};
-use crate::controls::{RequestControls, SeldomControls};
+use crate::controls::{RareControls, RequestControls};
 use crate::testing::{Found, SUFFIX, TestDirectory};
 
 const NONE_ALLOWS: ResultCode = ResultCode::INSUFFICIENT_ACCESS_RIGHTS;
@@ -269,7 +269,7 @@ fn matched_values_are_limited_to_readable_ones() {
     ]);
     let mut read = |items: &[&str]| {
         let matched_values = items.iter().map(|item| FilterBuf::parse(item).unwrap()).collect();
-        let seldom = Some(Box::new(SeldomControls { matched_values, ..SeldomControls::default() }));
+        let seldom = Some(Box::new(RareControls { matched_values, ..RareControls::default() }));
         let controls = RequestControls { seldom, ..RequestControls::default() };
         let filter = FilterBuf::parse("(uid=bert)").unwrap();
         let selection = SelectionBuf::from_iter(["*", "+"]);

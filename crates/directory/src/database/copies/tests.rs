@@ -9,7 +9,7 @@ use ldap::{
 use crate::access::Requester;
 use crate::model::limits::COPY_BYTES_MAX;
 use crate::model::outcome::Outcome;
-use crate::read::controls::{EntryCopyOptions, RequestControls, SeldomControls};
+use crate::read::controls::{EntryCopyOptions, RareControls, RequestControls};
 use crate::testing::{Entry, SUFFIX, TestDirectory, no_operation, received};
 
 const ADA: &str = "uid=ada,dc=example,dc=com";
@@ -55,7 +55,7 @@ impl CopiesRequest<'_> {
             Some(EntryCopyOptions { is_critical: self.is_critical, selection })
         };
         let (copy_before, copy_after) = (copy(self.before), copy(self.after));
-        let seldom = Some(Box::new(SeldomControls { copy_before, copy_after, ..SeldomControls::default() }));
+        let seldom = Some(Box::new(RareControls { copy_before, copy_after, ..RareControls::default() }));
         let controls = RequestControls { seldom, ..RequestControls::default() };
         let (stamp, mut copies) = (directory.stamp(), ControlsBuf::new());
         let mut batch = directory.writer.begin().unwrap();
@@ -226,7 +226,7 @@ fn a_change_that_is_rolled_back_leaves_no_trace_in_its_batch() {
     let (mut directory, mut other) = (sample(), sample());
     let large = "x".repeat(COPY_BYTES_MAX);
     let asked = EntryCopyOptions { is_critical: true, selection: SelectionBuf::from_iter(["*"]) };
-    let seldom = SeldomControls { copy_after: Some(asked), ..SeldomControls::default() };
+    let seldom = RareControls { copy_after: Some(asked), ..RareControls::default() };
     let controls = RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() };
     let person = |uid: &str, description: &str, with: &mut dyn FnMut(&Request<'_>)| {
         let mut attributes = AttributesBuf::new();

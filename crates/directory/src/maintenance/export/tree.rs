@@ -27,7 +27,7 @@ pub struct TreeBounds {
 }
 
 /// Links of one entry into the tree: attribute and named entry.
-type NamesOf = Vec<(AttrId, EntryId)>;
+type EntryLinks = Vec<(AttrId, EntryId)>;
 
 /// Writes an entry and all entries below it as LDIF, superiors first, with their stored operational attributes. Then
 /// writes the entries outside of the tree with links into it to `referrers`. Each of these has only its entryUUID and
@@ -47,7 +47,7 @@ pub fn export_tree(
     let mut export = Export::start(state, &request, entries)?;
     let tree = export.tree(base, bounds.entries_max)?;
     export.flush()?;
-    let names = names_elsewhere(state, &tree, bounds.names_max)?;
+    let names = links_from_outside(state, &tree, bounds.names_max)?;
     let mut export = Export::start(state, &request, referrers)?;
     for (source, names) in names {
         export.referrer(source, names)?;
@@ -56,13 +56,13 @@ pub fn export_tree(
 }
 
 /// Returns the links into a tree from entries outside of it, by entry.
-fn names_elsewhere(
+fn links_from_outside(
     state: TreeState<'_>,
     tree: &[EntryId],
     names_max: usize,
-) -> Result<BTreeMap<u64, NamesOf>> {
+) -> Result<BTreeMap<u64, EntryLinks>> {
     let inside: HashSet<EntryId> = tree.iter().copied().collect();
-    let (mut names, mut count) = (BTreeMap::<u64, NamesOf>::new(), 0);
+    let (mut names, mut count) = (BTreeMap::<u64, EntryLinks>::new(), 0);
     for (target, def) in
         tree.iter().flat_map(|id| state.catalog.attributes().iter().map(move |def| (*id, def)))
     {
@@ -120,7 +120,7 @@ impl Export<'_, '_> {
     }
 
     /// Exports an entry with only its entryUUID and these links.
-    fn referrer(&mut self, source: u64, names: NamesOf) -> Result<()> {
+    fn referrer(&mut self, source: u64, names: EntryLinks) -> Result<()> {
         let (state, source) = (self.state, EntryId(source));
         let row = node(state.read, source)?.ok_or_else(|| damaged_row("nodes", source))?;
         self.put_name(row.parent, row.rdn)?;

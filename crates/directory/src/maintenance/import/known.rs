@@ -27,7 +27,7 @@ const OBJECT_CLASS: &str = "2.5.4.0";
 
 /// Handling of the values under one attribute description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Named {
+pub(super) enum ValueHandling {
     /// The values are dropped, because the server computes them when requested.
     Virtual,
     /// The values are dropped: a password attribute has options without meaning.
@@ -95,9 +95,9 @@ impl KnownAttribute {
 /// Attributes that one thread has resolved.
 #[derive(Default)]
 pub(super) struct KnownAttributes {
-    by_spelling: HashMap<Box<str>, Named>,
+    by_spelling: HashMap<Box<str>, ValueHandling>,
     /// Descriptions on the lines of the previous record, which the next record usually repeats.
-    recent: Vec<(Box<str>, Named)>,
+    recent: Vec<(Box<str>, ValueHandling)>,
     line: usize,
     all: Vec<KnownAttribute>,
 }
@@ -112,7 +112,7 @@ impl KnownAttributes {
     ///
     /// # Errors
     /// See [`find`](KnownAttributes::find).
-    pub(super) fn find_next(&mut self, job: &Job, text: &str) -> Result<Named, OperationError> {
+    pub(super) fn find_next(&mut self, job: &Job, text: &str) -> Result<ValueHandling, OperationError> {
         let line = self.line;
         self.line += 1;
         if let Some((spelling, named)) = self.recent.get(line)
@@ -133,7 +133,7 @@ impl KnownAttributes {
     ///
     /// # Errors
     /// undefinedAttributeType and similar codes.
-    pub(super) fn find(&mut self, job: &Job, text: &str) -> Result<Named, OperationError> {
+    pub(super) fn find(&mut self, job: &Job, text: &str) -> Result<ValueHandling, OperationError> {
         if let Some(named) = self.by_spelling.get(text) {
             return Ok(*named);
         }
@@ -142,13 +142,17 @@ impl KnownAttributes {
         }
         let description = read_description(&job.schema, text)?;
         let named = match VirtualAttribute::of(job.schema.type_by_id(description.type_id)) {
-            Some(_) => Named::Virtual,
-            None if password_options_problem(&job.schema, &description).is_some() => Named::Meaningless,
-            None if foreign::has_no_effect(&job.schema.type_by_id(description.type_id).oid) => Named::Foreign,
-            None if job.leaves_classes_out && is_object_class(job, &description) => {
-                Named::Classes(self.place(job, &description)?)
+            Some(_) => ValueHandling::Virtual,
+            None if password_options_problem(&job.schema, &description).is_some() => {
+                ValueHandling::Meaningless
             }
-            None => Named::Stored(self.place(job, &description)?),
+            None if foreign::has_no_effect(&job.schema.type_by_id(description.type_id).oid) => {
+                ValueHandling::Foreign
+            }
+            None if job.leaves_classes_out && is_object_class(job, &description) => {
+                ValueHandling::Classes(self.place(job, &description)?)
+            }
+            None => ValueHandling::Stored(self.place(job, &description)?),
         };
         if self.by_spelling.len() < SPELLINGS_MAX {
             self.by_spelling.insert(text.into(), named);
@@ -158,20 +162,20 @@ impl KnownAttributes {
 
     /// Returns the handling of a description of another server, if the schema alone does not determine it.
     #[cold]
-    fn foreign(&mut self, job: &Job, text: &str) -> Result<Option<Named>, OperationError> {
+    fn foreign(&mut self, job: &Job, text: &str) -> Result<Option<ValueHandling>, OperationError> {
         match foreign::without_state(text) {
             State::None => {}
-            State::Deleted => return Ok(Some(Named::Deleted)),
+            State::Deleted => return Ok(Some(ValueHandling::Deleted)),
             State::Present(plain) => {
                 return Ok(Some(match self.find(job, &plain)? {
-                    Named::Stored(place) => Named::State(place),
+                    ValueHandling::Stored(place) => ValueHandling::State(place),
                     other => other,
                 }));
             }
         }
         if let Some((plain, is_last)) = foreign::without_range(text) {
             return Ok(Some(match self.find(job, &plain)? {
-                Named::Stored(place) => Named::Part(place, is_last),
+                ValueHandling::Stored(place) => ValueHandling::Part(place, is_last),
                 other => other,
             }));
         }
@@ -180,33 +184,33 @@ impl KnownAttributes {
         }
         let (name, options) = text.split_at(text.find(';').unwrap_or(text.len()));
         if let Some(place) = job.left_out_by_operator(name) {
-            return Ok(Some(Named::LeftOut(place)));
+            return Ok(Some(ValueHandling::LeftOut(place)));
         }
         if let Some(other) = job.renamed(name) {
             return self.find(job, &format!("{other}{options}")).map(Some);
         }
         if name.eq_ignore_ascii_case(vendor::OTHER_FORM) {
-            return Ok(job.left_out(name).map(Named::LeftOut));
+            return Ok(job.left_out(name).map(ValueHandling::LeftOut));
         }
         if options.is_empty() && vendor::repeats_name(name) {
             let description = read_description(&job.schema, name)?;
-            return self.place(job, &description).map(|place| Some(Named::Name(place)));
+            return self.place(job, &description).map(|place| Some(ValueHandling::Name(place)));
         }
         let is_defined = job.defines(name);
         Ok(match vendor(name) {
             Some(vendor @ Vendor::Disabled(_)) => {
                 let description = is_defined.then(|| read_description(&job.schema, text)).transpose()?;
                 let place = description.map(|description| self.place(job, &description)).transpose()?;
-                Some(Named::Converted(vendor, place))
+                Some(ValueHandling::Converted(vendor, place))
             }
-            Some(Vendor::LeftOut) if !is_defined => job.left_out(name).map(Named::LeftOut),
-            Some(vendor) if !is_defined => Some(Named::Converted(vendor, None)),
+            Some(Vendor::LeftOut) if !is_defined => job.left_out(name).map(ValueHandling::LeftOut),
+            Some(vendor) if !is_defined => Some(ValueHandling::Converted(vendor, None)),
             _ => None,
         })
     }
 
     /// Returns the handling of a description with the option for an end time.
-    fn ending(&mut self, job: &Job, text: &str) -> Result<Option<Named>, OperationError> {
+    fn ending(&mut self, job: &Job, text: &str) -> Result<Option<ValueHandling>, OperationError> {
         let Some(end) = text.split(';').skip(1).find_map(of_option) else { return Ok(None) };
         let refuse = |what: &str| {
             Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, format!("{text}: {what}")))
@@ -216,10 +220,10 @@ impl KnownAttributes {
         };
         let others: Vec<&str> = text.split(';').filter(|option| of_option(option).is_none()).collect();
         match self.find(job, &others.join(";"))? {
-            Named::Stored(place) if !self.at(place).def.is_link => {
+            ValueHandling::Stored(place) if !self.at(place).def.is_link => {
                 refuse("only values that name entries, such as member, can have an end")
             }
-            Named::Stored(place) if until > 0 => Ok(Some(Named::Ending(place, until))),
+            ValueHandling::Stored(place) if until > 0 => Ok(Some(ValueHandling::Ending(place, until))),
             other => Ok(Some(other)),
         }
     }

@@ -13,7 +13,7 @@ use ldap::ldif::{LdifBody, LdifReader};
 
 use super::emit::emit_pieces;
 use super::job::ImportError;
-use super::known::Named;
+use super::known::ValueHandling;
 use super::prepare::{Failure, PreparedRows, Preparer, RecordPlace, Refusal, RejectedRecord, refusal_of};
 use crate::model::limits::INLINE_VALUE_COUNT_MAX;
 use crate::model::outcome::OperationError;
@@ -95,10 +95,10 @@ impl Preparer<'_> {
     fn read_large(&mut self, id: EntryId, text: &LargeText<'_>) -> Result<String, Failure> {
         let mut counts: Vec<usize> = Vec::new();
         self.for_each_value(text, &mut |preparer, description, _| {
-            if let Named::Stored(place)
-            | Named::State(place)
-            | Named::Part(place, _)
-            | Named::Ending(place, _) = preparer.known.find(preparer.job, description)?
+            if let ValueHandling::Stored(place)
+            | ValueHandling::State(place)
+            | ValueHandling::Part(place, _)
+            | ValueHandling::Ending(place, _) = preparer.known.find(preparer.job, description)?
             {
                 counts.resize(counts.len().max(place + 1), 0);
                 if let Some(count) = counts.get_mut(place) {
@@ -113,17 +113,17 @@ impl Preparer<'_> {
             .known
             .find(preparer.job, description)?
         {
-            named @ (Named::Stored(place)
-            | Named::State(place)
-            | Named::Part(place, _)
-            | Named::Ending(place, _))
+            named @ (ValueHandling::Stored(place)
+            | ValueHandling::State(place)
+            | ValueHandling::Part(place, _)
+            | ValueHandling::Ending(place, _))
                 if counts.get(place).is_some_and(|count| *count > INLINE_VALUE_COUNT_MAX)
                     && !preparer.known.at(place).is_user_password =>
             {
-                preparer.statistics.state_options += u64::from(named == Named::State(place));
+                preparer.statistics.state_options += u64::from(named == ValueHandling::State(place));
                 let until = match named {
-                    Named::Ending(_, until) => until,
-                    Named::Part(_, is_last) => {
+                    ValueHandling::Ending(_, until) => until,
+                    ValueHandling::Part(_, is_last) => {
                         preparer.note_part(place, is_last);
                         0
                     }
@@ -155,7 +155,7 @@ impl Preparer<'_> {
         if def.is_link {
             return Ok(self.job.emit_link(sorters, (def, id), (value, normal), until));
         }
-        let made = (|| {
+        let result = (|| {
             if known.has_value_rows {
                 sorters.rows.id(INDEX, &index_key(def.base, normal), id)?;
             }
@@ -165,7 +165,7 @@ impl Preparer<'_> {
             sorters.rows.plain(VALUES, &value_key(id, def.id, normal), value)?;
             Ok(())
         })();
-        Ok(made)
+        Ok(result)
     }
 
     /// Passes every value of the record to `each`. Returns the entry's DN.

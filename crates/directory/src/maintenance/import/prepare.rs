@@ -22,7 +22,7 @@ use schema::{AttributeDescription, Schema, TypeId};
 use super::draft::{Draft, DraftAttribute};
 use super::foreign;
 use super::job::{ImportError, Job};
-use super::known::{KnownAttributes, Named};
+use super::known::{KnownAttributes, ValueHandling};
 use super::sorters::Sorters;
 use crate::catalog::ClassSet;
 use crate::model::csn::Csn;
@@ -32,7 +32,7 @@ use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::{ClassSetId, EntryId, NodeFlags};
 use crate::password::{StorageScheme, hash, is_hashed, unverifiable_form};
-use crate::tree::structure::{Placed, makes_point, role_type};
+use crate::tree::structure::{Placed, is_administrative_point, role_type};
 use crate::tree::target::check_depth;
 use crate::write::add::{contradicts_name, naming_values};
 use crate::write::given_values::{check_syntax, check_value, given_twice};
@@ -436,8 +436,8 @@ impl<'j> Preparer<'j> {
     /// Reads a value into the draft.
     pub(super) fn value(&mut self, description: &str, value: &[u8]) -> Result<(), OperationError> {
         let place = match self.known.find_next(self.job, description)? {
-            Named::Stored(place) => place,
-            Named::Ending(place, until) => {
+            ValueHandling::Stored(place) => place,
+            ValueHandling::Ending(place, until) => {
                 self.count_end()?;
                 let number = self.draft.attribute(place);
                 self.ends.insert((place, self.draft.value_count(number)), until);
@@ -642,7 +642,7 @@ impl<'j> Preparer<'j> {
         };
         let attributes = self.draft.attributes().iter().filter(is_role);
         let mut roles = attributes.flat_map(|attribute| self.draft.values(attribute)).map(|(value, _)| value);
-        let is_point = is_suffix || makes_point(&mut roles);
+        let is_point = is_suffix || is_administrative_point(&mut roles);
         let placed = Placed::of(schema, (classes.structural, classes.flags), rdn, is_point);
         if let Err(misplaced) = placed.check_name(schema) {
             let text = misplaced.describe(schema);

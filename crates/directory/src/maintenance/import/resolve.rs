@@ -9,7 +9,7 @@ use store::Sorter;
 
 use super::ids::IdBits;
 use super::job::{ImportError, Job};
-use super::sorters::{Named, RowBlock, Rows};
+use super::sorters::{NameUse, RowBlock, Rows};
 use crate::catalog::normal_value;
 use crate::model::rows::{
     AttrId, DANGLING, EntryId, LINKED, LINKS, NAMES, NodeFlags, VALUES, children_counter, dangling_key,
@@ -106,7 +106,7 @@ pub fn resolve(
     let (rejected, same_uuid) = (IdBits::default(), HashMap::new());
     let schema = Arc::clone(&job.schema);
     let resolved = Resolution { rejected, outcomes, dangling: 0, same_uuid, schema };
-    let mut walk = Resolver {
+    let mut resolver = Resolver {
         job,
         rows,
         resolved,
@@ -119,15 +119,15 @@ pub fn resolve(
     for block in names {
         let block = block?;
         for (key, value) in block.rows() {
-            let named = Named::decode(value).ok_or(ImportError::Damaged("names"))?;
-            walk.take(key, named)?;
+            let named = NameUse::decode(value).ok_or(ImportError::Damaged("names"))?;
+            resolver.take(key, named)?;
         }
         count += block.ends.len() as u64;
         progress(count);
     }
-    walk.close_down_to(0)?;
-    walk.count_below()?;
-    Ok(walk.resolved)
+    resolver.close_down_to(0)?;
+    resolver.count_below()?;
+    Ok(resolver.resolved)
 }
 
 /// An entry on the path from the root to the current name.
@@ -175,16 +175,16 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    fn take(&mut self, key: &[u8], named: Named<'_>) -> Result<()> {
+    fn take(&mut self, key: &[u8], named: NameUse<'_>) -> Result<()> {
         if self.at.key != key {
             self.at.key.clear();
             self.at.key.extend_from_slice(key);
             (self.at.first, self.at.owner, self.at.last_link) = (None, None, None);
         }
         match named {
-            Named::Entry { id, flags, rdn_start, placed } => self.entry(id, flags, rdn_start, placed),
-            Named::Link { attribute, source, text, until } => self.link((source, attribute), text, until),
-            Named::Uuid { id } => {
+            NameUse::Entry { id, flags, rdn_start, placed } => self.entry(id, flags, rdn_start, placed),
+            NameUse::Link { attribute, source, text, until } => self.link((source, attribute), text, until),
+            NameUse::Uuid { id } => {
                 self.uuid(id);
                 Ok(())
             }

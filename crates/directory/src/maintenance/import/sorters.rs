@@ -234,7 +234,7 @@ const UUID_KEY: u8 = 0;
 
 /// Use of a name in the sorter of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Named<'a> {
+pub(super) enum NameUse<'a> {
     /// Name of an entry.
     Entry {
         /// Id of the entry.
@@ -316,31 +316,31 @@ impl Names {
     }
 }
 
-impl<'a> Named<'a> {
+impl<'a> NameUse<'a> {
     /// Decodes a value of the sorter. Returns `None` if [`Names`] did not write the value.
-    pub(super) fn decode(value: &'a [u8]) -> Option<Named<'a>> {
+    pub(super) fn decode(value: &'a [u8]) -> Option<NameUse<'a>> {
         let number = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).ok();
         let short = |bytes: &[u8]| bytes.try_into().map(u32::from_be_bytes).ok();
         match *value.first()? {
-            ENTRY => Some(Named::Entry {
+            ENTRY => Some(NameUse::Entry {
                 id: EntryId(number(value.get(1..9)?)?),
                 flags: NodeFlags(*value.get(9)?),
                 rdn_start: short(value.get(10..14)?)? as usize,
                 placed: value.get(14..)?,
             }),
-            LINK => Some(Named::Link {
+            LINK => Some(NameUse::Link {
                 attribute: AttrId(short(value.get(1..5)?)?),
                 source: EntryId(number(value.get(5..13)?)?),
                 text: value.get(13..)?,
                 until: 0,
             }),
-            ENDING_LINK => Some(Named::Link {
+            ENDING_LINK => Some(NameUse::Link {
                 attribute: AttrId(short(value.get(1..5)?)?),
                 source: EntryId(number(value.get(5..13)?)?),
                 until: number(value.get(13..21)?)?,
                 text: value.get(21..)?,
             }),
-            UUID => Some(Named::Uuid { id: EntryId(number(value.get(1..9)?)?) }),
+            UUID => Some(NameUse::Uuid { id: EntryId(number(value.get(1..9)?)?) }),
             _ => None,
         }
     }

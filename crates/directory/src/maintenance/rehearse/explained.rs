@@ -10,7 +10,7 @@ use ldap::SearchRequest;
 use schema::TypeId;
 
 use super::operation::{
-    Act, At, EntryPlace, REQUESTERS_CACHED_MAX, RecordedOperation, RequesterCache, base_of, moved,
+    At, EntryPlace, OperationType, REQUESTERS_CACHED_MAX, RecordedOperation, RequesterCache, base_of, moved,
     new_place_of, place_of, rights_at, type_of,
 };
 use super::rules_history;
@@ -22,7 +22,7 @@ use crate::model::access_rule::{
 };
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::rows::EntryId;
-use crate::read::search::{Extent, SearchAgain, Sight};
+use crate::read::search::{Extent, RequesterView, SearchAgain};
 use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -156,30 +156,32 @@ impl<'s> RecordedExplainer<'s> {
 impl OperationView<'_> {
     fn explain_act(&self, state: TreeState<'_>, explanations: &mut Explanations) -> Result<()> {
         let target = self.recorded.target;
-        if let Act::Search { scope, .. } = self.recorded.act {
+        if let OperationType::Search { scope, .. } = self.recorded.act {
             return match base_of(state, target, scope)? {
                 Some(base) => self.explain_search(state, base, explanations),
                 None => explanations.note_missing_entry(),
             };
         }
         let place = match self.recorded.act {
-            Act::Add => new_place_of(state, target)?,
+            OperationType::Add => new_place_of(state, target)?,
             _ => place_of(state, target)?,
         };
         let Some(place) = place else { return explanations.note_missing_entry() };
-        let is_change = !matches!(self.recorded.act, Act::Compare(_));
+        let is_change = !matches!(self.recorded.act, OperationType::Compare(_));
         if is_change && self.rights.check_bound().is_err() {
             explanations.note("anonymous requesters change nothing");
             return Ok(());
         }
         match self.recorded.act {
-            Act::Compare(attribute) => self.explain_attribute(state, place, COMPARE, attribute, explanations),
-            Act::Modify(attributes) => attributes
+            OperationType::Compare(attribute) => {
+                self.explain_attribute(state, place, COMPARE, attribute, explanations)
+            }
+            OperationType::Modify(attributes) => attributes
                 .iter()
                 .try_for_each(|attribute| self.explain_change(state, place, attribute, explanations)),
-            Act::Add => self.explain_right(state, place, (ADD, None), explanations),
-            Act::Delete => self.explain_right(state, place, (DELETE, None), explanations),
-            Act::Rename { rdn, superior } => {
+            OperationType::Add => self.explain_right(state, place, (ADD, None), explanations),
+            OperationType::Delete => self.explain_right(state, place, (DELETE, None), explanations),
+            OperationType::Rename { rdn, superior } => {
                 self.explain_right(state, place, (RENAME, None), explanations)?;
                 let Some(dn) = moved(state, target, rdn, superior) else { return Ok(()) };
                 match new_place_of(state, &dn)? {
@@ -187,7 +189,7 @@ impl OperationView<'_> {
                     None => Ok(()),
                 }
             }
-            Act::Search { .. } => Ok(()),
+            OperationType::Search { .. } => Ok(()),
         }
     }
 
@@ -232,13 +234,13 @@ impl OperationView<'_> {
         base: EntryId,
         explanations: &mut Explanations,
     ) -> Result<()> {
-        let Act::Search { scope, filter, attributes } = self.recorded.act else { return Ok(()) };
+        let OperationType::Search { scope, filter, attributes } = self.recorded.act else { return Ok(()) };
         let request = SearchRequest::new(self.recorded.target, scope, filter, attributes);
         let mut again = SearchAgain::of(state, base, &request)?;
-        let Some(mut sight) = Sight::of(self.rights.clone()) else { return Ok(()) };
+        let Some(mut view) = RequesterView::of(self.rights.clone()) else { return Ok(()) };
         // If the same rules decide the rights to several entries, they are explained once.
         let (mut known, mut kept, mut has_any) = (HashSet::new(), Vec::new(), false);
-        again.look(state, EXTENT, &mut sight, &mut |candidate, rights, uses| {
+        again.visit_matches(state, EXTENT, &mut view, &mut |candidate, rights, uses| {
             has_any = true;
             kept.push(Arc::clone(rights));
             let searched = uses.searched.iter().map(|type_id| (SEARCH, Some(*type_id)));

@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 use ldap::{AttributeSelection, Filter, Scope};
 use schema::TypeId;
 
-use crate::access::{Asked, EffectiveRights, EntryRights, Newcomer, Requester, Walk};
+use crate::access::{EffectiveRights, EntryRights, NewEntryFacts, Requester, RightQuestion, TraversalCache};
 use crate::model::access_rule::Rights;
 use crate::model::client_link::ClientLink;
 use crate::model::name::{NormalName, parse_dn};
@@ -35,12 +35,12 @@ pub struct RecordedOperation<'a> {
     /// DN of the entry, or base of the search.
     pub target: &'a str,
     /// The operation.
-    pub act: Act<'a>,
+    pub act: OperationType<'a>,
 }
 
 /// Kind of a recorded operation.
 #[derive(Clone, Copy, Debug)]
-pub enum Act<'a> {
+pub enum OperationType<'a> {
     /// A search at or below the target.
     Search {
         /// Scope of the search.
@@ -88,12 +88,12 @@ impl<'a> EntryPlace<'a> {
         self,
         (word, right, type_id): (&'a str, Rights, Option<TypeId>),
         link: Option<ClientLink>,
-    ) -> Asked<'a> {
+    ) -> RightQuestion<'a> {
         let id = match self.at {
             At::Entry(id) | At::New(Some(id)) => id,
             At::New(None) => EntryId::ROOT,
         };
-        Asked { word, right, type_id, id, parent: self.parent, dn: self.dn, link }
+        RightQuestion { word, right, type_id, id, parent: self.parent, dn: self.dn, link }
     }
 }
 
@@ -152,9 +152,9 @@ pub(super) fn rights_at(
     place: EntryPlace<'_>,
 ) -> Result<Arc<EntryRights>> {
     let at = match place.at {
-        At::Entry(id) => rights.at(state, &mut Walk::default(), id, place.parent)?,
+        At::Entry(id) => rights.at(state, &mut TraversalCache::default(), id, place.parent)?,
         At::New(there) => {
-            let newcomer = there.map_or(Newcomer::Unknown, Newcomer::Moved);
+            let newcomer = there.map_or(NewEntryFacts::Unknown, NewEntryFacts::Moved);
             rights.below(state, place.parent, newcomer)?
         }
     };

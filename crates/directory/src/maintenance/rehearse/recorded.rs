@@ -15,8 +15,8 @@ use schema::TypeId;
 
 use super::gain;
 use super::operation::{
-    Act, At, EntryPlace, REQUESTERS_CACHED_MAX, RecordedOperation, RequesterCache, base_of, moved, name_of,
-    new_place_of, place_of, rights_at, type_of,
+    At, EntryPlace, OperationType, REQUESTERS_CACHED_MAX, RecordedOperation, RequesterCache, base_of, moved,
+    name_of, new_place_of, place_of, rights_at, type_of,
 };
 use crate::access::{
     ASKED, AccessExplanation, EffectiveRights, EntryRights, Requester, RightExtent, RulesInForce,
@@ -30,7 +30,7 @@ use crate::model::client_link::ClientLink;
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::rows::EntryId;
 use crate::model::settings::GeneralSettings;
-use crate::read::search::{Extent, SearchAgain, Shift, Sight};
+use crate::read::search::{Extent, RequesterView, ResultDifference, SearchAgain};
 use crate::tree::{TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -124,8 +124,8 @@ type PairKey = (Option<EntryId>, Vec<u64>, Vec<u64>);
 
 /// Rights of a requester under both sets of rules.
 struct Pair {
-    before: Sight,
-    after: Sight,
+    before: RequesterView,
+    after: RequesterView,
 }
 
 /// Cached result of a search.
@@ -139,7 +139,7 @@ struct Effect {
 }
 
 /// An operation that is being decided.
-struct Deciding<'a> {
+struct PendingOperation<'a> {
     requester: &'a Requester,
     link: ClientLink,
     micros: u64,
@@ -173,13 +173,13 @@ impl<'s> RecordedRehearsal<'s> {
     }
 
     /// Returns true if a rule of either set depends on the connection or the time of a request.
-    pub fn asks_link(&self) -> bool {
-        self.rules.iter().any(|rules| rules.rules.ask_link())
+    pub fn depends_on_link(&self) -> bool {
+        self.rules.iter().any(|rules| rules.rules.depend_on_link())
     }
 
     /// Returns true if a rule of either set depends on the listener, which trails do not record.
-    pub fn asks_listener(&self) -> bool {
-        self.rules.iter().any(|rules| rules.rules.ask_listener())
+    pub fn depends_on_listener(&self) -> bool {
+        self.rules.iter().any(|rules| rules.rules.depend_on_listener())
     }
 
     /// Decides an operation under both sets of rules.
@@ -192,7 +192,7 @@ impl<'s> RecordedRehearsal<'s> {
             self.tally.requester_gone += 1;
             return Ok(());
         };
-        let mut deciding = Deciding {
+        let mut deciding = PendingOperation {
             requester: &requester,
             link: recorded.link,
             micros: recorded.micros,
@@ -200,7 +200,7 @@ impl<'s> RecordedRehearsal<'s> {
         };
         let acts_for_another = recorded.acts_as.is_some();
         if let (true, Some(own), Requester::User { id, .. }) = (acts_for_another, &own, &requester) {
-            let by_own = Deciding { requester: own, effect: Effect::default(), ..deciding };
+            let by_own = PendingOperation { requester: own, effect: Effect::default(), ..deciding };
             deciding.effect = self.decide_proxy(by_own, *id)?;
         }
         if requester.is_administrator() {
@@ -250,7 +250,7 @@ impl<'s> RecordedRehearsal<'s> {
     }
 
     /// Decides whether a requester may act as the user of an entry.
-    fn decide_proxy(&mut self, mut deciding: Deciding<'_>, id: EntryId) -> Result<Effect> {
+    fn decide_proxy(&mut self, mut deciding: PendingOperation<'_>, id: EntryId) -> Result<Effect> {
         if !matches!(deciding.requester, Requester::User { .. }) {
             return Ok(Effect::default());
         }
@@ -266,22 +266,30 @@ impl<'s> RecordedRehearsal<'s> {
     }
 
     /// Decides the operation itself. Returns false if the entry is not in the tree.
-    fn decide_act(&mut self, recorded: &RecordedOperation<'_>, deciding: &mut Deciding<'_>) -> Result<bool> {
+    fn decide_act(
+        &mut self,
+        recorded: &RecordedOperation<'_>,
+        deciding: &mut PendingOperation<'_>,
+    ) -> Result<bool> {
         let (key, pair) = self.pair(deciding)?;
         let Some(mut pair) = pair else { return Ok(true) };
         let may_change = pair.before.rights.check_bound().is_ok();
         let is_decided = match recorded.act {
-            Act::Search { scope, filter, attributes } => {
+            OperationType::Search { scope, filter, attributes } => {
                 let request = SearchRequest::new(recorded.target, scope, filter, attributes);
                 self.decide_search(&mut pair, deciding, &key, &request)?
             }
-            Act::Compare(attribute) => self.decide_compare(&pair, deciding, recorded.target, attribute)?,
+            OperationType::Compare(attribute) => {
+                self.decide_compare(&pair, deciding, recorded.target, attribute)?
+            }
             // Anonymous requesters may not change entries under any rules.
             _ if !may_change => true,
-            Act::Modify(attributes) => self.decide_modify(&pair, deciding, recorded.target, attributes)?,
-            Act::Add => self.decide_add(&pair, deciding, recorded.target)?,
-            Act::Delete => self.decide_change(&pair, deciding, recorded.target, DELETE)?,
-            Act::Rename { rdn, superior } => {
+            OperationType::Modify(attributes) => {
+                self.decide_modify(&pair, deciding, recorded.target, attributes)?
+            }
+            OperationType::Add => self.decide_add(&pair, deciding, recorded.target)?,
+            OperationType::Delete => self.decide_change(&pair, deciding, recorded.target, DELETE)?,
+            OperationType::Rename { rdn, superior } => {
                 let is_decided = self.decide_change(&pair, deciding, recorded.target, RENAME)?;
                 if let Some(dn) = moved(self.state, recorded.target, rdn, superior) {
                     self.decide_add(&pair, deciding, &dn)?;
@@ -296,7 +304,7 @@ impl<'s> RecordedRehearsal<'s> {
     fn decide_search(
         &mut self,
         pair: &mut Pair,
-        deciding: &mut Deciding<'_>,
+        deciding: &mut PendingOperation<'_>,
         pair_key: &PairKey,
         request: &SearchRequest<'_>,
     ) -> Result<bool> {
@@ -311,7 +319,7 @@ impl<'s> RecordedRehearsal<'s> {
         }
         let extent =
             Extent { examined_max: self.limits.examined_max, matching_max: self.limits.matching_max };
-        let mut own = Deciding { effect: Effect::default(), ..*deciding };
+        let mut own = PendingOperation { effect: Effect::default(), ..*deciding };
         let mut again = SearchAgain::of(state, base, request)?;
         // Their number is limited by the attributes of the examined entries.
         let mut shifts = Vec::new();
@@ -344,16 +352,16 @@ impl<'s> RecordedRehearsal<'s> {
     fn add_shift(
         &mut self,
         pair: &Pair,
-        deciding: &mut Deciding<'_>,
+        deciding: &mut PendingOperation<'_>,
         at: (EntryId, EntryId),
-        shift: Shift,
+        shift: ResultDifference,
     ) -> Result<()> {
         let (at, asked) = match shift {
-            Shift::Browse => (at, (BROWSE, None)),
-            Shift::Search(type_id) => (at, (SEARCH, Some(type_id))),
-            Shift::Read(type_id) => (at, (READ, Some(type_id))),
+            ResultDifference::Browse => (at, (BROWSE, None)),
+            ResultDifference::Search(type_id) => (at, (SEARCH, Some(type_id))),
+            ResultDifference::Read(type_id) => (at, (READ, Some(type_id))),
             // For a group, memberOf depends on the decision about its member attribute.
-            Shift::Group { group, member, in_filter } => {
+            ResultDifference::Group { group, member, in_filter } => {
                 let Some(node) = self.state.node(group)? else { return Ok(()) };
                 let type_id = self.state.catalog.attribute(member).description.type_id;
                 ((group, node.parent), (if in_filter { SEARCH } else { READ }, Some(type_id)))
@@ -370,7 +378,7 @@ impl<'s> RecordedRehearsal<'s> {
     fn decide_compare(
         &mut self,
         pair: &Pair,
-        deciding: &mut Deciding<'_>,
+        deciding: &mut PendingOperation<'_>,
         dn: &str,
         attribute: &str,
     ) -> Result<bool> {
@@ -390,7 +398,7 @@ impl<'s> RecordedRehearsal<'s> {
     fn decide_modify(
         &mut self,
         pair: &Pair,
-        deciding: &mut Deciding<'_>,
+        deciding: &mut PendingOperation<'_>,
         dn: &str,
         attributes: &[&str],
     ) -> Result<bool> {
@@ -421,7 +429,7 @@ impl<'s> RecordedRehearsal<'s> {
         Ok(true)
     }
 
-    fn decide_add(&mut self, pair: &Pair, deciding: &mut Deciding<'_>, dn: &str) -> Result<bool> {
+    fn decide_add(&mut self, pair: &Pair, deciding: &mut PendingOperation<'_>, dn: &str) -> Result<bool> {
         let Some(place) = new_place_of(self.state, dn)? else { return Ok(false) };
         self.hold(pair, deciding, place, (ADD, None))?;
         Ok(true)
@@ -430,7 +438,7 @@ impl<'s> RecordedRehearsal<'s> {
     fn decide_change(
         &mut self,
         pair: &Pair,
-        deciding: &mut Deciding<'_>,
+        deciding: &mut PendingOperation<'_>,
         dn: &str,
         right: Rights,
     ) -> Result<bool> {
@@ -449,7 +457,7 @@ impl<'s> RecordedRehearsal<'s> {
 
     /// Returns the rights at a place under the rules in force and under the proposed rules.
     fn rights_at(&self, pair: &Pair, place: EntryPlace<'_>) -> Result<(Arc<EntryRights>, Arc<EntryRights>)> {
-        let at = |sight: &Sight| rights_at(self.state, &sight.rights, place);
+        let at = |view: &RequesterView| rights_at(self.state, &view.rights, place);
         Ok((at(&pair.before)?, at(&pair.after)?))
     }
 
@@ -457,7 +465,7 @@ impl<'s> RecordedRehearsal<'s> {
     fn hold_browse(
         &mut self,
         pair: &Pair,
-        deciding: &mut Deciding<'_>,
+        deciding: &mut PendingOperation<'_>,
         place: EntryPlace<'_>,
     ) -> Result<bool> {
         let (old, new) = self.rights_at(pair, place)?;
@@ -469,7 +477,7 @@ impl<'s> RecordedRehearsal<'s> {
     fn hold(
         &mut self,
         pair: &Pair,
-        deciding: &mut Deciding<'_>,
+        deciding: &mut PendingOperation<'_>,
         place: EntryPlace<'_>,
         (right, type_id): (Rights, Option<TypeId>),
     ) -> Result<()> {
@@ -536,7 +544,7 @@ impl<'s> RecordedRehearsal<'s> {
 
     /// Takes a requester's rights out of the cache, or computes them. [`keep_pair`](RecordedRehearsal::keep_pair) puts
     /// them back. Returns `None` instead of rights for the administrator.
-    fn pair(&mut self, deciding: &Deciding<'_>) -> Result<(PairKey, Option<Pair>)> {
+    fn pair(&mut self, deciding: &PendingOperation<'_>) -> Result<(PairKey, Option<Pair>)> {
         let own = match deciding.requester {
             Requester::User { id, .. } => Some(*id),
             Requester::Anonymous | Requester::Administrator { .. } => None,
@@ -547,10 +555,10 @@ impl<'s> RecordedRehearsal<'s> {
         if let Some(pair) = self.pairs.remove(&key) {
             return Ok((key, Some(pair)));
         }
-        let sight = |rules: &RulesInForce| {
-            EffectiveRights::under(&rules.rules, self.state, deciding.requester, link).map(Sight::of)
+        let view = |rules: &RulesInForce| {
+            EffectiveRights::under(&rules.rules, self.state, deciding.requester, link).map(RequesterView::of)
         };
-        let (Some(before), Some(after)) = (sight(before)?, sight(after)?) else { return Ok((key, None)) };
+        let (Some(before), Some(after)) = (view(before)?, view(after)?) else { return Ok((key, None)) };
         Ok((key, Some(Pair { before, after })))
     }
 

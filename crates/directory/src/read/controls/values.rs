@@ -52,13 +52,13 @@ pub(super) fn read_effective_rights(
     control: &Control<'_>,
 ) -> Result<(), &'static str> {
     const EXPECTED: &str = "takes an authorization identity, alone or with attributes, as its value";
-    let asked = EffectiveRightsRequest::decode(control.value.unwrap_or_default()).ok_or(EXPECTED)?;
-    if asked.attributes.len() > RIGHTS_ATTRIBUTES_MAX {
+    let requested = EffectiveRightsRequest::decode(control.value.unwrap_or_default()).ok_or(EXPECTED)?;
+    if requested.attributes.len() > RIGHTS_ATTRIBUTES_MAX {
         return Err("names more attributes than are answered for");
     }
     controls.seldom().effective_rights = Some(EffectiveRightsOptions {
-        identity: asked.identity.map(str::to_owned),
-        attributes: asked.attributes.into_iter().map(str::to_owned).collect(),
+        identity: requested.identity.map(str::to_owned),
+        attributes: requested.attributes.into_iter().map(str::to_owned).collect(),
     });
     Ok(())
 }
@@ -127,8 +127,8 @@ pub(super) fn read_paged_results(
     control: &Control<'_>,
 ) -> Result<(), &'static str> {
     const EXPECTED: &str = "takes a page size from 0 to 2147483647 and a cookie as its value";
-    let asked = PagedResults::decode(control.value.ok_or(EXPECTED)?).ok_or(EXPECTED)?;
-    controls.seldom().page = Some(PageRequest::of(asked));
+    let requested = PagedResults::decode(control.value.ok_or(EXPECTED)?).ok_or(EXPECTED)?;
+    controls.seldom().page = Some(PageRequest::of(requested));
     Ok(())
 }
 
@@ -150,12 +150,12 @@ pub(super) fn read_no_operation(
 
 pub(super) fn read_window(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
     const EXPECTED: &str = "takes counts before and after a target, and the target, as its value";
-    let asked = ListViewRequest::decode(control.value.unwrap_or_default()).ok_or(EXPECTED)?;
-    let target = match asked.target {
+    let requested = ListViewRequest::decode(control.value.unwrap_or_default()).ok_or(EXPECTED)?;
+    let target = match requested.target {
         ListViewTarget::Offset { offset, count } => WindowTarget::Offset(offset, count),
         ListViewTarget::Value(value) => WindowTarget::Value(value.to_vec()),
     };
-    let (before, after, has_context) = (asked.before, asked.after, asked.context.is_some());
+    let (before, after, has_context) = (requested.before, requested.after, requested.context.is_some());
     controls.seldom().window = Some(ListViewOptions { before, after, target, has_context });
     Ok(())
 }
@@ -172,12 +172,12 @@ pub(super) fn read_matched_values(
 
 pub(super) fn read_sync(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
     const EXPECTED: &str = "takes a mode, a cookie of up to 1,000 octets and a hint as its value";
-    let asked = SyncRequest::decode(control.value.unwrap_or_default()).ok_or(EXPECTED)?;
-    if asked.cookie.is_some_and(|cookie| cookie.len() > SYNC_COOKIE_MAX) {
+    let requested = SyncRequest::decode(control.value.unwrap_or_default()).ok_or(EXPECTED)?;
+    if requested.cookie.is_some_and(|cookie| cookie.len() > SYNC_COOKIE_MAX) {
         return Err(EXPECTED);
     }
-    let cookie = asked.cookie.map(<[u8]>::to_vec);
-    controls.seldom().sync = Some(SyncOptions { persists: asked.persists, cookie });
+    let cookie = requested.cookie.map(<[u8]>::to_vec);
+    controls.seldom().sync = Some(SyncOptions { persists: requested.persists, cookie });
     Ok(())
 }
 
@@ -185,9 +185,9 @@ pub(super) fn read_persistent(
     controls: &mut RequestControls,
     control: &Control<'_>,
 ) -> Result<(), &'static str> {
-    let asked = PersistentSearch::decode(control.value.unwrap_or_default())
+    let requested = PersistentSearch::decode(control.value.unwrap_or_default())
         .ok_or("takes types of changes from 1 to 15 and two BOOLEANs as its value")?;
-    controls.seldom().persistent = Some(asked);
+    controls.seldom().persistent = Some(requested);
     Ok(())
 }
 

@@ -12,9 +12,9 @@ use super::permitted::{filter_types, is_found};
 use super::plan::Plan;
 use super::scope::SearchScope;
 use super::selection::Selection;
-use crate::access::{EffectiveRights, EntryRights, Walk};
+use crate::access::{EffectiveRights, EntryRights, TraversalCache};
 use crate::catalog::Shown;
-use crate::filter::{Candidate, Compiler, Hops, Matcher, MemberUse, Term, Truth, for_each_holder};
+use crate::filter::{Candidate, ChainLinks, Compiler, Matcher, MemberUse, Term, Truth, for_each_holder};
 use crate::model::access_rule::{READ, SEARCH};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId};
@@ -46,15 +46,15 @@ pub(crate) struct SearchAgain {
 }
 
 /// View of one requester under one set of rules.
-pub(crate) struct Sight {
+pub(crate) struct RequesterView {
     pub(crate) rights: EffectiveRights,
-    walk: Walk,
+    traversal: TraversalCache,
     matcher: Matcher,
 }
 
 /// Difference between the results of a search under two sets of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shift {
+pub(crate) enum ResultDifference {
     /// The entry is visible under only one set of rules.
     Browse,
     /// The entry is a result under only one set of rules, because of the right to search this type of the filter.
@@ -68,18 +68,22 @@ pub(crate) enum Shift {
 
 /// Attribute types of an entry that a search uses.
 #[derive(Debug, Default)]
-pub(crate) struct TypesUsed {
+pub(crate) struct UsedTypes {
     /// Types that the filter tests.
     pub(crate) searched: Vec<TypeId>,
     /// Requested types that the entry has, if the entry is a result for the requester.
     pub(crate) read: Vec<TypeId>,
 }
 
-impl Sight {
+impl RequesterView {
     /// Creates the view for these rights; `None` for the administrator, to whom no rules apply.
-    pub(crate) fn of(rights: EffectiveRights) -> Option<Sight> {
+    pub(crate) fn of(rights: EffectiveRights) -> Option<RequesterView> {
         let matcher = rights.matcher(MemberUse::Search);
-        rights.is_restricted().then(|| Sight { rights, walk: Walk::default(), matcher })
+        rights.is_restricted().then(|| RequesterView {
+            rights,
+            traversal: TraversalCache::default(),
+            matcher,
+        })
     }
 
     pub(crate) fn rights(
@@ -87,7 +91,7 @@ impl Sight {
         state: TreeState<'_>,
         candidate: &Candidate<'_>,
     ) -> Result<Arc<EntryRights>> {
-        let at = self.rights.at(state, &mut self.walk, candidate.id, candidate.node.parent)?;
+        let at = self.rights.at(state, &mut self.traversal, candidate.id, candidate.node.parent)?;
         Ok(at.unwrap_or_default())
     }
 }
@@ -121,11 +125,11 @@ impl SearchAgain {
         &mut self,
         state: TreeState<'s>,
         extent: Extent,
-        (before, after): (&mut Sight, &mut Sight),
-        each: &mut dyn FnMut(&Candidate<'s>, Shift) -> Result<()>,
+        (before, after): (&mut RequesterView, &mut RequesterView),
+        each: &mut dyn FnMut(&Candidate<'s>, ResultDifference) -> Result<()>,
     ) -> Result<bool> {
-        self.for_each_matching(state, extent, &mut |asked, candidate| {
-            compare_at(state, asked, candidate, (&mut *before, &mut *after), &mut |shift| {
+        self.for_each_matching(state, extent, &mut |tested, candidate| {
+            compare_at(state, tested, candidate, (&mut *before, &mut *after), &mut |shift| {
                 each(candidate, shift)
             })
         })
@@ -137,21 +141,21 @@ impl SearchAgain {
     ///
     /// # Errors
     /// The store failed.
-    pub(crate) fn look<'s>(
+    pub(crate) fn visit_matches<'s>(
         &mut self,
         state: TreeState<'s>,
         extent: Extent,
-        sight: &mut Sight,
-        each: &mut impl FnMut(&Candidate<'s>, &Arc<EntryRights>, &TypesUsed) -> Result<()>,
+        view: &mut RequesterView,
+        each: &mut impl FnMut(&Candidate<'s>, &Arc<EntryRights>, &UsedTypes) -> Result<()>,
     ) -> Result<bool> {
         self.for_each_matching(state, extent, &mut |(filter, selection), candidate| {
-            let rights = sight.rights(state, candidate)?;
+            let rights = view.rights(state, candidate)?;
             if !rights.may_browse() {
                 return Ok(());
             }
             let mut uses =
-                TypesUsed { searched: filter_types(filter, state.catalog).types, ..TypesUsed::default() };
-            if is_found(state, filter, &rights, &mut sight.matcher, candidate)? {
+                UsedTypes { searched: filter_types(filter, state.catalog).types, ..UsedTypes::default() };
+            if is_found(state, filter, &rights, &mut view.matcher, candidate)? {
                 for row in candidate.entry(state)?.attributes() {
                     if selection.decide(state.catalog, row.id) {
                         uses.read.push(state.catalog.attribute(row.id).description.type_id);
@@ -198,30 +202,30 @@ fn compare_at<'s>(
     state: TreeState<'s>,
     (filter, selection): (&Term, &mut Selection),
     candidate: &Candidate<'s>,
-    (before, after): (&mut Sight, &mut Sight),
-    each: &mut dyn FnMut(Shift) -> Result<()>,
+    (before, after): (&mut RequesterView, &mut RequesterView),
+    each: &mut dyn FnMut(ResultDifference) -> Result<()>,
 ) -> Result<()> {
     let (old, new) = (before.rights(state, candidate)?, after.rights(state, candidate)?);
-    let asked = filter_types(filter, state.catalog);
-    let asks_groups = !asked.hops.is_empty();
+    let tested = filter_types(filter, state.catalog);
+    let tests_groups = !tested.hops.is_empty();
     let is_same = Arc::ptr_eq(&old, &new) || *old == *new;
     let groups_read = selection.made.iter().any(|(made, _)| made.is_membership());
-    if is_same && (!old.may_browse() || (!asks_groups && !groups_read)) {
+    if is_same && (!old.may_browse() || (!tests_groups && !groups_read)) {
         return Ok(());
     }
     let was_found = old.may_browse() && is_found(state, filter, &old, &mut before.matcher, candidate)?;
     let is_found = new.may_browse() && is_found(state, filter, &new, &mut after.matcher, candidate)?;
     if was_found != is_found && old.may_browse() != new.may_browse() {
-        return each(Shift::Browse);
+        return each(ResultDifference::Browse);
     }
     if was_found != is_found {
-        for type_id in asked.types {
+        for type_id in tested.types {
             if old.extent(SEARCH, Some(type_id)) != new.extent(SEARCH, Some(type_id)) {
-                each(Shift::Search(type_id))?;
+                each(ResultDifference::Search(type_id))?;
             }
         }
         let by = (MemberUse::Search, true);
-        return asked
+        return tested
             .hops
             .iter()
             .try_for_each(|hops| compare_links(state, (candidate.id, hops), by, (&*before, &*after), each));
@@ -229,24 +233,24 @@ fn compare_at<'s>(
     if !is_found {
         return Ok(());
     }
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for row in candidate.entry(state)?.attributes() {
         let type_id = state.catalog.attribute(row.id).description.type_id;
         let differs = old.extent(READ, Some(type_id)) != new.extent(READ, Some(type_id));
         // The entry may have several attributes of one type, with different options. The type is reported once.
-        if differs && !told.contains(&type_id) && selection.decide(state.catalog, row.id) {
-            told.push(type_id);
-            each(Shift::Read(type_id))?;
+        if differs && !reported.contains(&type_id) && selection.decide(state.catalog, row.id) {
+            reported.push(type_id);
+            each(ResultDifference::Read(type_id))?;
         }
     }
     for (made, type_id) in &selection.made {
         match (old.may_read(*type_id), new.may_read(*type_id)) {
             (true, true) if made.is_membership() => {
-                let hops = Hops::to_groups(state.catalog);
+                let hops = ChainLinks::to_groups(state.catalog);
                 let by = (MemberUse::Read, made.is_nested(state));
                 compare_links(state, (candidate.id, &hops), by, (&*before, &*after), each)?;
             }
-            (was, is) if was != is => each(Shift::Read(*type_id))?,
+            (was, is) if was != is => each(ResultDifference::Read(*type_id))?,
             _ => {}
         }
     }
@@ -258,10 +262,10 @@ fn compare_at<'s>(
 /// the filter.
 fn compare_links(
     state: TreeState<'_>,
-    (id, hops): (EntryId, &Hops),
+    (id, hops): (EntryId, &ChainLinks),
     (by, is_nested): (MemberUse, bool),
-    (before, after): (&Sight, &Sight),
-    each: &mut dyn FnMut(Shift) -> Result<()>,
+    (before, after): (&RequesterView, &RequesterView),
+    each: &mut dyn FnMut(ResultDifference) -> Result<()>,
 ) -> Result<()> {
     let mut compared = HashSet::new();
     for_each_holder(state, hops, (id, is_nested), &mut |group, member| {
@@ -269,9 +273,9 @@ fn compare_links(
         if !compared.insert(place) {
             return Ok(());
         }
-        let is_shown = |sight: &Sight| sight.rights.shows_member(state, place, by);
+        let is_shown = |view: &RequesterView| view.rights.shows_member(state, place, by);
         if is_shown(before)? != is_shown(after)? {
-            each(Shift::Group { group, member, in_filter: matches!(by, MemberUse::Search) })?;
+            each(ResultDifference::Group { group, member, in_filter: matches!(by, MemberUse::Search) })?;
         }
         Ok(())
     })

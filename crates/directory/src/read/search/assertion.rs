@@ -5,7 +5,7 @@
 
 use ldap::ResultCode;
 
-use crate::access::{EffectiveRights, ValuesAllowed};
+use crate::access::{AllowedValues, EffectiveRights};
 use crate::catalog::Catalog;
 use crate::filter::{Candidate, InMemory, Matcher, MemberUse, Truth};
 use crate::model::access_rule::SEARCH;
@@ -43,7 +43,7 @@ fn check_of_entry(
     let mut term = rights.compiler(state.catalog).compile(filter.as_filter());
     term.find_targets_in(state)?;
     if let Some(at) = rights.at_entry(state, id)? {
-        term = ValuesAllowed { rights: &at, right: SEARCH }.left_of(&term, state.catalog);
+        term = AllowedValues { rights: &at, right: SEARCH }.left_of(&term, state.catalog);
     }
     let row = node(state.read, id)?.ok_or_else(|| damaged_row("nodes", id))?;
     let truth = rights.matcher(MemberUse::Search).truth(&term, state, &Candidate::new(id, row))?;

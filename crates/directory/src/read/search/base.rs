@@ -4,7 +4,7 @@
 use ldap::{DerefAliases, Dn, ResultCode, Scope, SearchRequest};
 
 use super::SearchInputs;
-use super::outside::{self, Named};
+use super::outside::{self, NamedEntry};
 use crate::access::EffectiveRights;
 use crate::model::limits::ALIAS_HOPS_MAX;
 use crate::model::name::{NormalName, parse_dn};
@@ -21,7 +21,7 @@ const ALIASED_OBJECT_NAME: &str = "2.5.4.1";
 
 /// Options of a lookup.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Finding<'f> {
+pub(crate) struct LookupOptions<'f> {
     /// Rights of the requester. Aliases and their targets are treated as missing if the requester may not see them.
     pub(crate) rights: &'f EffectiveRights,
     /// Whether aliases are followed.
@@ -45,7 +45,7 @@ pub(super) enum Base<'s> {
     /// An entry of the tree; the root for the empty DN.
     Tree(EntryId),
     /// Virtual entries: the base and the entries below it.
-    Outside(Vec<Named<'s>>),
+    Outside(Vec<NamedEntry<'s>>),
 }
 
 /// Finds the base of a search, even if the requester may not see it. The search later reports a hidden base as missing,
@@ -61,7 +61,7 @@ pub(super) fn find_base<'s>(inputs: &SearchInputs<'s>) -> Result<Base<'s>, Opera
 /// Finds the base. Errors may name hidden entries.
 fn any_base<'s>(inputs: &SearchInputs<'s>) -> Result<Base<'s>, OperationError> {
     let SearchInputs { snapshot, rights, request, .. } = *inputs;
-    let finding = Finding::of(inputs);
+    let finding = LookupOptions::of(inputs);
     if let Some(base) = remembered(snapshot, request, finding)? {
         rights.check_read_tree()?;
         return Ok(Base::Tree(base));
@@ -101,7 +101,7 @@ fn any_base<'s>(inputs: &SearchInputs<'s>) -> Result<Base<'s>, OperationError> {
 fn remembered(
     snapshot: &Snapshot,
     request: &SearchRequest<'_>,
-    finding: Finding<'_>,
+    finding: LookupOptions<'_>,
 ) -> Result<Option<EntryId>, OperationError> {
     let known = match request.scope {
         Scope::BaseObject => snapshot.known_entry(request.base_object)?.map(|(id, row)| (id, row.flags)),
@@ -118,7 +118,7 @@ pub(crate) fn find_entry(
     state: TreeState<'_>,
     dn: &Dn<'_>,
     name: &NormalName,
-    finding: Finding<'_>,
+    finding: LookupOptions<'_>,
 ) -> Result<(EntryId, NodeFlags), OperationError> {
     match state.find(name)? {
         Found::Entry(id, flags) if !finding.is_special(flags) => Ok((id, flags)),
@@ -126,11 +126,11 @@ pub(crate) fn find_entry(
     }
 }
 
-impl Finding<'_> {
+impl LookupOptions<'_> {
     /// Returns the lookup options for the base of a search.
-    fn of<'f>(inputs: &SearchInputs<'f>) -> Finding<'f> {
+    fn of<'f>(inputs: &SearchInputs<'f>) -> LookupOptions<'f> {
         let SearchInputs { rights, request, controls, .. } = *inputs;
-        Finding {
+        LookupOptions {
             rights,
             follows_aliases: matches!(
                 request.deref_aliases,
@@ -166,7 +166,7 @@ fn find_on(
     dn: &Dn<'_>,
     name: &NormalName,
     found: Found,
-    finding: Finding<'_>,
+    finding: LookupOptions<'_>,
 ) -> Result<(EntryId, NodeFlags), OperationError> {
     let (at, flags, depth) = match found {
         Found::Entry(id, flags) => (id, flags, name.depth()),
@@ -204,7 +204,7 @@ fn follow(
     state: TreeState<'_>,
     aliased: Option<String>,
     below: String,
-    finding: Finding<'_>,
+    finding: LookupOptions<'_>,
     seen: &mut Vec<EntryId>,
 ) -> Result<Result<(EntryId, NodeFlags), AliasFault>, OperationError> {
     let (mut aliased, mut below) = (aliased, below);
@@ -256,7 +256,7 @@ pub(crate) fn dereference(
 ) -> Result<AliasTarget, OperationError> {
     // In a search one level below the base, only the target of the alias itself is in scope.
     let scope = if scope == Scope::SingleLevel { Scope::BaseObject } else { Scope::WholeSubtree };
-    let finding = Finding { rights, follows_aliases: true, manages, scope: Some(scope) };
+    let finding = LookupOptions { rights, follows_aliases: true, manages, scope: Some(scope) };
     if !finding.sees(state, alias)? {
         return Ok(AliasTarget::Nowhere);
     }

@@ -68,12 +68,12 @@ struct ScannedRow<'s> {
     id: EntryId,
     bytes: &'s [u8],
     /// Location, in this row, of the attribute that the guard tests first.
-    looked: Option<Located<'s>>,
+    located: Option<Located<'s>>,
     is_refused: bool,
 }
 
 /// Data of a candidate that the scan has read already.
-pub(crate) enum AtHand<'s> {
+pub(crate) enum ScannedData<'s> {
     Nothing,
     /// The node row.
     Node(NodeRow<'s>),
@@ -83,21 +83,21 @@ pub(crate) enum AtHand<'s> {
     Refusal,
 }
 
-impl<'s> AtHand<'s> {
+impl<'s> ScannedData<'s> {
     /// Returns the candidate with this id; `None` if the entry was deleted after its id was collected.
     #[inline(always)]
     pub(super) fn candidate(self, state: TreeState<'s>, id: EntryId) -> Result<Option<Candidate<'s>>> {
         let row = match self {
-            AtHand::Node(row) => return Ok(Some(Candidate::new(id, row))),
-            AtHand::Nothing | AtHand::Row(_) | AtHand::Refusal => node(state.read, id)?,
+            ScannedData::Node(row) => return Ok(Some(Candidate::new(id, row))),
+            ScannedData::Nothing | ScannedData::Row(_) | ScannedData::Refusal => node(state.read, id)?,
         };
         let Some(row) = row else { return Ok(None) };
         Ok(Some(match self {
-            AtHand::Row(bytes) => {
+            ScannedData::Row(bytes) => {
                 let entry = EntryRow::decode(bytes).ok_or_else(|| damaged_row("entries", id))?;
                 Candidate::with_entry(id, row, entry)
             }
-            AtHand::Nothing | AtHand::Node(_) | AtHand::Refusal => Candidate::new(id, row),
+            ScannedData::Nothing | ScannedData::Node(_) | ScannedData::Refusal => Candidate::new(id, row),
         }))
     }
 }
@@ -105,11 +105,11 @@ impl<'s> AtHand<'s> {
 /// Ids of the plan and of postings, merged.
 pub(crate) struct Merged<'s> {
     ids: &'s [u64],
-    lanes: Vec<Lane<'s>>,
+    lanes: Vec<PostingCursor<'s>>,
 }
 
 /// A posting, with a block of its ids.
-struct Lane<'s> {
+struct PostingCursor<'s> {
     cursor: IdCursor<'s>,
     block: Vec<u64>,
     passed: usize,
@@ -144,7 +144,7 @@ impl<'s> Candidates<'s> {
                 for posting in postings {
                     let mut cursor = read.ids(posting.map, &posting.key)?;
                     if cursor.seek(from)?.is_some() {
-                        lanes.push(Lane { cursor, block: Vec::with_capacity(BLOCK), passed: 0 });
+                        lanes.push(PostingCursor { cursor, block: Vec::with_capacity(BLOCK), passed: 0 });
                     }
                 }
                 Ok(Candidates::Indexed(Merged { ids, lanes }))
@@ -154,13 +154,13 @@ impl<'s> Candidates<'s> {
 
     /// Returns the next candidate.
     #[inline]
-    pub(crate) fn next(&mut self) -> Result<Option<(EntryId, AtHand<'s>)>> {
+    pub(crate) fn next(&mut self) -> Result<Option<(EntryId, ScannedData<'s>)>> {
         match self {
-            Candidates::Indexed(merged) => Ok(merged.next()?.map(|id| (EntryId(id), AtHand::Nothing))),
+            Candidates::Indexed(merged) => Ok(merged.next()?.map(|id| (EntryId(id), ScannedData::Nothing))),
             Candidates::Nodes(scan) => {
                 let Some((id, value)) = scanned(scan, "nodes")? else { return Ok(None) };
                 let node = NodeRow::decode(value).ok_or_else(|| damaged_row("nodes", id))?;
-                Ok(Some((id, AtHand::Node(node))))
+                Ok(Some((id, ScannedData::Node(node))))
             }
             Candidates::Rows(rows) => rows.next(),
         }
@@ -186,13 +186,13 @@ impl<'s> RowScan<'s> {
     }
 
     #[inline]
-    fn next(&mut self) -> Result<Option<(EntryId, AtHand<'s>)>> {
+    fn next(&mut self) -> Result<Option<(EntryId, ScannedData<'s>)>> {
         if self.taken == self.block.len() {
             self.fetch()?;
         }
         let Some(row) = self.block.get(self.taken) else { return Ok(None) };
         self.taken += 1;
-        Ok(Some((row.id, if row.is_refused { AtHand::Refusal } else { AtHand::Row(row.bytes) })))
+        Ok(Some((row.id, if row.is_refused { ScannedData::Refusal } else { ScannedData::Row(row.bytes) })))
     }
 
     /// Fetches the next block. All rows of a block are prefetched before the first is used, because using them one
@@ -203,7 +203,7 @@ impl<'s> RowScan<'s> {
             self.block.clear();
             while let Some((id, bytes)) = scanned(&mut self.scan, "entries")? {
                 system::prefetch(bytes);
-                self.block.push(ScannedRow { id, bytes, looked: None, is_refused: false });
+                self.block.push(ScannedRow { id, bytes, located: None, is_refused: false });
                 if self.block.len() == ROWS_AHEAD {
                     break;
                 }
@@ -228,21 +228,21 @@ impl<'s> RowScan<'s> {
     fn fetch_coming(&mut self, guard: Guard<'s>) -> Result<()> {
         for place in 0..ROWS_AHEAD {
             if let Some((id, bytes)) = scanned(&mut self.scan, "entries")? {
-                let looked = guard.look(bytes, &mut self.place);
-                if let Some(Located { bytes, .. }) = looked {
+                let located = guard.look(bytes, &mut self.place);
+                if let Some(Located { bytes, .. }) = located {
                     system::prefetch(&bytes[..bytes.len().min(VALUES_BYTES)]);
                 }
-                self.coming.push(ScannedRow { id, bytes, looked, is_refused: false });
+                self.coming.push(ScannedRow { id, bytes, located, is_refused: false });
                 if !self.other_tests.is_empty() {
                     self.look_at_others(bytes);
                 }
             }
             if let Some(row) = self.block.get_mut(place) {
-                row.is_refused = guard.refuses(self.schema, row.looked, &mut self.key);
+                row.is_refused = guard.refuses(self.schema, row.located, &mut self.key);
                 if row.is_refused && !self.other_tests.is_empty() {
                     let count = self.other_tests.len();
-                    let looked = self.others.get(place * count..(place + 1) * count).unwrap_or_default();
-                    row.is_refused = others_refuse(&self.other_tests, self.schema, looked, &mut self.key);
+                    let located = self.others.get(place * count..(place + 1) * count).unwrap_or_default();
+                    row.is_refused = others_refuse(&self.other_tests, self.schema, located, &mut self.key);
                 }
             }
         }
@@ -252,11 +252,11 @@ impl<'s> RowScan<'s> {
     #[inline(never)]
     #[expect(clippy::indexing_slicing, reason = "the range ends at the length at the most")]
     fn look_at_others(&mut self, row: &'s [u8]) {
-        look_at_others(&mut self.other_tests, row, |looked| {
-            if let Some(Located { bytes, .. }) = looked {
+        look_at_others(&mut self.other_tests, row, |located| {
+            if let Some(Located { bytes, .. }) = located {
                 system::prefetch(&bytes[..bytes.len().min(VALUES_BYTES)]);
             }
-            self.coming_others.push(looked);
+            self.coming_others.push(located);
         });
     }
 }
@@ -295,7 +295,7 @@ impl Merged<'_> {
     }
 }
 
-impl Lane<'_> {
+impl PostingCursor<'_> {
     fn peek(&mut self) -> Result<Option<u64>> {
         if self.passed == self.block.len() {
             self.block.clear();

@@ -18,9 +18,9 @@ use store::Position;
 
 use super::scope::SearchScope;
 use super::sync::{read_record, touch_all, touch_sources};
-use crate::access::{Sources, Touch, touches};
+use crate::access::{EntryEffect, Sources, touches};
 use crate::model::limits::{
-    FOLLOWED_ENTRIES_MAX, FOLLOWED_MOVED_MAX, FOLLOWED_RECORDS_MAX, FOLLOWED_WALK_MAX, TREE_DEPTH_MAX,
+    FOLLOWED_ENTRIES_MAX, FOLLOWED_MOVED_MAX, FOLLOWED_RECORDS_MAX, FOLLOWED_VISITS_MAX, TREE_DEPTH_MAX,
 };
 use crate::model::name::NormalName;
 use crate::model::outcome::OperationError;
@@ -47,7 +47,7 @@ pub struct ChangeSet {
     /// Whether an alias may have been added since `before`.
     pub(crate) has_aliases: bool,
     /// The sources of effective rights that the records affect; `None` if any rights may have changed.
-    touches: Option<std::collections::HashSet<Touch, RandomState>>,
+    touches: Option<std::collections::HashSet<EntryEffect, RandomState>>,
     /// Deleted entries.
     gone: HashSet<u64>,
     /// Entries that were themselves renamed or moved.
@@ -167,7 +167,7 @@ pub(crate) struct ChangeSetBuilder {
     work: Vec<Work>,
     changed: HashSet<u64>,
     /// Number of entries traversed below moved entries. They are traversed to find the entries that name them.
-    walked: usize,
+    visited: usize,
     /// Whether the log was read to the end.
     is_read: bool,
     /// Number of changed entries already grouped by their superiors.
@@ -179,8 +179,8 @@ enum Work {
     Gone(EntryId, String),
     /// An entry with this DN was added, or an entry that had this DN was renamed.
     Named(EntryId, String),
-    /// The entries below a container have new DNs. If `is_told`, each of these entries is reported.
-    Below { container: EntryId, depth: u32, is_told: bool },
+    /// The entries below a container have new DNs. If `is_reported`, each of these entries is reported.
+    Below { container: EntryId, depth: u32, is_reported: bool },
 }
 
 impl ChangeSetBuilder {
@@ -214,7 +214,7 @@ impl ChangeSetBuilder {
             next,
             work: Vec::new(),
             changed: HashSet::new(),
-            walked: 0,
+            visited: 0,
             is_read: !is_whole,
             placed: 0,
         })
@@ -235,11 +235,11 @@ impl ChangeSetBuilder {
             }
             *budget -= 1;
             if let Some(work) = self.work.pop() {
-                self.look_at(work, before, after)?;
+                self.examine(work, before, after)?;
             } else if !self.read_record(before, after)? {
                 self.end_reading();
             }
-            if self.changed.len() > FOLLOWED_ENTRIES_MAX || self.walked > FOLLOWED_WALK_MAX {
+            if self.changed.len() > FOLLOWED_ENTRIES_MAX || self.visited > FOLLOWED_VISITS_MAX {
                 self.set.is_whole = false;
             }
             if !self.set.is_whole {
@@ -343,69 +343,69 @@ impl ChangeSetBuilder {
         if count <= 0 {
             return Ok(());
         }
-        let is_told = count <= FOLLOWED_MOVED_MAX as i64;
-        if !is_told {
+        let is_reported = count <= FOLLOWED_MOVED_MAX as i64;
+        if !is_reported {
             let above = |snapshot: &Snapshot| match node(snapshot.state().read, top)? {
                 Some(row) => superiors(snapshot, row.parent),
                 None => Ok(Vec::new()),
             };
             self.set.wide.push(WideMove { top, superiors: [above(before)?, above(after)?] });
         }
-        if is_told || has_names(before.state())? || has_names(now)? {
-            self.work.push(Work::Below { container: top, depth: 1, is_told });
+        if is_reported || has_names(before.state())? || has_names(now)? {
+            self.work.push(Work::Below { container: top, depth: 1, is_reported });
         }
         Ok(())
     }
 
-    fn look_at(&mut self, work: Work, before: &Snapshot, after: &Snapshot) -> Result<()> {
-        let (told, now) = (before.state(), after.state());
+    fn examine(&mut self, work: Work, before: &Snapshot, after: &Snapshot) -> Result<()> {
+        let (then, now) = (before.state(), after.state());
         match work {
             Work::Gone(id, dn) => {
                 self.set.gone.insert(id.0);
-                touch_sources(told, id, (&mut self.changed, FOLLOWED_ENTRIES_MAX))?;
+                touch_sources(then, id, (&mut self.changed, FOLLOWED_ENTRIES_MAX))?;
                 self.changed.insert(id.0);
-                touch_text(told, &dn, &mut self.changed)
+                touch_text(then, &dn, &mut self.changed)
             }
             // Other entries may have values with this DN as text. If an entry with the DN was added, the text becomes a
             // link. If the entry was renamed or deleted, the text changes or is removed.
             Work::Named(id, dn) => {
                 touch_sources(now, id, (&mut self.changed, FOLLOWED_ENTRIES_MAX))?;
                 self.changed.insert(id.0);
-                touch_text(told, &dn, &mut self.changed)
+                touch_text(then, &dn, &mut self.changed)
             }
-            Work::Below { container, depth, is_told } => {
-                self.look_below(container, (depth, is_told), told, now)
+            Work::Below { container, depth, is_reported } => {
+                self.examine_below(container, (depth, is_reported), then, now)
             }
         }
     }
 
-    fn look_below(
+    fn examine_below(
         &mut self,
         container: EntryId,
-        (depth, is_told): (u32, bool),
-        told: TreeState<'_>,
+        (depth, is_reported): (u32, bool),
+        then: TreeState<'_>,
         now: TreeState<'_>,
     ) -> Result<()> {
         for row in now.read.scan_below(NAMES, &container.0.to_be_bytes()) {
             let (_, value) = row?;
             let (id, _) = decode_name_row(value).ok_or_else(|| damaged_row("names", container))?;
-            self.walked += 1;
-            if self.walked > FOLLOWED_WALK_MAX || self.changed.len() > FOLLOWED_ENTRIES_MAX {
+            self.visited += 1;
+            if self.visited > FOLLOWED_VISITS_MAX || self.changed.len() > FOLLOWED_ENTRIES_MAX {
                 return Ok(());
             }
             touch_sources(now, id, (&mut self.changed, FOLLOWED_ENTRIES_MAX))?;
-            if has_text(told)?
-                && let Some(dn) = told.dn(id)?
+            if has_text(then)?
+                && let Some(dn) = then.dn(id)?
             {
-                touch_text(told, &dn, &mut self.changed)?;
+                touch_text(then, &dn, &mut self.changed)?;
             }
-            if is_told {
+            if is_reported {
                 self.changed.insert(id.0);
                 let known = self.set.depths.entry(id.0).or_default();
                 *known = depth.max(*known);
             }
             if now.read.count(&children_counter(id))? > 0 {
-                self.work.push(Work::Below { container: id, depth: depth.saturating_add(1), is_told });
+                self.work.push(Work::Below { container: id, depth: depth.saturating_add(1), is_reported });
             }
         }
         Ok(())

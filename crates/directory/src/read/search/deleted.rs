@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::base::{Base, find_base};
 use super::budget::Budget;
-use super::outside::Named;
+use super::outside::NamedEntry;
 use super::paging::Paging;
 use super::result::resolved;
 use super::scanner::{Scanner, Sink as _};
@@ -92,7 +92,7 @@ impl SearchInputs<'_> {
     }
 
     /// Returns the deleted entry that the base names, with its normal name; `None` if the base names no deleted entry.
-    fn deleted_base(&self) -> Result<Option<Named<'static>>> {
+    fn deleted_base(&self) -> Result<Option<NamedEntry<'static>>> {
         let state = self.snapshot.state();
         let dn = parse_dn(self.request.base_object)?;
         let uuid = dn.rdns().next().and_then(|rdn| uuid_in(rdn.text));

@@ -8,7 +8,7 @@
 //! A result with too much data (see [`Dereferencing::gather`]) is sent as a stream, including its control. A result is
 //! never sent without its control, because the client would conclude that the result names no entries.
 
-mod names_walk;
+mod name_traversal;
 
 use ber::{Tag, put_element};
 use ldap::ResultCode;
@@ -27,7 +27,7 @@ use crate::read::controls::DereferenceOptions;
 use crate::snapshot::Snapshot;
 use crate::snapshot::name_cache::NameCache;
 use crate::tree::TreeState;
-pub(super) use names_walk::NamesWalk;
+pub(super) use name_traversal::NameTraversal;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -61,7 +61,10 @@ impl Dereferencing {
     ///
     /// # Errors
     /// protocolError for a critical control that names an attribute that does not contain DNs.
-    pub(super) fn of(inputs: &SearchInputs<'_>, asked: &DereferenceOptions) -> Result<Option<Dereferencing>> {
+    pub(super) fn of(
+        inputs: &SearchInputs<'_>,
+        requested: &DereferenceOptions,
+    ) -> Result<Option<Dereferencing>> {
         let SearchInputs { context, rights, .. } = *inputs;
         let catalog = inputs.snapshot.state().catalog;
         let schema = &*catalog.schema;
@@ -69,14 +72,14 @@ impl Dereferencing {
             let selection = Selection::exactly(wanted, catalog, rights.shown());
             ResultWriter::new(ldap::MessageId(1), false, selection, rights.groups(MemberUse::Read))
         };
-        let mut specs = Vec::with_capacity(asked.specs.len());
-        for (attribute, wanted) in &asked.specs {
+        let mut specs = Vec::with_capacity(requested.specs.len());
+        for (attribute, wanted) in &requested.specs {
             let description = schema.parse_description(attribute).ok();
             let names_entries = |description: &AttributeDescription| {
                 schema.syntax_by_id(schema.type_by_id(description.type_id).syntax).oid == DN_SYNTAX
             };
             let Some(description) = description.filter(names_entries) else {
-                if !asked.is_critical {
+                if !requested.is_critical {
                     return Ok(None);
                 }
                 return Err(protocol_error(attribute, "does not name entries"));
@@ -162,8 +165,8 @@ impl Dereferencing {
     ) -> Result<Option<(Vec<u8>, u32)>> {
         let values = DEREFERENCED_AT_ONCE_MAX * STREAMED_PER_ENTRY;
         let (mut room, mut items) = (Room { values, out_end: GATHERED_MAX }, Vec::new());
-        let mut walk = NamesWalk::writing(candidate.id, selection.rights.clone());
-        if !walk.step(self, (state, names), &mut items, &mut room)? {
+        let mut traversal = NameTraversal::writing(candidate.id, selection.rights.clone());
+        if !traversal.step(self, (state, names), &mut items, &mut room)? {
             return Ok(None);
         }
         let looked_up = (values - room.values).div_ceil(STREAMED_PER_ENTRY);

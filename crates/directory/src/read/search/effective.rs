@@ -11,7 +11,8 @@ use schema::TypeId;
 
 use super::SearchInputs;
 use crate::access::{
-    AccessExplanation, Asked, EffectiveRights, EntryRights, Requester, RulesInForce, Walk, denied, explain,
+    AccessExplanation, EffectiveRights, EntryRights, Requester, RightQuestion, RulesInForce, TraversalCache,
+    denied, explain,
 };
 use crate::catalog::access_rules::TypeSet;
 use crate::catalog::is_user_password;
@@ -36,7 +37,7 @@ pub(super) struct RightsReport {
     reported: EffectiveRights,
     /// Effective rights of the requester of the search; `None` if this requester may ask for the reported rights at all
     /// entries.
-    asker: Option<EffectiveRights>,
+    requester_rights: Option<EffectiveRights>,
     /// Types that the control names.
     named: Vec<TypeId>,
     /// Whether the report covers the attributes of the entry's classes.
@@ -56,26 +57,26 @@ impl RightsReport {
     /// # Errors
     /// insufficientAccessRights if the requester may not ask for the requested rights at any entry; noSuchObject for an
     /// identity that does not exist.
-    pub(super) fn of(inputs: &SearchInputs<'_>, asked: &EffectiveRightsOptions) -> Result<RightsReport> {
+    pub(super) fn of(inputs: &SearchInputs<'_>, requested: &EffectiveRightsOptions) -> Result<RightsReport> {
         let SearchInputs { snapshot, context, rights: own, request, .. } = *inputs;
         let (state, requester, link) = (snapshot.state(), context.requester, context.link);
-        if asked.identity.as_deref().is_some_and(|identity| !is_own(requester, identity))
+        if requested.identity.as_deref().is_some_and(|identity| !is_own(requester, identity))
             && !own.may_explain_some()
         {
             return Err(denied("you may ask for your own rights, not for those of others"));
         }
-        let subject = match &asked.identity {
+        let subject = match &requested.identity {
             Some(identity) => access_question::subject_for(state, requester, identity)?,
             None => requester.clone(),
         };
         let RulesInForce { rules, .. } = RulesInForce::of(state);
         let reported = EffectiveRights::under(&rules, state, &subject, link.as_ref())?;
         let may_always = own.is_administrator() || same(&subject, requester);
-        let asker = if may_always { None } else { Some(own.clone()) };
+        let requester_rights = if may_always { None } else { Some(own.clone()) };
         let schema = &state.catalog.schema;
         let (mut named, mut by_class): (Vec<TypeId>, bool) = (Vec::new(), request.attributes.is_empty());
         let (mut rights, mut info) = (false, false);
-        for selector in request.attributes.iter().chain(asked.attributes.iter().map(String::as_str)) {
+        for selector in request.attributes.iter().chain(requested.attributes.iter().map(String::as_str)) {
             match selector {
                 "*" => by_class = true,
                 _ if selector.eq_ignore_ascii_case("aclRights") => rights = true,
@@ -91,7 +92,7 @@ impl RightsReport {
             }
         });
         let form = if rights || info { Form::Acl { rights, info } } else { Form::Letters };
-        Ok(RightsReport { subject, link, reported, asker, named, by_class, form })
+        Ok(RightsReport { subject, link, reported, requester_rights, named, by_class, form })
     }
 
     /// Returns a copy for another thread.
@@ -99,7 +100,7 @@ impl RightsReport {
         RightsReport {
             subject: self.subject.clone(),
             reported: self.reported.clone(),
-            asker: self.asker.clone(),
+            requester_rights: self.requester_rights.clone(),
             named: self.named.clone(),
             ..*self
         }
@@ -115,9 +116,9 @@ impl RightsReport {
         candidate: &Candidate<'_>,
     ) -> Result<Vec<(String, Vec<u8>)>> {
         let (id, parent) = (candidate.id, candidate.node.parent);
-        let at = |rights: &EffectiveRights| rights.at(state, &mut Walk::default(), id, parent);
-        if let Some(asker) = &self.asker
-            && !at(asker)?.is_some_and(|at| at.may(EXPLAIN))
+        let at = |rights: &EffectiveRights| rights.at(state, &mut TraversalCache::default(), id, parent);
+        if let Some(requester_rights) = &self.requester_rights
+            && !at(requester_rights)?.is_some_and(|at| at.may(EXPLAIN))
         {
             return Ok(Vec::new());
         }
@@ -171,8 +172,8 @@ impl RightsReport {
         let dn = state.dn(candidate.id)?.unwrap_or_default();
         let (id, parent) = (candidate.id, candidate.node.parent);
         let mut add = |name: String, word: &str, right: Rights, type_id: Option<TypeId>| {
-            let asked = Asked { word, right, type_id, id, parent, dn: &dn, link: self.link };
-            let explanation = explain(state, &self.subject, asked)?;
+            let requested = RightQuestion { word, right, type_id, id, parent, dn: &dn, link: self.link };
+            let explanation = explain(state, &self.subject, requested)?;
             all.push((name, encoded(&summary(&explanation))));
             Ok::<_, OperationError>(())
         };

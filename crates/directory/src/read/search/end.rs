@@ -119,18 +119,18 @@ impl Search {
     /// scenario 6), unless the search failed because it could not sort.
     fn sort_result(&self, code: ResultCode) -> Option<Vec<u8>> {
         let outcome = self.order.as_deref()?.outcome.as_ref()?;
-        let is_told = match code {
+        let is_reported = match code {
             ResultCode::UNAVAILABLE_CRITICAL_EXTENSION => true,
             ResultCode::SUCCESS | ResultCode::SIZE_LIMIT_EXCEEDED => self.entries_sent() > 0,
             _ => false,
         };
         let given_up = match &self.work {
             Work::Made(_) => None,
-            Work::Tree(search) => search.gave_up_sorting(),
+            Work::Tree(search) => search.sorting_failure(),
         };
         let outcome = given_up.unwrap_or(outcome);
         let result = SortResult { code: outcome.code, attribute: outcome.attribute.as_deref() };
-        is_told.then(|| result.encode())
+        is_reported.then(|| result.encode())
     }
 
     /// Builds the list view response for a search that ends with `code`.
@@ -173,7 +173,7 @@ impl Search {
     /// Returns the diagnostic message for an exceeded size limit. It states the limit, whether the client or the server
     /// set it, and a remedy.
     fn size_limit_text(&self) -> String {
-        let (asked, sent) = (self.asked.size, self.entries_sent());
+        let (asked, sent) = (self.requested.size, self.entries_sent());
         if self.paging.is_some() {
             // In a paged search the server's limit only shortens pages, so the exceeded limit is that of the request.
             format!(
@@ -182,7 +182,7 @@ impl Search {
         } else if asked != 0 && sent >= u64::from(asked) {
             format!("the request's size limit of {asked} is reached, and more entries match: ask for more")
         } else {
-            let setting = if self.asked.has_own_size { "limit.size" } else { "limits.size_limit" };
+            let setting = if self.requested.has_own_size { "limit.size" } else { "limits.size_limit" };
             format!(
                 "the server's size limit of {sent} ({setting}) is reached, and more entries match: ask in pages (RFC \
                  2696) or for less"
@@ -203,13 +203,13 @@ impl Search {
             return "the server ended the search before it was done: ask again later".to_owned();
         }
         let seconds = self.time_limit_seconds;
-        if seconds == self.asked.time_seconds {
+        if seconds == self.requested.time_seconds {
             return format!(
                 "the request's time limit of {seconds} s is over: ask for less, or with a longer limit"
             );
         }
         let setting =
-            if self.asked.has_own_time { "limit.time_seconds" } else { "limits.time_limit_seconds" };
+            if self.requested.has_own_time { "limit.time_seconds" } else { "limits.time_limit_seconds" };
         let pages = if self.paging.is_some() { "smaller pages" } else { "pages (RFC 2696)" };
         format!(
             "the server's time limit of {seconds} s ({setting}) is over: ask for less, in {pages}, or by an indexed \
@@ -228,7 +228,7 @@ impl Search {
     /// states the limit and the missing indexes.
     pub fn refuse(self, snapshot: &Snapshot, out: &mut Vec<u8>, limit: &str) -> String {
         let text = match &self.work {
-            Work::Tree(search) if search.scanner.knows_schema(snapshot) => {
+            Work::Tree(search) if search.scanner.has_same_schema(snapshot) => {
                 let remedy = explain::remedy(snapshot.state().catalog, &search.scanner.filter);
                 format!("{limit}; {remedy}")
             }

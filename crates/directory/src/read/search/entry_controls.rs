@@ -52,8 +52,8 @@ impl EntryControls {
             None => None,
         };
         let persistent = Persistent::of(controls)?;
-        let is_told = sync.is_some() || persistent.is_some();
-        let is_none = usability_at.is_none() && dereferencing.is_none() && matched.is_none() && !is_told;
+        let is_reported = sync.is_some() || persistent.is_some();
+        let is_none = usability_at.is_none() && dereferencing.is_none() && matched.is_none() && !is_reported;
         let controls = EntryControls { usability_at, dereferencing, matched, sync, persistent };
         Ok((!is_none).then(|| Box::new(controls)))
     }

@@ -27,10 +27,10 @@ pub(crate) fn copy_of_entry(
     state: TreeState<'_>,
     context: &RequestContext<'_>,
     id: EntryId,
-    asked: &EntryCopyOptions,
+    requested: &EntryCopyOptions,
 ) -> Result<Option<Vec<u8>>> {
     let rights = EffectiveRights::of(state, context)?;
-    let mut selection = Selection::of(asked.selection.as_selection(), state.catalog, rights.shown());
+    let mut selection = Selection::of(requested.selection.as_selection(), state.catalog, rights.shown());
     selection.rights = rights.at_entry(state, id)?;
     if selection.rights.as_ref().is_some_and(|at| !at.may_browse()) {
         return Ok(None);

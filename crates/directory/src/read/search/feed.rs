@@ -1,6 +1,6 @@
 //! The feed of changes of an event loop. It reads the log once for all listening searches of the loop.
 //!
-//! Each listening search has a seat, which is its registration in the feed. A waiting search holds no snapshot.
+//! Each listening search is registered in the feed. A waiting search holds no snapshot.
 //! Instead, the feed holds one snapshot, whose state the clients of all waiting searches have received. After commits
 //! the feed builds a [`ChangeSet`] of the later changes, slice by slice. It passes the change set to the searches whose
 //! base or effective rights the changes may affect. The other searches move to the newer snapshot without being woken.
@@ -40,30 +40,30 @@ pub struct Feed {
 struct Shared {
     /// Whether a search has begun to listen, or waits for the feed to reach its snapshot.
     has_new_listeners: AtomicBool,
-    seats: Mutex<Seats>,
+    registered: Mutex<RegisteredSearches>,
 }
 
 #[derive(Default)]
-struct Seats {
-    /// Snapshot whose state the clients of all waiting searches have received; `None` while no seat is occupied.
-    told: Option<Arc<SharedSnapshot>>,
-    taken: HashMap<u64, Taken, RandomState>,
+struct RegisteredSearches {
+    /// Snapshot whose state the clients of all waiting searches have received; `None` while no search is registered.
+    notified: Option<Arc<SharedSnapshot>>,
+    by_number: HashMap<u64, RegisteredSearch, RandomState>,
     by_base: HashMap<EntryId, HashSet<u64>, RandomState>,
-    /// Seats of searches that follow aliases.
+    /// Numbers of searches that follow aliases.
     alias_followers: HashSet<u64>,
     last_number: u64,
 }
 
-/// Occupied seat: the registration of a search in the feed.
-struct Taken {
+/// A search in the feed.
+struct RegisteredSearch {
     key: ListenerKey,
     base: EntryId,
     state: State,
 }
 
 enum State {
-    /// The client is up to date: it has received all changes up to position `told`, under these rights.
-    Waits { told: u64, rights: EffectiveRights },
+    /// The client is up to date: it has received all changes up to position `notified`, under these rights.
+    Waits { notified: u64, rights: EffectiveRights },
     /// The client has received a later state than the snapshot of the feed.
     IsAhead,
     /// The search sends its initial results, from the snapshot at this position.
@@ -72,8 +72,8 @@ enum State {
     Tells { since: u64 },
 }
 
-/// Handle with which a search occupies its seat. The seat is freed when the handle is dropped.
-pub(super) struct Seat {
+/// Registration of a search in the feed. Dropping it removes the search from the feed.
+pub(super) struct Registration {
     shared: Arc<Shared>,
     number: u64,
 }
@@ -95,11 +95,11 @@ pub enum Advance {
     /// The change set is not complete: call [`Feed::advance`] again.
     More,
     /// These searches have changes to send.
-    Done(Vec<(ListenerKey, Woken)>),
+    Done(Vec<(ListenerKey, WakeReason)>),
 }
 
 /// Reason for waking a waiting search.
-pub enum Woken {
+pub enum WakeReason {
     /// There are changes that may affect the search.
     Changes(Arc<ChangeSet>),
     /// The feed has reached the snapshot of the search.
@@ -107,10 +107,10 @@ pub enum Woken {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Seats> {
-        // After a panic, a seat may be in only some of the fields of `Seats`. This is harmless, because a seat that is
-        // not in `taken` is ignored.
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, RegisteredSearches> {
+        // After a panic, a registration may be in only some of the fields of `RegisteredSearches`. This is harmless,
+        // because a registration that is not in `by_number` is ignored.
+        self.registered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -125,31 +125,31 @@ impl Feed {
     /// Returns true if any search listens. Resets [`has_new_listeners`](Feed::has_new_listeners).
     pub fn has_listeners(&self) -> bool {
         self.shared.has_new_listeners.store(false, Ordering::Relaxed);
-        !self.shared.lock().taken.is_empty()
+        !self.shared.lock().by_number.is_empty()
     }
 
-    /// Gives a seat to a search whose client has received the state of the snapshot `told`, or is receiving it.
-    pub(super) fn take_seat(
+    /// Registers a search whose client has received the state of the snapshot `notified`, or is receiving it.
+    pub(super) fn register(
         &self,
         key: ListenerKey,
-        told: &Arc<SharedSnapshot>,
+        notified: &Arc<SharedSnapshot>,
         scope: &SearchScope,
-    ) -> Result<Seat> {
-        let since = told.lock().position()?;
-        let mut seats = self.shared.lock();
-        if seats.told.is_none() {
-            seats.told = Some(Arc::clone(told));
+    ) -> Result<Registration> {
+        let since = notified.lock().position()?;
+        let mut registered = self.shared.lock();
+        if registered.notified.is_none() {
+            registered.notified = Some(Arc::clone(notified));
         }
-        seats.last_number += 1;
-        let number = seats.last_number;
+        registered.last_number += 1;
+        let number = registered.last_number;
         let state = State::Begins { since };
-        seats.taken.insert(number, Taken { key, base: scope.base, state });
-        seats.by_base.entry(scope.base).or_default().insert(number);
+        registered.by_number.insert(number, RegisteredSearch { key, base: scope.base, state });
+        registered.by_base.entry(scope.base).or_default().insert(number);
         if scope.follows_aliases {
-            seats.alias_followers.insert(number);
+            registered.alias_followers.insert(number);
         }
         self.shared.has_new_listeners.store(true, Ordering::Relaxed);
-        Ok(Seat { shared: Arc::clone(&self.shared), number })
+        Ok(Registration { shared: Arc::clone(&self.shared), number })
     }
 
     /// Reads the records committed since the last change set, up to `current`, in about `budget` steps.
@@ -157,22 +157,22 @@ impl Feed {
     /// # Errors
     /// The store failed, or a record is damaged. The next call ends the searches.
     pub fn advance(&mut self, current: &Snapshot, budget: u32) -> Result<Advance> {
-        let told = {
-            let mut seats = self.shared.lock();
-            if seats.taken.is_empty() {
-                (seats.told, self.builder) = (None, None);
+        let notified = {
+            let mut registered = self.shared.lock();
+            if registered.by_number.is_empty() {
+                (registered.notified, self.builder) = (None, None);
             }
-            let Some(told) = &seats.told else { return Ok(Advance::Nothing) };
-            Arc::clone(told)
+            let Some(notified) = &registered.notified else { return Ok(Advance::Nothing) };
+            Arc::clone(notified)
         };
         let mut builder = match self.builder.take() {
             Some(builder) => builder,
             None => {
                 let after = current.shared()?;
-                if after.number() == told.number() {
+                if after.number() == notified.number() {
                     return Ok(Advance::Nothing);
                 }
-                Box::new(ChangeSetBuilder::begin(told, after, true)?)
+                Box::new(ChangeSetBuilder::begin(notified, after, true)?)
             }
         };
         let mut budget = budget.max(1);
@@ -195,13 +195,13 @@ impl Feed {
 
     /// Moves the feed to the newer snapshot, and returns the searches to wake. These are the waiting searches that the
     /// change set may affect, those with a cookie that is too old, and those whose snapshot the feed has reached.
-    fn hand_out(&mut self, set: Arc<ChangeSet>) -> Vec<(ListenerKey, Woken)> {
-        let mut seats = self.shared.lock();
-        let Seats { told, taken, by_base, alias_followers, .. } = &mut *seats;
-        *told = Some(Arc::clone(&set.after));
+    fn hand_out(&mut self, set: Arc<ChangeSet>) -> Vec<(ListenerKey, WakeReason)> {
+        let mut registered = self.shared.lock();
+        let RegisteredSearches { notified, by_number, by_base, alias_followers, .. } = &mut *registered;
+        *notified = Some(Arc::clone(&set.after));
         let mut concerned: HashSet<u64> = HashSet::new();
         if !set.is_whole || set.concerns_any_base() {
-            concerned.extend(taken.keys());
+            concerned.extend(by_number.keys());
         } else {
             for place in set.places() {
                 concerned.extend(by_base.get(&EntryId(place)).into_iter().flatten());
@@ -213,21 +213,21 @@ impl Feed {
         let since = set.before.lock().position().unwrap_or(0);
         let until = set.after.lock().position().unwrap_or(0);
         let mut woken = Vec::new();
-        for (number, seat) in taken.iter_mut() {
-            match &seat.state {
-                State::Waits { told, rights } => {
-                    let has_old_cookie = until.saturating_sub(*told) >= COOKIE_RECORDS_MAX;
+        for (number, registration) in by_number.iter_mut() {
+            match &registration.state {
+                State::Waits { notified, rights } => {
+                    let has_old_cookie = until.saturating_sub(*notified) >= COOKIE_RECORDS_MAX;
                     if has_old_cookie
                         || concerned.contains(number)
                         || rights.sources().is_some_and(|sources| set.touches(sources))
                     {
-                        seat.state = State::Tells { since };
-                        woken.push((seat.key, Woken::Changes(Arc::clone(&set))));
+                        registration.state = State::Tells { since };
+                        woken.push((registration.key, WakeReason::Changes(Arc::clone(&set))));
                     }
                 }
                 State::IsAhead => {
-                    seat.state = State::Tells { since };
-                    woken.push((seat.key, Woken::CaughtUp));
+                    registration.state = State::Tells { since };
+                    woken.push((registration.key, WakeReason::CaughtUp));
                 }
                 State::Begins { .. } | State::Tells { .. } => {}
             }
@@ -243,13 +243,13 @@ impl Feed {
     pub fn laggards(&self, current: &Snapshot) -> Result<Vec<ListenerKey>> {
         let position = current.position()?;
         let is_crowded = current.directory().shared_snapshots() > SHARED_SNAPSHOTS_MAX;
-        let seats = self.shared.lock();
-        let behind = |seat: &Taken| match seat.state {
-            State::Begins { since } => Some((since, seat.key, false)),
-            State::Tells { since } => Some((since, seat.key, true)),
+        let registered = self.shared.lock();
+        let behind = |registration: &RegisteredSearch| match registration.state {
+            State::Begins { since } => Some((since, registration.key, false)),
+            State::Tells { since } => Some((since, registration.key, true)),
             State::Waits { .. } | State::IsAhead => None,
         };
-        let mut behind: Vec<_> = seats.taken.values().filter_map(behind).collect();
+        let mut behind: Vec<_> = registered.by_number.values().filter_map(behind).collect();
         behind.sort_unstable();
         let half = behind.len() / 2;
         let late = behind.iter().enumerate().filter(|(place, (since, _, has_begun))| {
@@ -260,29 +260,29 @@ impl Feed {
     }
 }
 
-impl Seat {
-    /// Returns the next step of a search that has sent everything up to the snapshot `told`.
+impl Registration {
+    /// Returns the next step of a search that has sent everything up to the snapshot `notified`.
     ///
     /// # Errors
     /// The store failed.
-    pub(super) fn next(&self, told: &SharedSnapshot, rights: &EffectiveRights) -> Result<NextStep> {
-        let since = told.lock().position()?;
-        let mut seats = self.shared.lock();
-        let Seats { told: fed, taken, .. } = &mut *seats;
-        let (Some(fed), Some(seat)) = (fed, taken.get_mut(&self.number)) else {
+    pub(super) fn next(&self, notified: &SharedSnapshot, rights: &EffectiveRights) -> Result<NextStep> {
+        let since = notified.lock().position()?;
+        let mut registered = self.shared.lock();
+        let RegisteredSearches { notified: fed, by_number, .. } = &mut *registered;
+        let (Some(fed), Some(registration)) = (fed, by_number.get_mut(&self.number)) else {
             return Ok(NextStep::WaitForFeed);
         };
-        Ok(match told.number().cmp(&fed.number()) {
+        Ok(match notified.number().cmp(&fed.number()) {
             std::cmp::Ordering::Equal => {
-                seat.state = State::Waits { told: since, rights: rights.clone() };
+                registration.state = State::Waits { notified: since, rights: rights.clone() };
                 NextStep::Wait
             }
             std::cmp::Ordering::Less => {
-                seat.state = State::Tells { since };
+                registration.state = State::Tells { since };
                 NextStep::CatchUp(Arc::clone(fed))
             }
             std::cmp::Ordering::Greater => {
-                seat.state = State::IsAhead;
+                registration.state = State::IsAhead;
                 self.shared.has_new_listeners.store(true, Ordering::Relaxed);
                 NextStep::WaitForFeed
             }
@@ -290,16 +290,16 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Registration {
     fn drop(&mut self) {
-        let mut seats = self.shared.lock();
-        let Seats { taken, by_base, alias_followers, .. } = &mut *seats;
-        let Some(seat) = taken.remove(&self.number) else { return };
+        let mut registered = self.shared.lock();
+        let RegisteredSearches { by_number, by_base, alias_followers, .. } = &mut *registered;
+        let Some(registration) = by_number.remove(&self.number) else { return };
         alias_followers.remove(&self.number);
-        if let Some(numbers) = by_base.get_mut(&seat.base) {
+        if let Some(numbers) = by_base.get_mut(&registration.base) {
             numbers.remove(&self.number);
             if numbers.is_empty() {
-                by_base.remove(&seat.base);
+                by_base.remove(&registration.base);
             }
         }
     }

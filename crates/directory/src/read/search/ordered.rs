@@ -15,7 +15,7 @@ use std::ops::Bound;
 use ldap::Scope;
 use schema::AttributeDescription;
 
-use super::order_walk::{Walk, complete};
+use super::order_traversal::{OrderTraversal, complete};
 use super::permitted::filter_types;
 use super::plan::Plan;
 use super::scope::SearchScope;
@@ -50,14 +50,14 @@ pub(super) struct OrderedSearch<'s> {
 impl OrderedSearch<'_> {
     /// Finds an order for the results, and the start of the traversal in it. Returns `None` if the results must be
     /// sorted.
-    pub(super) fn walk(&self, sorting: &mut Sorting) -> Result<Option<Walk>> {
+    pub(super) fn find_traversal(&self, sorting: &mut Sorting) -> Result<Option<OrderTraversal>> {
         let SearchScope { kind, aliased, extras, subentries, .. } = self.scope;
         if *kind == Scope::BaseObject
             || *subentries == Some(true)
             || !aliased.is_empty()
             || !extras.is_empty()
-            || self.filter.asks_collective(self.state)
-            || sorting.by.iter().any(|key| key.asks_collective(self.state))
+            || self.filter.tests_collective(self.state)
+            || sorting.by.iter().any(|key| key.tests_collective(self.state))
         {
             return Ok(None);
         }
@@ -68,14 +68,14 @@ impl OrderedSearch<'_> {
                 && self.is_whole_place(rule, &ready)?
                 && self.sees_all(rule)?;
             let (number, start) = (order.number, Bound::Unbounded);
-            let walk = Walk { number, is_reversed, start, left: u64::MAX, is_exact };
-            let walk = match sorting.window.is_some() {
-                true if is_exact => Some(self.part(walk, sorting)?),
+            let traversal = OrderTraversal { number, is_reversed, start, left: u64::MAX, is_exact };
+            let traversal = match sorting.window.is_some() {
+                true if is_exact => Some(self.part(traversal, sorting)?),
                 true => None,
-                false => self.beginning(walk, sorting)?,
+                false => self.beginning(traversal, sorting)?,
             };
-            if walk.is_some() {
-                return Ok(walk);
+            if traversal.is_some() {
+                return Ok(traversal);
             }
         }
         Ok(None)
@@ -110,8 +110,8 @@ impl OrderedSearch<'_> {
     }
 
     /// Returns the traversal from the start of the results or of the page, if the traversal costs less than sorting.
-    fn beginning(&self, mut walk: Walk, sorting: &Sorting) -> Result<Option<Walk>> {
-        let count = rows_of(walk.number).count(self.state.read)?;
+    fn beginning(&self, mut traversal: OrderTraversal, sorting: &Sorting) -> Result<Option<OrderTraversal>> {
+        let count = rows_of(traversal.number).count(self.state.read)?;
         let candidates = self.plan.candidate_count;
         let wanted = match self.size_limit {
             0 => u64::MAX,
@@ -122,20 +122,20 @@ impl OrderedSearch<'_> {
             return Ok(None);
         }
         if let Some(after) = &sorting.after {
-            walk.start = Bound::Excluded(walk.turned(after));
+            traversal.start = Bound::Excluded(traversal.turned(after));
         }
-        Ok(Some(walk))
+        Ok(Some(traversal))
     }
 
     /// Returns the traversal of the requested part of the list.
-    fn part(&self, mut walk: Walk, sorting: &mut Sorting) -> Result<Walk> {
-        walk.left = 0;
-        let Some(window) = sorting.window.as_deref_mut() else { return Ok(walk) };
-        let (read, rows) = (self.state.read, rows_of(walk.number));
+    fn part(&self, mut traversal: OrderTraversal, sorting: &mut Sorting) -> Result<OrderTraversal> {
+        traversal.left = 0;
+        let Some(window) = sorting.window.as_deref_mut() else { return Ok(traversal) };
+        let (read, rows) = (self.state.read, rows_of(traversal.number));
         let count = rows.count(read)?;
         let part = window.place_in(count, |target| {
-            let target = walk.turned(target);
-            match walk.is_reversed {
+            let target = traversal.turned(target);
+            match traversal.is_reversed {
                 false => rows.rank(read, &target),
                 // Keys that begin with the target are not before it.
                 true => match after_all(target) {
@@ -144,12 +144,12 @@ impl OrderedSearch<'_> {
                 },
             }
         })?;
-        let first = if walk.is_reversed { count.checked_sub(part.start + 1) } else { Some(part.start) };
+        let first = if traversal.is_reversed { count.checked_sub(part.start + 1) } else { Some(part.start) };
         if let Some(first) = first.map(|first| rows.at(read, first)).transpose()?.flatten() {
-            walk.start = Bound::Included(first.to_vec());
-            walk.left = part.end.saturating_sub(part.start);
+            traversal.start = Bound::Included(first.to_vec());
+            traversal.left = part.end.saturating_sub(part.start);
         }
-        Ok(walk)
+        Ok(traversal)
     }
 
     /// Returns true if the scope of the search contains all entries of the order.
@@ -172,11 +172,11 @@ impl OrderedSearch<'_> {
 
     /// Returns true if the requester may see each entry of the order and test the filter there.
     fn sees_all(&self, rule: &SortOrderRule) -> Result<bool> {
-        let asked = filter_types(self.filter, self.state.catalog);
+        let tested = filter_types(self.filter, self.state.catalog);
         let mut types = rule.watched.clone();
-        asked.types.iter().for_each(|type_id| types.insert(*type_id));
+        tested.types.iter().for_each(|type_id| types.insert(*type_id));
         let readable = self.rights.readable(self.state, self.scope.base, &types)?;
-        Ok(asked.hops.is_empty() && readable == Readable::Everywhere)
+        Ok(tested.hops.is_empty() && readable == Readable::Everywhere)
     }
 }
 

@@ -12,7 +12,7 @@ use super::matched::MatchedValues;
 use super::result::{ResultWriter, resolved};
 use super::selection::Selection;
 use super::{SearchInputs, check_assertion_in_memory};
-use crate::access::{EffectiveRights, Offered};
+use crate::access::{EffectiveRights, OfferedBinds};
 use crate::filter::{InMemory, Matcher, Truth};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
@@ -22,7 +22,7 @@ use crate::read::own_entries::{config, monitor, root_dse, subschema};
 use crate::snapshot::Snapshot;
 
 /// A virtual entry and the normal form of its DN.
-pub(crate) type Named<'s> = (Vec<u8>, Cow<'s, VirtualEntry>);
+pub(crate) type NamedEntry<'s> = (Vec<u8>, Cow<'s, VirtualEntry>);
 
 /// Returns the virtual entries at and below `dn`, first the entry `dn`. Returns `None` if `dn` belongs to the directory
 /// tree.
@@ -34,8 +34,8 @@ pub(crate) fn entries<'s>(
     rights: &EffectiveRights,
     dn: &Dn<'_>,
     name: &NormalName,
-    offered: Offered,
-) -> Result<Option<Vec<Named<'s>>>, OperationError> {
+    offered: OfferedBinds,
+) -> Result<Option<Vec<NamedEntry<'s>>>, OperationError> {
     let state = snapshot.state();
     if dn.is_empty() {
         return Ok(Some(vec![(Vec::new(), Cow::Owned(root_dse(snapshot, offered)))]));
@@ -93,7 +93,10 @@ impl Results {
     /// # Errors
     /// assertionFailed; unwillingToPerform and unavailableCriticalExtension for controls that apply only to entries of
     /// the tree.
-    pub(super) fn of(inputs: &SearchInputs<'_>, entries: &[Named<'_>]) -> Result<Results, OperationError> {
+    pub(super) fn of(
+        inputs: &SearchInputs<'_>,
+        entries: &[NamedEntry<'_>],
+    ) -> Result<Results, OperationError> {
         let SearchInputs { snapshot, rights, id, request, controls, .. } = *inputs;
         let catalog = snapshot.state().catalog;
         if let Some((_, base)) = entries.first() {

@@ -146,7 +146,7 @@ impl Paging {
     }
 
     /// Returns true if the previous page was not sorted. Then this page must not be sorted either.
-    pub(super) fn goes_on_unsorted(&self) -> bool {
+    pub(super) fn continues_unsorted(&self) -> bool {
         self.from > 0
     }
 

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use schema::TypeId;
 
 use super::result::ResultWriter;
-use crate::access::{EffectiveRights, EntryRights, ValuesAllowed, Walk, is_membership, type_of};
+use crate::access::{AllowedValues, EffectiveRights, EntryRights, TraversalCache, is_membership, type_of};
 use crate::catalog::Catalog;
-use crate::filter::{Candidate, Hops, Matcher, Term, Truth};
+use crate::filter::{Candidate, ChainLinks, Matcher, Term, Truth};
 use crate::model::access_rule::SEARCH;
 use crate::model::outcome::OperationError;
 use crate::tree::TreeState;
@@ -19,7 +19,7 @@ use crate::tree::TreeState;
 /// Rights of the requester at the entries of one search, and the permitted parts of its filter.
 #[derive(Debug, Default)]
 pub(super) struct Permitted {
-    walk: Walk,
+    traversal: TraversalCache,
     /// Permitted part of the filter for each set of rights at the entries examined so far; `None` if the whole filter
     /// is permitted.
     filters: Vec<(Arc<EntryRights>, Option<Term>)>,
@@ -42,8 +42,8 @@ impl Permitted {
             if self.filters.len() >= FILTERS_MAX {
                 self.filters.clear();
             }
-            let allowed = ValuesAllowed { rights: &rights, right: SEARCH };
-            let is_whole = allowed.may_ask(filter, state.catalog);
+            let allowed = AllowedValues { rights: &rights, right: SEARCH };
+            let is_whole = allowed.may_test(filter, state.catalog);
             let left = (!is_whole).then(|| allowed.left_of(filter, state.catalog));
             self.filters.push((Arc::clone(&rights), left));
             self.filters.len() - 1
@@ -80,7 +80,7 @@ impl Permitted {
         rights: &EffectiveRights,
         candidate: &Candidate<'_>,
     ) -> Result<Option<Arc<EntryRights>>, OperationError> {
-        let at = rights.at(state, &mut self.walk, candidate.id, candidate.node.parent)?;
+        let at = rights.at(state, &mut self.traversal, candidate.id, candidate.node.parent)?;
         Ok(at.filter(|at| at.may_browse()))
     }
 }
@@ -94,35 +94,35 @@ pub(super) struct FilterTypes {
     /// The attribute types, including subtypes.
     pub(super) types: Vec<TypeId>,
     /// Links that the filter follows from one entry to another, including the links to groups for memberOf.
-    pub(super) hops: Vec<Hops>,
+    pub(super) hops: Vec<ChainLinks>,
 }
 
 /// Returns the types that a filter tests.
 pub(super) fn filter_types(filter: &Term, catalog: &Catalog) -> FilterTypes {
-    let mut asked = FilterTypes::default();
-    add_filter_types(filter, catalog, &mut asked);
-    asked.types.sort_unstable();
-    asked.types.dedup();
-    asked
+    let mut tested = FilterTypes::default();
+    add_filter_types(filter, catalog, &mut tested);
+    tested.types.sort_unstable();
+    tested.types.dedup();
+    tested
 }
 
-fn add_filter_types(filter: &Term, catalog: &Catalog, asked: &mut FilterTypes) {
+fn add_filter_types(filter: &Term, catalog: &Catalog, tested: &mut FilterTypes) {
     match filter {
         Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => {}
         Term::And(terms) | Term::Or(terms) => {
-            terms.iter().for_each(|term| add_filter_types(term, catalog, asked));
+            terms.iter().for_each(|term| add_filter_types(term, catalog, tested));
         }
-        Term::Not(term) => add_filter_types(term, catalog, asked),
+        Term::Not(term) => add_filter_types(term, catalog, tested),
         Term::Item(item) => {
             if is_membership(item) {
-                asked.hops.push(Hops::of(item, catalog));
+                tested.hops.push(ChainLinks::of(item, catalog));
             }
             match (type_of(item, &catalog.schema), item.test.rule()) {
-                (Some(type_id), _) => asked.types.extend(catalog.schema.subtypes(type_id)),
+                (Some(type_id), _) => tested.types.extend(catalog.schema.subtypes(type_id)),
                 (None, Some(rule)) => {
                     let types = catalog.schema.attribute_types().iter();
                     let of_rule = types.filter(|known| catalog.schema.rule_applies(rule, known));
-                    asked.types.extend(of_rule.map(|known| known.id));
+                    tested.types.extend(of_rule.map(|known| known.id));
                 }
                 (None, None) => {}
             }
@@ -138,8 +138,8 @@ pub(super) fn is_found<'s>(
     matcher: &mut Matcher,
     candidate: &Candidate<'s>,
 ) -> Result<bool, OperationError> {
-    let allowed = ValuesAllowed { rights, right: SEARCH };
-    if allowed.may_ask(filter, state.catalog) {
+    let allowed = AllowedValues { rights, right: SEARCH };
+    if allowed.may_test(filter, state.catalog) {
         return Ok(true);
     }
     let left = allowed.left_of(filter, state.catalog);

@@ -304,7 +304,7 @@ impl Planner<'_> {
                 let Test::AtMost(_, high_key) = &high.test else { continue };
                 if *low.attributes != *high.attributes
                     || !self.has_single_value(low)
-                    || low.asks_collective(self.state)
+                    || low.tests_collective(self.state)
                 {
                     continue;
                 }
@@ -414,7 +414,7 @@ impl Planner<'_> {
             }
             Term::Class(class) => self.class_sets(limit, |set| set.closure.contains(class)),
             Term::StructuralClass(class) => self.class_sets(limit, |set| set.structural == Some(*class)),
-            Term::Item(item) if item.dn_attributes || item.asks_collective(self.state) => Ok(None),
+            Term::Item(item) if item.dn_attributes || item.tests_collective(self.state) => Ok(None),
             Term::Item(item) => self.narrow_item(item, limit),
         }
     }

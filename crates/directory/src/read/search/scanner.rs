@@ -5,7 +5,7 @@
 use ldap::ControlsBuf;
 
 use super::budget::Budget;
-use super::candidates::{AtHand, Candidates, ScanKind};
+use super::candidates::{Candidates, ScanKind, ScannedData};
 use super::dereference::Dereferencing;
 use super::entry_controls::EntryControls;
 use super::matched::MatchedValues;
@@ -193,13 +193,13 @@ impl Scanner {
     }
 
     /// Drops the plan. From now on the search examines single entries that its caller names.
-    pub(super) fn looks_at_single_entries(&mut self) {
+    pub(super) fn examine_single_entries(&mut self) {
         self.plan = Plan::scan(0);
         self.is_part = true;
     }
 
     /// Keeps only the estimate of the plan. From now on the search examines entries that its caller names.
-    pub(super) fn looks_at_given_entries(&mut self) {
+    pub(super) fn examine_given_entries(&mut self) {
         self.plan.gathering = None;
         self.is_part = true;
     }
@@ -236,7 +236,7 @@ impl Scanner {
         let guard = if scans_rows { self.filter.guard() } else { None };
         let kind = if scans_rows { ScanKind::Rows(guard) } else { ScanKind::Nodes };
         // If the guard tests the whole filter, rows that pass it need no second test.
-        let asks_rows = guard.is_none_or(|guard| guard.is_part);
+        let needs_rows = guard.is_none_or(|guard| guard.is_part);
         let mut candidates = Candidates::open(state, source, from, kind)?;
         let mut next_id = from;
         while let Some((id, at_hand)) = candidates.next()? {
@@ -250,14 +250,14 @@ impl Scanner {
             next_id = id.0 + 1;
             sink.examined();
             let is_refused = match &at_hand {
-                AtHand::Refusal => true,
-                AtHand::Row(bytes) if asks_rows => {
+                ScannedData::Refusal => true,
+                ScannedData::Row(bytes) if needs_rows => {
                     let row = EntryRow::unchecked(bytes);
                     let truth =
                         row.and_then(|row| self.filter.row_truth(&state.catalog.schema, &row, &mut self.key));
                     truth.is_some_and(|truth| truth != Truth::True)
                 }
-                AtHand::Nothing | AtHand::Node(_) | AtHand::Row(_) => false,
+                ScannedData::Nothing | ScannedData::Node(_) | ScannedData::Row(_) => false,
             };
             if is_refused {
                 sink.rejected(state, &self.filter)?;
@@ -364,7 +364,7 @@ impl Scanner {
     }
 
     /// Returns true if the snapshot has the schema whose type numbers this search uses.
-    pub(super) fn knows_schema(&self, snapshot: &Snapshot) -> bool {
+    pub(super) fn has_same_schema(&self, snapshot: &Snapshot) -> bool {
         snapshot.state().catalog.schema_version() == self.schema_version
     }
 
@@ -373,7 +373,7 @@ impl Scanner {
     /// # Errors
     /// busy.
     pub(super) fn check_schema(&self, snapshot: &Snapshot) -> Result<(), OperationError> {
-        if self.knows_schema(snapshot) {
+        if self.has_same_schema(snapshot) {
             return Ok(());
         }
         let text = "the schema was changed while this search ran: ask again";

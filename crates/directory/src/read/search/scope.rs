@@ -164,12 +164,12 @@ impl SearchScope {
         {
             return Ok(is_inside);
         }
-        let is_inside = self.walk_up(state, names, container)?;
+        let is_inside = self.has_root_above(state, names, container)?;
         self.last = Some((container, is_inside));
         Ok(is_inside)
     }
 
-    fn walk_up(
+    fn has_root_above(
         &self,
         state: TreeState<'_>,
         names: &mut NameCache,

@@ -194,7 +194,7 @@ impl Selection {
     #[inline]
     pub(crate) fn decide(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
         let def = catalog.attribute(attribute);
-        self.asks_for(catalog, attribute)
+        self.selects_attribute(catalog, attribute)
             && def.secrecy <= self.shown
             && self.permits(def.description.type_id)
     }
@@ -224,7 +224,7 @@ impl Selection {
     /// single values do not cover secrets.
     pub(super) fn decide_some(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
         let type_id = catalog.attribute(attribute).description.type_id;
-        self.over_values(type_id).is_some() && self.asks_for(catalog, attribute)
+        self.over_values(type_id).is_some() && self.selects_attribute(catalog, attribute)
     }
 
     /// Returns true if a stored attribute is selected and the requester may read at least some of its values.
@@ -235,7 +235,7 @@ impl Selection {
 
     /// Returns true if a stored attribute is selected by its kind or by name.
     #[inline]
-    fn asks_for(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
+    fn selects_attribute(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
         let by_kind = match catalog.attribute(attribute).is_operational {
             true => self.all_operational,
             false => self.all_user,

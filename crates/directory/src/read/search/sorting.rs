@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, VecDeque};
 use ldap::{ResultCode, SORT_KEYS_MAX};
 use schema::MatchingRule;
 
-use super::order_walk::Walk;
+use super::order_traversal::OrderTraversal;
 use super::window::{Window, WindowError};
 use crate::access::{EffectiveRights, EntryRights};
 use crate::catalog::{Catalog, Shown};
@@ -120,24 +120,27 @@ pub(super) struct Sorting {
     pub(super) last: Option<Box<[u8]>>,
     /// Traversal of a sort order of the settings, if that order supplies the results; `None` if the search sorts them
     /// itself.
-    pub(super) walk: Option<Walk>,
+    pub(super) traversal: Option<OrderTraversal>,
     buffers: KeyBuffers,
 }
 
 /// Checks one sort key of a request.
-fn sort_key(asked: &RequestedSortKey, compiler: &Compiler<'_>) -> std::result::Result<SortKey, SortOutcome> {
+fn sort_key(
+    requested: &RequestedSortKey,
+    compiler: &Compiler<'_>,
+) -> std::result::Result<SortKey, SortOutcome> {
     let wrong = |code, text: &str| SortOutcome {
         code,
-        attribute: Some(asked.attribute.clone()),
-        text: format!("{:?} {text}", ldap::Excerpt(&asked.attribute)),
+        attribute: Some(requested.attribute.clone()),
+        text: format!("{:?} {text}", ldap::Excerpt(&requested.attribute)),
     };
     // An attribute that the requester may not search is treated as if the schema lacked it.
-    let Some(description) = compiler.readable(&asked.attribute) else {
+    let Some(description) = compiler.readable(&requested.attribute) else {
         return Err(wrong(ResultCode::NO_SUCH_ATTRIBUTE, "is no attribute type"));
     };
     let schema = &compiler.catalog.schema;
     let known = schema.type_by_id(description.type_id);
-    let rule = match &asked.rule {
+    let rule = match &requested.rule {
         Some(name) => MatchingRule::find(name)
             .filter(|rule| schema.rule_applies(*rule, known))
             .filter(|rule| orders(*rule)),
@@ -146,24 +149,24 @@ fn sort_key(asked: &RequestedSortKey, compiler: &Compiler<'_>) -> std::result::R
     let Some(rule) = rule else {
         return Err(wrong(ResultCode::INAPPROPRIATE_MATCHING, "has no such rule to sort by"));
     };
-    SortKey::of(compiler, description, (rule, asked.reverse))
+    SortKey::of(compiler, description, (rule, requested.reverse))
         .ok_or_else(|| wrong(ResultCode::UNWILLING_TO_PERFORM, "has no values to sort by"))
 }
 
 impl Sorting {
     /// Checks whether the results can be sorted as requested.
     pub(super) fn of(
-        asked: &SortOptions,
+        requested: &SortOptions,
         catalog: &Catalog,
         rights: &EffectiveRights,
     ) -> std::result::Result<Sorting, SortOutcome> {
         let unwilling = |text: &str| SortOutcome::not(ResultCode::UNWILLING_TO_PERFORM, text);
-        if asked.keys.len() > SORT_KEYS_MAX {
+        if requested.keys.len() > SORT_KEYS_MAX {
             return Err(unwilling(&format!("results are sorted by at most {SORT_KEYS_MAX} keys")));
         }
         let compiler = rights.compiler(catalog);
-        let mut by: Vec<SortKey> = Vec::with_capacity(asked.keys.len());
-        for key in &asked.keys {
+        let mut by: Vec<SortKey> = Vec::with_capacity(requested.keys.len());
+        for key in &requested.keys {
             let next = sort_key(key, &compiler)?;
             if by.iter().any(|other| other.description == next.description) {
                 let attribute = Some(key.attribute.clone());
@@ -173,7 +176,7 @@ impl Sorting {
         }
         Ok(Sorting {
             by,
-            is_critical: asked.is_critical,
+            is_critical: requested.is_critical,
             attribute_count: catalog.attributes().len(),
             first: BTreeSet::new(),
             bytes: 0,
@@ -187,7 +190,7 @@ impl Sorting {
             window: None,
             coming: VecDeque::new(),
             last: None,
-            walk: None,
+            traversal: None,
             buffers: KeyBuffers::default(),
         })
     }
@@ -265,10 +268,10 @@ impl Sorting {
     /// The requested part is invalid for any list.
     pub(super) fn show(
         &mut self,
-        asked: &ListViewOptions,
+        requested: &ListViewOptions,
         catalog: &Catalog,
     ) -> std::result::Result<(), WindowError> {
-        let window = Window::of(asked, |value| {
+        let window = Window::of(requested, |value| {
             self.by.first()?.key_of(&catalog.schema, value).map(Vec::into_boxed_slice)
         })?;
         self.room = window.room();
@@ -297,9 +300,9 @@ impl Sorting {
     /// busy if the sort order no longer exists; the store failed.
     pub(super) fn next_ids(&mut self, state: TreeState<'_>) -> Result<Vec<u64>> {
         if self.coming.is_empty() {
-            match &mut self.walk {
-                Some(walk) => {
-                    let keys = walk.next_keys(state, self.last.as_deref(), TAKEN)?;
+            match &mut self.traversal {
+                Some(traversal) => {
+                    let keys = traversal.next_keys(state, self.last.as_deref(), TAKEN)?;
                     self.bytes += keys.iter().map(|key| KEPT_BYTES + key.len()).sum::<usize>();
                     self.coming.extend(keys);
                 }

@@ -18,7 +18,7 @@ use ldap::response::{
 use ldap::{ControlsBuf, ResultCode, oids};
 
 use super::attribute_stream::{AttributeStream, Room};
-use super::dereference::{Dereferencing, NamesWalk};
+use super::dereference::{Dereferencing, NameTraversal};
 use super::result::ResultWriter;
 use super::scanner::Scanner;
 use crate::filter::Candidate;
@@ -40,15 +40,15 @@ pub(super) struct EntryStream {
     /// Controls of the message, except the dereference control.
     controls: ControlsBuf,
     /// The dereference control. It follows the other controls in the message.
-    named: Option<Named>,
+    named: Option<DereferenceStream>,
     stage: Stage,
     _pin: Pin,
 }
 
 /// Stream of the dereference control.
-struct Named {
+struct DereferenceStream {
     dereferencing: Dereferencing,
-    walk: NamesWalk,
+    traversal: NameTraversal,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,8 +85,10 @@ impl Drop for Pin {
 impl EntryStream {
     /// Returns the memory that the stream uses, itself included, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
-        let named =
-            self.named.as_ref().map_or(0, |named| named.dereferencing.heap_bytes() + named.walk.heap_bytes());
+        let named = self
+            .named
+            .as_ref()
+            .map_or(0, |named| named.dereferencing.heap_bytes() + named.traversal.heap_bytes());
         size_of::<EntryStream>()
             + self.attributes.heap_bytes()
             + self.controls.as_controls().as_bytes().len()
@@ -122,7 +124,7 @@ impl EntryStream {
             Some(dereferencing) => {
                 let rights = scanner.writer.selection.rights.clone();
                 let dereferencing = dereferencing.on_its_own(&snapshot)?;
-                Some(Named { dereferencing, walk: NamesWalk::new(id, rights) })
+                Some(DereferenceStream { dereferencing, traversal: NameTraversal::new(id, rights) })
             }
         };
         let (stage, is_of_stored) = (Stage::MeasureAttributes, scanner.scope.is_of_stored);
@@ -147,8 +149,8 @@ impl EntryStream {
                     self.attributes.step((state, &mut self.snapshot.names()), out, room)?
                 }
                 Stage::MeasureNamed | Stage::WriteNamed => match &mut self.named {
-                    Some(Named { dereferencing, walk }) => {
-                        walk.step(dereferencing, (state, &mut self.snapshot.names()), out, room)?
+                    Some(DereferenceStream { dereferencing, traversal }) => {
+                        traversal.step(dereferencing, (state, &mut self.snapshot.names()), out, room)?
                     }
                     None => true,
                 },
@@ -178,9 +180,9 @@ impl EntryStream {
         let attributes_len = self.attributes.begin_writing(state);
         let mut controls_len = self.controls.as_controls().as_bytes().len();
         // An entry without names is sent without the control, as is a result that fits into memory.
-        self.named = self.named.take().filter(|named| named.walk.value_len() > 0);
+        self.named = self.named.take().filter(|named| named.traversal.value_len() > 0);
         if let Some(named) = &mut self.named {
-            controls_len += control_len(oids::DEREFERENCE, named.walk.begin_writing());
+            controls_len += control_len(oids::DEREFERENCE, named.traversal.begin_writing());
         }
         let dn = state.dn(self.id)?.ok_or_else(|| damaged_row("nodes", self.id))?;
         let lens = SearchEntryLens { dn_len: dn.len(), attributes_len, controls_len };
@@ -198,8 +200,8 @@ impl EntryStream {
         match &self.named {
             None => put_controls(out, controls),
             Some(named) => {
-                put_controls_and_header(out, controls, oids::DEREFERENCE, named.walk.value_len());
-                named.walk.put_header(out);
+                put_controls_and_header(out, controls, oids::DEREFERENCE, named.traversal.value_len());
+                named.traversal.put_header(out);
             }
         }
     }

@@ -102,16 +102,18 @@ impl Sync {
         };
         let known = asked.cookie.as_deref().and_then(|cookie| Known::parse(cookie, &seal));
         let rules = &state.catalog.access_rules;
-        let goes_by_others = goes_by_others(state, rights, request.filter);
+        let depends_on_others = depends_on_others(state, rights, request.filter);
         let newest = state.read.position()?;
         let since = match known {
-            Some(Known { csn, is_sealed }) if is_sealed || !rights.is_restricted() || !rules.ask_others() => {
+            Some(Known { csn, is_sealed })
+                if is_sealed || !rights.is_restricted() || !rules.depend_on_others() =>
+            {
                 position_of(state, csn)?.unwrap_or(0)
             }
             _ => 0,
         };
         let newer = newest.saturating_sub(since);
-        let since = if newer > 0 && (goes_by_others || newer > SYNC_RECORDS_MAX) { 0 } else { since };
+        let since = if newer > 0 && (depends_on_others || newer > SYNC_RECORDS_MAX) { 0 } else { since };
         let unread = (since > 0 && since < newest).then_some((since + 1, newest));
         let may_list = since > 0 && !rights.is_restricted();
         let changed = may_list.then(HashMap::new);
@@ -289,9 +291,9 @@ impl Sync {
     /// results.
     pub(super) fn name_present(&mut self, out: &mut Vec<u8>) {
         if self.is_listed {
-            let mut gone = std::mem::take(&mut self.deleted);
-            gone.extend(self.changed.take().unwrap_or_default().into_values());
-            for uuids in gone.chunks(SYNC_SET_MAX) {
+            let mut deleted = std::mem::take(&mut self.deleted);
+            deleted.extend(self.changed.take().unwrap_or_default().into_values());
+            for uuids in deleted.chunks(SYNC_SET_MAX) {
                 let set = SyncIdSet { refresh_deletes: true, uuids: uuids.to_vec() };
                 self.send_info(&SyncInfo::IdSet(set), out);
             }
@@ -455,7 +457,7 @@ pub(super) fn touch_all<K: AsRef<[u8]>>(
 
 /// Returns true if the results depend on other entries, because the filter or the access rules test virtual attributes
 /// that depend on other entries.
-pub(super) fn goes_by_others(state: TreeState<'_>, rights: &EffectiveRights, filter: Filter<'_>) -> bool {
+pub(super) fn depends_on_others(state: TreeState<'_>, rights: &EffectiveRights, filter: Filter<'_>) -> bool {
     let mut filters = rights.filters().chain([filter]);
     filters.any(|filter| tests_computed(&state.catalog.schema, filter))
 }

@@ -230,8 +230,8 @@ impl TreeSearch {
         self.tally.size_limit = room;
         let scanner = &mut self.scanner;
         if !self.scans_for_page {
-            let told_by_nodes = scanner.plan.is_by_place && !scanner.by_rows;
-            let share_min = if told_by_nodes { PAGE_NODES_SHARE_MIN } else { PAGE_SCAN_SHARE_MIN };
+            let is_decided_by_nodes = scanner.plan.is_by_place && !scanner.by_rows;
+            let share_min = if is_decided_by_nodes { PAGE_NODES_SHARE_MIN } else { PAGE_SCAN_SHARE_MIN };
             let entry_count = state.read.row_count(NODES)?;
             if scanner.plan.is_better_scanned(u64::from(room), entry_count, share_min) {
                 scanner.plan = Plan::scan(entry_count);
@@ -351,7 +351,7 @@ impl TreeSearch {
     /// Lifts the limits on results. They apply only to the initial results, which are all sent now.
     pub(super) fn has_sent_all(&mut self) {
         (self.tally.size_limit, self.base_text) = (0, None);
-        self.scanner.looks_at_single_entries();
+        self.scanner.examine_single_entries();
     }
 
     /// Continues the stream of a large result, if there is one.

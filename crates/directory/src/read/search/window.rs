@@ -66,13 +66,13 @@ impl Window {
     /// # Errors
     /// The requested part is invalid for any list.
     pub(super) fn of(
-        asked: &ListViewOptions,
+        requested: &ListViewOptions,
         key_of: impl FnOnce(&[u8]) -> Option<Key>,
     ) -> Result<Window, WindowError> {
-        if asked.has_context {
+        if requested.has_context {
             return Err(WindowError(ResultCode::PROTOCOL_ERROR, "this server has given no context"));
         }
-        let target = match &asked.target {
+        let target = match &requested.target {
             WindowTarget::Value(value) => Target::Behind(key_of(value).ok_or(WindowError(
                 ResultCode::UNWILLING_TO_PERFORM,
                 "the value is none of the attribute that the list is sorted by",
@@ -93,8 +93,8 @@ impl Window {
         };
         let usize_of = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
         Ok(Window {
-            before: usize_of(asked.before),
-            after: usize_of(asked.after),
+            before: usize_of(requested.before),
+            after: usize_of(requested.after),
             target,
             lower: BTreeSet::new(),
             lower_count: 0,
@@ -133,9 +133,9 @@ impl Window {
         if self.lower.first().is_none_or(|least| **least > *key) {
             return (None, None);
         }
-        let gone = self.lower.pop_first().map(|least| least.len());
+        let evicted = self.lower.pop_first().map(|least| least.len());
         self.lower.insert(key.into());
-        (Some(key.len()), gone)
+        (Some(key.len()), evicted)
     }
 
     /// Finds the part of a list whose length `count` is already known. Returns the indexes of its results, from 0.

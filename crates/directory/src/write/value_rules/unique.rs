@@ -90,18 +90,18 @@ impl<'a> RuleCheck<'a> {
             let is_inside = base.is_empty() || normal_key(state, &add.dn)?.starts_with(base);
             return if is_inside { self.check_changed(changed, false) } else { Ok(()) };
         }
-        let newcomers = match &self.moved {
-            Some(moved) => moved.newcomers(state, self.base_key())?,
+        let moved_in = match &self.moved {
+            Some(moved) => moved.moved_in(state, self.base_key())?,
             None => Vec::new(),
         };
-        let is_newcomer = newcomers.contains(&changed.id);
+        let has_moved_in = moved_in.contains(&changed.id);
         let adds = self.rule.types.iter().any(|type_id| !changed.added(*type_id).is_empty());
-        if (is_newcomer || adds || changed.touches(&self.rule.covered.tests))
+        if (has_moved_in || adds || changed.touches(&self.rule.covered.tests))
             && self.is_in_base(changed.id)?
         {
-            self.check_changed(changed, is_newcomer)?;
+            self.check_changed(changed, has_moved_in)?;
         }
-        for id in newcomers.into_iter().filter(|id| *id != changed.id) {
+        for id in moved_in.into_iter().filter(|id| *id != changed.id) {
             if self.covering.matches(state, id)? {
                 for type_id in &self.rule.types {
                     let values = stored_of_type(state, id, *type_id)?;
@@ -113,11 +113,11 @@ impl<'a> RuleCheck<'a> {
     }
 
     /// Checks the changed entry, which is in the base. Checks all of its values if the rule covers it only since the
-    /// change, otherwise the added values. `is_newcomer` is true if the change moved the entry into the base.
-    fn check_changed(&self, changed: &Changed<'_>, is_newcomer: bool) -> Result<()> {
+    /// change, otherwise the added values. `has_moved_in` is true if the change moved the entry into the base.
+    fn check_changed(&self, changed: &Changed<'_>, has_moved_in: bool) -> Result<()> {
         let begins = changed.begins_to_match(&self.covering, &self.rule.covered)?;
         let Some(begins) = begins else { return Ok(()) };
-        let checks_all = is_newcomer || begins;
+        let checks_all = has_moved_in || begins;
         for type_id in &self.rule.types {
             match checks_all {
                 true => {
@@ -229,7 +229,7 @@ impl Moved {
     }
 
     /// Returns the entries of the subtree that are in the base after the change and were not before it.
-    fn newcomers(&self, state: TreeState<'_>, base: &[u8]) -> Result<Vec<EntryId>> {
+    fn moved_in(&self, state: TreeState<'_>, base: &[u8]) -> Result<Vec<EntryId>> {
         let is_inside = self.after.starts_with(base);
         if self.before == self.after
             || self.before.starts_with(base)

@@ -102,7 +102,7 @@ pub(super) fn readers(figures: &Figures) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::Weight;
+    use crate::doctor::Severity;
 
     fn figures(pairs: &[(&str, &str)]) -> Figures {
         Figures(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
@@ -121,20 +121,20 @@ mod tests {
             own(&figures(&pairs)).unwrap()
         };
         assert!(own(&figures(&[])).is_none());
-        assert_eq!(of("following", "no", "no", "3", "1").weight, Weight::Fine);
-        assert_eq!(of("following", "no", "no", "3", "61").weight, Weight::Warning);
-        assert_eq!(of("following", "no", "no", "0", "61").weight, Weight::Fine);
-        assert_eq!(of("following", "no", "the disk is full", "3", "1").weight, Weight::Problem);
-        assert_eq!(of("promoted", "no", "no", "0", "0").weight, Weight::Warning);
+        assert_eq!(of("following", "no", "no", "3", "1").weight, Severity::Fine);
+        assert_eq!(of("following", "no", "no", "3", "61").weight, Severity::Warning);
+        assert_eq!(of("following", "no", "no", "0", "61").weight, Severity::Fine);
+        assert_eq!(of("following", "no", "the disk is full", "3", "1").weight, Severity::Problem);
+        assert_eq!(of("promoted", "no", "no", "0", "0").weight, Severity::Warning);
         let undecided = of("undecided", "refused", "no", "0", "0");
-        assert!(undecided.weight == Weight::Problem && undecided.text.contains("refused"), "{undecided:?}");
+        assert!(undecided.weight == Severity::Problem && undecided.text.contains("refused"), "{undecided:?}");
         for (state, reason) in [("halted", "the histories differ"), ("disconnected", "refused")] {
             let found = of(state, reason, "no", "3", "70");
-            assert_eq!(found.weight, Weight::Problem);
+            assert_eq!(found.weight, Severity::Problem);
             assert!(found.text.contains(reason) && found.text.contains("70 seconds ago"), "{found:?}");
         }
         let differing = figures(&[("State,Replica", "following"), ("Differing,Replica", "o=a")]);
-        assert_eq!(own(&differing).unwrap().weight, Weight::Problem);
+        assert_eq!(own(&differing).unwrap().weight, Severity::Problem);
         let readers = |lag, differences| {
             let pairs = [
                 ("Current,Replicas", "2"),
@@ -143,7 +143,7 @@ mod tests {
             ];
             readers(&figures(&pairs)).unwrap().weight
         };
-        assert_eq!((readers("9", "0"), readers("20000", "0")), (Weight::Fine, Weight::Warning));
-        assert_eq!(readers("9", "1"), Weight::Problem);
+        assert_eq!((readers("9", "0"), readers("20000", "0")), (Severity::Fine, Severity::Warning));
+        assert_eq!(readers("9", "1"), Severity::Problem);
     }
 }

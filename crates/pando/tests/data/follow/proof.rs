@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use test_support::relay::{Lasts, Relay};
+use test_support::relay::{ConnectionEnd, Relay};
 
 use super::*;
 
@@ -114,8 +114,8 @@ fn a_large_copy_equals_slapd_after_kills_and_cuts() {
     let mut random = fastrand::Rng::with_seed(seed());
     let first_cut = random.u64(1 << 16..entries * 600 + (1 << 17));
     let relay = Relay::to(slapd.address(), move |number| match number {
-        0 => Lasts::CutAfter(first_cut),
-        _ => Lasts::ToTheEnd,
+        0 => ConnectionEnd::CutAfter(first_cut),
+        _ => ConnectionEnd::ToTheEnd,
     });
     let begun = Instant::now();
     let mut copy = follower(&scratch, relay.address());

@@ -11,7 +11,7 @@ const LAST_MARK: u64 = QUIET - 300_000;
 const PLANTED_AT: u64 = 5_000_000;
 
 /// Detection of an altered value.
-pub(in crate::simulation) struct Planted {
+pub(in crate::simulation) struct PlantedAlteration {
     pub(in crate::simulation) found: String,
     pub(in crate::simulation) expected: String,
     /// Number of rounds that ended between the alteration and its detection.
@@ -23,7 +23,7 @@ pub(in crate::simulation) struct Planted {
 impl World {
     /// Alters a value on one node after the faults have ended. Returns what the nodes find, and the number of rounds
     /// until then. `None` if the node has no value.
-    pub(in crate::simulation) fn plant(mut self) -> Result<Option<Planted>, Violation> {
+    pub(in crate::simulation) fn plant(mut self) -> Result<Option<PlantedAlteration>, Violation> {
         while self.now < PLANTED_AT {
             self.step()?;
         }
@@ -58,7 +58,7 @@ impl World {
             ),
         };
         let is_first_slice = keys.first() == Some(&key);
-        Ok(Some(Planted { found, expected, rounds: ended - before.ended, is_first_slice }))
+        Ok(Some(PlantedAlteration { found, expected, rounds: ended - before.ended, is_first_slice }))
     }
 
     /// All nodes announce themselves, so that their data counts. Then a random node sets the barrier for the next

@@ -87,13 +87,13 @@ fn change(opened: &mut Opened) -> u64 {
     opened.directory().newest_position().unwrap()
 }
 
-fn run_backup(place: &Place, opened: &Opened, seconds: u64, rules: &BackupRules) -> BackedUp {
+fn run_backup(place: &Place, opened: &Opened, seconds: u64, rules: &BackupRules) -> BackupOutcome {
     let source = BackupSource::of(opened.directory()).unwrap();
     make(&*place.storage(), seconds * 1_000_000, rules, &source, &Pace::default()).unwrap()
 }
 
 #[track_caller]
-fn expect_rows(done: &BackedUp, reason: &str) {
+fn expect_rows(done: &BackupOutcome, reason: &str) {
     match &done.written {
         WrittenPart::Rows(why) if why.contains(reason) => {}
         other => panic!("{other:?}, not rows because {reason}"),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use object_store::RetryConfig;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 
-use super::http::{Connector, KeptBytes};
+use super::http::{BufferedBytes, Connector};
 use crate::config::backup::BucketAddress;
 use crate::limits::bucket::{BUCKET_RETRIES, BUCKET_RETRY_TIME};
 
@@ -19,7 +19,7 @@ const PROFILE_VARIABLE: &str = "AWS_PROFILE";
 /// Creates the client for a bucket. Settings take precedence over environment variables (`AWS_*`). The keys are taken
 /// from the first of these that exists: the file in the settings, the variables with keys, the file in
 /// [`FILE_VARIABLE`]. If none exists, each request asks the storage's services for keys of machines.
-pub(super) fn store(address: &BucketAddress, kept: KeptBytes) -> io::Result<AmazonS3> {
+pub(super) fn store(address: &BucketAddress, kept: BufferedBytes) -> io::Result<AmazonS3> {
     let retry = RetryConfig {
         max_retries: BUCKET_RETRIES,
         retry_timeout: BUCKET_RETRY_TIME,

@@ -22,14 +22,14 @@ use crate::web_client::{WebClient, web_client, with_causes};
 /// Marks a request for the content of an object. The response to such a request is read as a stream. All other
 /// responses are held in memory, and therefore their size is limited.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OfObject;
+pub(super) struct ObjectContentRequest;
 
 /// Total size in bytes of the responses that were held in memory since the last listing began.
-pub(super) type KeptBytes = Arc<AtomicU64>;
+pub(super) type BufferedBytes = Arc<AtomicU64>;
 
 /// Creates the HTTP clients for `object_store`.
 #[derive(Debug)]
-pub(super) struct Connector(pub(super) KeptBytes);
+pub(super) struct Connector(pub(super) BufferedBytes);
 
 impl HttpConnector for Connector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
@@ -43,13 +43,13 @@ impl HttpConnector for Connector {
 #[derive(Debug)]
 struct Service {
     client: WebClient<HttpRequestBody>,
-    kept: KeptBytes,
+    kept: BufferedBytes,
 }
 
 #[async_trait]
 impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let is_object = request.extensions().get::<OfObject>().is_some();
+        let is_object = request.extensions().get::<ObjectContentRequest>().is_some();
         let response = match timeout(BUCKET_REQUEST, self.client.request(request)).await {
             Ok(response) => response.map_err(|error| {
                 let is_connect = error.is_connect();
@@ -62,22 +62,22 @@ impl HttpService for Service {
         let body = body.map_err(|error| HttpError::new(HttpErrorKind::Interrupted, error));
         // If the request for an object fails, the error response is held in memory too.
         let kept = (!is_object || !head.status.is_success()).then(|| Arc::clone(&self.kept));
-        let body = Watched { body, limit: Box::pin(sleep(BUCKET_STALL)), kept, bytes: 0 };
+        let body = WatchedBody { body, limit: Box::pin(sleep(BUCKET_STALL)), kept, bytes: 0 };
         Ok(HttpResponse::from_parts(head, HttpResponseBody::new(body)))
     }
 }
 
 /// The body of a response. Reading it fails if no byte arrives for some time, or if it is held in memory and is too
 /// long.
-struct Watched<B> {
+struct WatchedBody<B> {
     body: B,
     limit: Pin<Box<Sleep>>,
     /// The total size of the responses held in memory. Only set if this response is one of them.
-    kept: Option<KeptBytes>,
+    kept: Option<BufferedBytes>,
     bytes: u64,
 }
 
-impl<B> Watched<B> {
+impl<B> WatchedBody<B> {
     /// Counts received bytes. Fails if a limit is exceeded.
     fn count(&mut self, bytes: u64) -> Result<(), HttpError> {
         self.bytes = self.bytes.saturating_add(bytes);
@@ -92,7 +92,7 @@ impl<B> Watched<B> {
     }
 }
 
-impl<B: Body<Data = Bytes, Error = HttpError> + Unpin> Body for Watched<B> {
+impl<B: Body<Data = Bytes, Error = HttpError> + Unpin> Body for WatchedBody<B> {
     type Data = Bytes;
     type Error = HttpError;
 

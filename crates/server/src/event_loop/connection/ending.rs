@@ -40,8 +40,9 @@ impl Connection {
             self.refuse_proxy(context, &ErrorKind::TimedOut.into());
             return Turn::Close;
         }
-        // If `has_asked` is set, TLS was started by StartTLS, so that the timeout for the first request does not apply.
-        let handshake_timeout = match self.has_asked {
+        // If `has_requested` is set, TLS was started by StartTLS, so that the timeout for the first request does not
+        // apply.
+        let handshake_timeout = match self.has_requested {
             true => TLS_HANDSHAKE_TIMEOUT,
             false => until_first_request(context, TLS_HANDSHAKE_TIMEOUT),
         };
@@ -83,7 +84,7 @@ impl Connection {
         let own = self.session.idle_timeout();
         let idle = own.map_or(idle, |own| if own.is_zero() { None } else { now.checked_sub(own) });
         let is_since = |since: Option<Instant>| since.is_some_and(|since| self.last_progress <= since);
-        if !self.has_asked && is_since(before_first) {
+        if !self.has_requested && is_since(before_first) {
             Some("no request came in time")
         } else if is_since(idle) {
             Some("nothing was asked for too long")

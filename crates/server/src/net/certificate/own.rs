@@ -194,10 +194,10 @@ impl OwnCertificate {
         fs::set_permissions(&self.folder, Permissions::from_mode(PUBLIC_FOLDER)).map_err(failed)?;
         let signs = key_in(&authority_key)?;
         if !has_authority {
-            let made = authority_params(now)
+            let issued = authority_params(now)
                 .and_then(|params| params.self_signed(&signs).map_err(|error| error.to_string()))
                 .map_err(|error| TlsError::new(&authority, error))?;
-            write_new(&authority, made.pem().as_bytes(), PUBLIC)?;
+            write_new(&authority, issued.pem().as_bytes(), PUBLIC)?;
         }
         key_in(&self.key())?;
         let chain = self.issue(now)?;

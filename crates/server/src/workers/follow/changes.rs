@@ -54,7 +54,7 @@ pub(super) struct Change {
 
 /// Result of one poll.
 #[derive(Default)]
-pub(super) struct Polled {
+pub(super) struct PollResult {
     pub(super) changes: Vec<Change>,
     /// Cookie of the source's state after these changes; `None` if there are no changes.
     pub(super) cookie: Option<Vec<u8>>,
@@ -185,7 +185,7 @@ impl ChangeList {
     }
 
     /// Requests the changes after a cookie.
-    pub(super) fn poll(&self, exchange: &mut Exchange<'_>, cookie: &[u8]) -> Result<Polled> {
+    pub(super) fn poll(&self, exchange: &mut Exchange<'_>, cookie: &[u8]) -> Result<PollResult> {
         match self.kind {
             Kind::Cookie => self.poll_log(exchange, cookie, "(objectClass=changeLogEntry)", Some(cookie)),
             Kind::Number => {
@@ -210,7 +210,7 @@ impl ChangeList {
     }
 
     /// Checks, after a poll, that the access log still has all changes after the CSN `seen`.
-    fn check_least_csn(&self, exchange: &mut Exchange<'_>, seen: &[u8], polled: &Polled) -> Result<()> {
+    fn check_least_csn(&self, exchange: &mut Exchange<'_>, seen: &[u8], polled: &PollResult) -> Result<()> {
         let mut least = None;
         exchange.entry(&self.base, &["minCSN"], &mut |log| {
             least = value(log, "minCSN").map(<[u8]>::to_vec);
@@ -233,7 +233,7 @@ impl ChangeList {
         before: &[u8],
         filter: &str,
         control: Option<&[u8]>,
-    ) -> Result<Polled> {
+    ) -> Result<PollResult> {
         let control = control.map(|value| {
             let value = Some(value);
             Control { oid: oids::CHANGE_LOG_COOKIE, critical: true, value }
@@ -246,7 +246,7 @@ impl ChangeList {
             size_limit: FOLLOW_POLL_CHANGES,
             ..SearchRequest::new(&self.base, Scope::WholeSubtree, filter, selection)
         };
-        let mut polled = Polled::default();
+        let mut polled = PollResult::default();
         let controls = ControlsBuf::from_iter(control);
         let last = exchange.search(request, controls.as_controls(), &mut |entry| {
             // An entry without a cookie is the base entry of the list.
@@ -281,7 +281,7 @@ impl ChangeList {
         }
     }
 
-    fn poll_objects(&self, exchange: &mut Exchange<'_>, cookie: &[u8]) -> Result<Polled> {
+    fn poll_objects(&self, exchange: &mut Exchange<'_>, cookie: &[u8]) -> Result<PollResult> {
         let sync = DirSyncRequest { bytes_max: FOLLOW_POLL_BYTES, cookie }.encode();
         let control = Control { oid: oids::DIR_SYNC, critical: true, value: Some(&sync) };
         let controls = ControlsBuf::from_iter([control]);
@@ -289,7 +289,7 @@ impl ChangeList {
         let selection = SelectionBuf::from_iter(["*"]);
         let (filter, selection) = (filter.as_filter(), selection.as_selection());
         let request = SearchRequest::new(&self.base, Scope::WholeSubtree, filter, selection);
-        let mut polled = Polled::default();
+        let mut polled = PollResult::default();
         let last = exchange.search(request, controls.as_controls(), &mut |entry| {
             if let Some(uuid) = value(entry, self.kind.identifier()).and_then(identifier) {
                 polled.changes.push(Change { uuid, may_be_moved: true });

@@ -37,7 +37,7 @@ use crate::limits::follow::{
 };
 use crate::stamp::Random;
 use crate::workers::copy_state::CopyState;
-use crate::workers::writer::{FollowedChanges, GroupEnd, ToWrite, change_bytes};
+use crate::workers::writer::{FollowedChanges, GroupEnd, WriterWork, change_bytes};
 
 type Result<T> = std::result::Result<T, FollowError>;
 
@@ -87,7 +87,7 @@ pub(super) struct Session<'f> {
 
 /// Outcome of a batch of changes.
 #[derive(Clone, Copy)]
-enum Settled {
+enum BatchOutcome {
     /// All changes were made.
     All,
     /// Some changes wait for other changes, and none was refused.
@@ -509,10 +509,12 @@ impl<'f> Session<'f> {
         }
         let Some(cookie) = cookie else { return Ok(()) };
         let is_stored = match settled {
-            Settled::All => self.lacking() == rejected,
+            BatchOutcome::All => self.lacking() == rejected,
             // The state of an earlier cookie is still stored.
-            Settled::SomeWait if self.was_complete && !cookie.is_empty() => self.rejected.count() == rejected,
-            Settled::SomeWait | Settled::SomeRefused => self.lacking() == lacking.max(1),
+            BatchOutcome::SomeWait if self.was_complete && !cookie.is_empty() => {
+                self.rejected.count() == rejected
+            }
+            BatchOutcome::SomeWait | BatchOutcome::SomeRefused => self.lacking() == lacking.max(1),
         };
         self.end_group(is_stored)
     }
@@ -540,7 +542,7 @@ impl<'f> Session<'f> {
     fn submit(&self, changes: &Arc<FollowedChanges>) -> Result<()> {
         let (queue, anonymous) = (&self.follow.queue, Arc::new(Requester::Anonymous));
         loop {
-            let change = ToWrite::Follow(Arc::clone(changes));
+            let change = WriterWork::Follow(Arc::clone(changes));
             if let Some(request) = queue.own_request(change, &anonymous) {
                 queue.submit(&mut vec![request]);
                 return Ok(());
@@ -564,17 +566,17 @@ impl<'f> Session<'f> {
     }
 
     /// Retains the changes that must wait, and records which changes were refused and which were made.
-    fn settle(&mut self, made: &FollowedChanges) -> Settled {
-        let leftovers = made.take_leftovers();
+    fn settle(&mut self, changes: &FollowedChanges) -> BatchOutcome {
+        let leftovers = changes.take_leftovers();
         let settled = match (leftovers.is_empty(), leftovers.refused.is_empty()) {
-            (true, _) => Settled::All,
-            (false, true) => Settled::SomeWait,
-            (false, false) => Settled::SomeRefused,
+            (true, _) => BatchOutcome::All,
+            (false, true) => BatchOutcome::SomeWait,
+            (false, false) => BatchOutcome::SomeRefused,
         };
         self.has_renames |= leftovers.has_renames;
         let refused: HashMap<usize, Outcome> = leftovers.refused.into_iter().collect();
         let waiting: HashSet<usize> = leftovers.waiting.iter().copied().collect();
-        for (place, change) in made.changes.iter().enumerate() {
+        for (place, change) in changes.changes.iter().enumerate() {
             match refused.get(&place) {
                 Some(outcome) => self.rejected.add(change, outcome),
                 None if waiting.contains(&place) => {}
@@ -582,7 +584,7 @@ impl<'f> Session<'f> {
             }
         }
         for place in leftovers.waiting {
-            if let Some(change) = made.changes.get(place) {
+            if let Some(change) = changes.changes.get(place) {
                 self.waiting.push(Arc::clone(change));
             }
         }

@@ -12,7 +12,7 @@ use crate::net::mailbox::SharedValue;
 
 /// Range of records for an answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct RecordRange {
     /// Position of the first record. The log must contain it.
     pub(super) first: u64,
     /// Position of the last record that may be included.
@@ -32,7 +32,7 @@ pub(super) struct Frame {
 
 /// Consecutive encoded records, which were read for `wanted`.
 struct Block {
-    wanted: Wanted,
+    wanted: RecordRange,
     /// Whether the block ends at `up_to`. If not, it ends earlier because it is full.
     ends_there: bool,
     records: LogRecords,
@@ -45,13 +45,13 @@ impl Block {
         self.records.bytes() + self.answer.as_ref().map_or(0, |(_, answer)| answer.len())
     }
 
-    fn serves(&self, wanted: &Wanted) -> bool {
-        let Wanted { first, up_to, bytes_max } = self.wanted;
+    fn serves(&self, wanted: &RecordRange) -> bool {
+        let RecordRange { first, up_to, bytes_max } = self.wanted;
         (first, bytes_max) == (wanted.first, wanted.bytes_max)
             && if self.ends_there { up_to == wanted.up_to } else { up_to <= wanted.up_to }
     }
 
-    fn read(snapshot: &Snapshot, wanted: Wanted) -> Result<Block, OperationError> {
+    fn read(snapshot: &Snapshot, wanted: RecordRange) -> Result<Block, OperationError> {
         let mut block = Block { wanted, ends_there: true, records: LogRecords::default(), answer: None };
         for record in snapshot.log_records(wanted.first) {
             let (position, bytes) = record?;
@@ -93,7 +93,7 @@ impl Blocks {
     pub(super) fn answer(
         &mut self,
         snapshot: &Snapshot,
-        wanted: Wanted,
+        wanted: RecordRange,
         frame: Frame,
     ) -> Result<SharedValue, OperationError> {
         if let Some(block) = self.0.iter_mut().find(|block| block.serves(&wanted)) {

@@ -31,13 +31,13 @@ pub(super) fn verify(
         // longer.
         return Ok(false);
     };
-    let told = |error: std::io::Error| error.to_string();
-    let mut stream = open(path, timeout).map_err(told)?;
-    stream.write_all(&question).map_err(told)?;
+    let to_text = |error: std::io::Error| error.to_string();
+    let mut stream = open(path, timeout).map_err(to_text)?;
+    stream.write_all(&question).map_err(to_text)?;
     let mut length = [0; 2];
-    stream.read_exact(&mut length).map_err(told)?;
+    stream.read_exact(&mut length).map_err(to_text)?;
     let mut answer = Vec::new();
-    stream.take(u16::from_be_bytes(length).into()).read_to_end(&mut answer).map_err(told)?;
+    stream.take(u16::from_be_bytes(length).into()).read_to_end(&mut answer).map_err(to_text)?;
     match answer.get(..2) {
         Some(b"OK") => Ok(true),
         Some(b"NO") => Ok(false),

@@ -89,9 +89,9 @@ impl Replica {
         figures.position = self.position;
         figures.newest = figures.newest.max(last.newest);
         if self.position >= last.newest {
-            figures.complete = figures.complete.max(last.asked);
+            figures.complete = figures.complete.max(last.requested);
             if let Some(age) = &self.parts.read_age {
-                age.is_complete_as_of(last.asked);
+                age.is_complete_as_of(last.requested);
             }
         }
     }

@@ -33,9 +33,9 @@ pub(super) struct Block {
     pub(super) first: u64,
     /// The records; empty if the supplier has no more.
     pub(super) records: Vec<Vec<u8>>,
-    /// The supplier's last position, which it read after `asked`.
+    /// The supplier's last position, which it read after `requested`.
     pub(super) newest: u64,
-    pub(super) asked: Instant,
+    pub(super) requested: Instant,
     /// Lineage that the supplier sent.
     pub(super) lineage: Lineage,
     /// Mark (digest barrier) at the end of these records, if there is one.
@@ -201,15 +201,15 @@ impl Source {
                 name,
                 comparison: &comparison,
             };
-            let asked = Instant::now();
-            self.figures.asks(asked);
+            let requested = Instant::now();
+            self.figures.record_request(requested);
             let value = ask(control, reading, &mut connection, &request.encode())?;
             let answer = LogAnswer::decode(&value).ok_or(FetchError::Malformed)?;
             let theirs = Lineage::decode(answer.lineage).ok_or(FetchError::Malformed)?;
             let notice = Notice::decode(answer.comparison).ok_or(FetchError::Malformed)?;
             let (first, records) = records_of(&from, &answer, &theirs)?;
             *has_read = true;
-            self.figures.heard(answer.newest);
+            self.figures.record_answer(answer.newest);
             if let (Some(report), Some(verdict)) = (&report, notice.verdict) {
                 self.reports.judged(report, verdict, &self.figures);
             }
@@ -218,8 +218,15 @@ impl Source {
             from.digest.clear();
             let records = records.into_iter().map(<[u8]>::to_vec).collect();
             let mark = marks.due(notice.mark, first, from.position);
-            let block =
-                Block { reading, first, records, newest: answer.newest, asked, lineage: theirs, mark: None };
+            let block = Block {
+                reading,
+                first,
+                records,
+                newest: answer.newest,
+                requested,
+                lineage: theirs,
+                mark: None,
+            };
             for block in block.ending_at(mark) {
                 self.pass_on(control, block)?;
             }
@@ -433,7 +440,7 @@ mod tests {
             first: 5,
             records: vec![vec![5], vec![6], vec![7]],
             newest: 9,
-            asked: Instant::now(),
+            requested: Instant::now(),
             lineage: Lineage::default(),
             mark: None,
         };

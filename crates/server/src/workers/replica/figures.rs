@@ -48,7 +48,7 @@ pub(crate) struct ReplicaState {
     /// Reason why the replica does not follow now.
     pub(crate) error: Option<String>,
     /// Time of the request for records that is not answered yet.
-    pub(crate) asked: Option<Instant>,
+    pub(crate) requested: Option<Instant>,
     /// Reason why records cannot be applied now.
     pub(crate) apply_error: Option<String>,
     /// Position of the last applied record.
@@ -104,7 +104,7 @@ impl ReplicaState {
         if self.stage == ReplicaStage::Undecided {
             return Some(self.undecided());
         }
-        let silence = self.asked.map(|asked| now.saturating_duration_since(asked));
+        let silence = self.requested.map(|requested| now.saturating_duration_since(requested));
         if let Some(silence) =
             silence.filter(|&silence| self.stage == ReplicaStage::Following && silence > SUPPLIER_ANSWER_MAX)
         {
@@ -122,7 +122,7 @@ impl ReplicaFigures {
             supplier,
             stage: ReplicaStage::Disconnected,
             error: None,
-            asked: None,
+            requested: None,
             apply_error: None,
             position: 0,
             newest: 0,
@@ -170,14 +170,14 @@ impl ReplicaFigures {
     }
 
     /// Records that the replica has requested records.
-    pub(super) fn asks(&self, now: Instant) {
-        self.lock().asked = Some(now);
+    pub(super) fn record_request(&self, now: Instant) {
+        self.lock().requested = Some(now);
     }
 
     /// Records an answer to the request for records. `newest` is the supplier's last position.
-    pub(super) fn heard(&self, newest: u64) {
+    pub(super) fn record_answer(&self, newest: u64) {
         let mut state = self.lock();
-        state.asked = None;
+        state.requested = None;
         if state.stage != ReplicaStage::Promoted {
             (state.stage, state.error, state.newest) = (ReplicaStage::Following, None, newest);
         }
@@ -194,13 +194,13 @@ mod tests {
         let begin = Instant::now();
         let figures = ReplicaFigures::new("ldaps://supplier".to_owned(), begin);
         let refusal = |millis| figures.get().refusal(begin + Duration::from_millis(millis));
-        figures.heard(1);
-        figures.asks(begin);
+        figures.record_answer(1);
+        figures.record_request(begin);
         assert_eq!(refusal(3_000), None);
         assert!(refusal(5_000).unwrap().contains("has not answered for 5 seconds"));
-        figures.heard(2);
+        figures.record_answer(2);
         assert_eq!(refusal(60_000), None, "it is not asked while its records are applied");
-        figures.asks(begin);
+        figures.record_request(begin);
         figures.failed(ReplicaStage::Disconnected, "no route");
         assert!(refusal(3_000).unwrap().contains("no route"));
         figures.promoted(2);

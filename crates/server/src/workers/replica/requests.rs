@@ -15,7 +15,7 @@ use crate::limits::{FORWARD_BYTES_MAX, FORWARD_MAX, FORWARD_PATIENCE, REPLICA_RE
 use crate::net::mailbox::Address;
 use crate::stamp::{Random, no_random_numbers};
 use crate::telemetry::traces::ChangeStages;
-use crate::workers::writer::{Answer, Reservation, ToWrite, WriteRequest, forwarded_passwords};
+use crate::workers::writer::{Answer, Reservation, WriteRequest, WriterWork, forwarded_passwords};
 
 /// A change without an answer of the supplier. It does not implement `Debug`, because it may contain passwords.
 pub(super) struct Pending {
@@ -53,30 +53,30 @@ impl Replica {
         let is_own = address.event_loop == u16::MAX;
         let (work, account) = match change {
             // Requests for due changes are not forwarded. The writer makes due changes by its own clock.
-            ToWrite::Message(_) if is_own => return,
-            ToWrite::Message(mut message) => {
+            WriterWork::Message(_) if is_own => return,
+            WriterWork::Message(mut message) => {
                 let passwords = forwarded_passwords(passwords);
                 (Work::Change { message: std::mem::take(&mut *message), passwords }, None)
             }
-            ToWrite::Transaction(changes) => {
+            WriterWork::Transaction(changes) => {
                 let changes = changes.into_iter().map(|mut change| TransactionChange {
                     message: std::mem::take(&mut *change.message),
                     passwords: forwarded_passwords(change.passwords),
                 });
                 (Work::Transaction(changes.collect()), None)
             }
-            ToWrite::Account { id, grace, totp_step } => {
+            WriterWork::Account { id, grace, totp_step } => {
                 let update = self.queue.take_account_update(id, (grace, totp_step));
                 (Work::Account { id: id.0, update: forwarding::forwarded_update(update) }, Some(id))
             }
-            ToWrite::ForwardedAccount(id, update) => {
+            WriterWork::ForwardedAccount(id, update) => {
                 (Work::Account { id: id.0, update: forwarding::forwarded_update(*update) }, None)
             }
             // This request cannot occur, because the settings do not allow a replica to follow another server.
-            ToWrite::Follow(_) => return,
+            WriterWork::Follow(_) => return,
             // In a chain of replicas, each server passes the request on until it reaches the writer.
-            ToWrite::Fence(epoch) => (fence(epoch), None),
-            ToWrite::Promote { without_supplier } => {
+            WriterWork::Fence(epoch) => (fence(epoch), None),
+            WriterWork::Promote { without_supplier } => {
                 return self.begin_promotion(address, reservation, without_supplier);
             }
         };
@@ -219,8 +219,8 @@ impl Replica {
         let late: Vec<Decided> = self.decided.extract_if(.., |decided| is_late(decided.since)).collect();
         for Decided { waiter, answer, .. } in late {
             let text = "the supplier has made the change, and this replica does not show it yet: look, then repeat it";
-            let is_made = answer.outcome.code == ResultCode::SUCCESS;
-            self.answer(waiter, if is_made { unavailable(text) } else { answer });
+            let is_success = answer.outcome.code == ResultCode::SUCCESS;
+            self.answer(waiter, if is_success { unavailable(text) } else { answer });
         }
     }
 

@@ -20,7 +20,7 @@ use crate::limits::{REPLICA_CONNECT, REPLICA_RETRY_MAX, REPLICA_RETRY_MIN};
 use crate::net::mailbox::Address;
 use crate::stamp::{Random, no_random_numbers};
 use crate::workers::writer::replaced::{knows, promote};
-use crate::workers::writer::{Fetched, ToWrite, WriteQueue, WriteRequest};
+use crate::workers::writer::{Fetched, WriteQueue, WriteRequest, WriterWork};
 
 /// Role of the server from now on.
 pub(super) enum Decision {
@@ -44,13 +44,13 @@ pub(super) fn run(
     queue: &Arc<WriteQueue>,
 ) -> io::Result<Decision> {
     parts.figures.begins(ReplicaStage::Undecided);
-    let (told, answers) = channel();
-    let asking = Asking {
+    let (decision_sender, answers) = channel();
+    let asking = SupplierInquiry {
         settings: parts.settings.clone(),
         directory: Arc::clone(&parts.directory),
         figures: Arc::clone(&parts.figures),
         queue: Arc::clone(queue),
-        told,
+        decision_sender,
     };
     let _thread = Fetcher::spawn(move |control| asking.run(control))?;
     // Changes wait for the first answer of the supplier, because it usually arrives at once.
@@ -114,16 +114,16 @@ fn take(
 ) -> Option<Decision> {
     let text = parts.figures.get().undecided();
     let outcome = match request.change {
-        ToWrite::Promote { without_supplier: true } => match promote_again(parts, writer) {
+        WriterWork::Promote { without_supplier: true } => match promote_again(parts, writer) {
             Ok(()) => return Some(Decision::Writes(Some(request.address))),
             Err(outcome) => outcome,
         },
-        ToWrite::Promote { .. } => Outcome::new(
+        WriterWork::Promote { .. } => Outcome::new(
             ResultCode::UNWILLING_TO_PERFORM,
             "this server was promoted before, and asks its former supplier: if that is lost, use --without-supplier",
         ),
-        ToWrite::Fence(epoch) if is_past(writer, epoch) => Outcome::success(),
-        ToWrite::Fence(epoch) => match writer.resign(&ReplicationRole::Replaced { epoch }) {
+        WriterWork::Fence(epoch) if is_past(writer, epoch) => Outcome::success(),
+        WriterWork::Fence(epoch) => match writer.resign(&ReplicationRole::Replaced { epoch }) {
             Ok(()) => {
                 queue.committed();
                 queue.answer(request.address, Outcome::success().into());
@@ -131,7 +131,7 @@ fn take(
             }
             Err(error) => error.into(),
         },
-        ToWrite::Account { id, .. } => {
+        WriterWork::Account { id, .. } => {
             queue.settle_account(id, false);
             Outcome::new(ResultCode::UNAVAILABLE, text)
         }
@@ -155,16 +155,16 @@ fn promote_again(parts: &ReplicaParts, writer: &mut Writer) -> Result<(), Outcom
 }
 
 /// State of the thread that asks the supplier.
-struct Asking {
+struct SupplierInquiry {
     settings: crate::config::ReplicaSettings,
     directory: Arc<directory::Directory>,
     figures: Arc<ReplicaFigures>,
     queue: Arc<WriteQueue>,
     /// Receives whether the supplier was promoted later; `None` if it did not answer.
-    told: Sender<Option<bool>>,
+    decision_sender: Sender<Option<bool>>,
 }
 
-impl Asking {
+impl SupplierInquiry {
     /// Asks until there is an answer.
     fn run(&self, control: &Control) {
         let mut pause = REPLICA_RETRY_MIN;
@@ -180,7 +180,7 @@ impl Asking {
                 }
             };
             // Sending cannot fail, because the receiver lives longer than this thread.
-            let _ = self.told.send(answer);
+            let _ = self.decision_sender.send(answer);
             self.queue.poke();
             if answer.is_some() {
                 return;

@@ -14,7 +14,7 @@ use super::ReplicaParts;
 use super::fetch::{Control, FetchError, Fetcher, lineages};
 use crate::config::ReplicaSettings;
 use crate::limits::{REPLICA_RETRY_MAX, REPLICA_RETRY_MIN};
-use crate::workers::writer::{ToWrite, WriteQueue};
+use crate::workers::writer::{WriteQueue, WriterWork};
 
 /// State of the thread.
 pub(super) struct Watch {
@@ -65,7 +65,9 @@ impl Watch {
     fn fence(&self, epoch: [u8; 16]) -> bool {
         let supplier = &self.settings.supplier;
         let anonymous = Arc::new(Requester::Anonymous);
-        let Some(request) = self.queue.own_request(ToWrite::Fence(epoch), &anonymous) else { return false };
+        let Some(request) = self.queue.own_request(WriterWork::Fence(epoch), &anonymous) else {
+            return false;
+        };
         tracing::error!(%supplier, "a server was promoted after this one, as the former supplier says");
         self.queue.submit(&mut vec![request]);
         true

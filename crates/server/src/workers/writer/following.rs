@@ -19,7 +19,7 @@ pub(crate) struct FollowedChanges {
     base: String,
     pub(crate) changes: Vec<Arc<SourceChange>>,
     pub(crate) end: Option<GroupEnd>,
-    leftovers: Mutex<Leftovers>,
+    leftovers: Mutex<UnappliedChanges>,
     done: Sender<Outcome>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct GroupEnd {
 
 /// Changes that were not made, by their index, and other facts about the group.
 #[derive(Default)]
-pub(crate) struct Leftovers {
+pub(crate) struct UnappliedChanges {
     /// Whether an entry was renamed.
     pub(crate) has_renames: bool,
     /// Changes that can only be made after others.
@@ -53,7 +53,7 @@ pub(crate) struct Leftovers {
     pub(crate) refused: Vec<(usize, Outcome)>,
 }
 
-impl Leftovers {
+impl UnappliedChanges {
     /// Returns true if all changes were made.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.refused.is_empty()
@@ -76,7 +76,7 @@ impl FollowedChanges {
     }
 
     /// Returns the changes that were not made. Later calls return none.
-    pub(crate) fn take_leftovers(&self) -> Leftovers {
+    pub(crate) fn take_leftovers(&self) -> UnappliedChanges {
         std::mem::take(&mut *self.leftovers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -93,7 +93,8 @@ impl FollowedChanges {
             return Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text);
         }
         let mut last = Vec::new();
-        let mut leftovers = Leftovers { waiting: (0..self.changes.len()).collect(), ..Leftovers::default() };
+        let mut leftovers =
+            UnappliedChanges { waiting: (0..self.changes.len()).collect(), ..UnappliedChanges::default() };
         loop {
             let before = leftovers.waiting.len();
             last.clear();
@@ -141,7 +142,7 @@ impl GroupEnd {
         batch: &mut WriteBatch<'_>,
         base: &str,
         random: &mut Random,
-        leftovers: &Leftovers,
+        leftovers: &UnappliedChanges,
     ) -> Result<(), Outcome> {
         if leftovers.has_renames || self.has_renames {
             for change in &self.with_links {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use directory::Requester;
 use directory::rows::EntryId;
 
-use super::{ToWrite, UPDATE_BYTES, WriteRequest};
+use super::{UPDATE_BYTES, WriteRequest, WriterWork};
 use crate::limits::{WRITES_QUEUED_BYTES_MAX, WRITES_QUEUED_MAX};
 use crate::net::mailbox::{Address, LoopMessage, Mailbox, PreparedPasswords};
 use crate::workers::attempts::Attempts;
@@ -221,14 +221,14 @@ impl WriteQueue {
         id: EntryId,
         anonymous: &Arc<Requester>,
     ) -> Option<WriteRequest> {
-        self.own_request(ToWrite::Account { id, grace: None, totp_step: None }, anonymous)
+        self.own_request(WriterWork::Account { id, grace: None, totp_step: None }, anonymous)
     }
 
     /// Returns a request of the server itself, so that no client waits for the answer. Returns `None` if the queue is
     /// full.
     pub(crate) fn own_request(
         self: &Arc<Self>,
-        change: ToWrite,
+        change: WriterWork,
         anonymous: &Arc<Requester>,
     ) -> Option<WriteRequest> {
         Some(WriteRequest {

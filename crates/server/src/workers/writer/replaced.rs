@@ -5,7 +5,7 @@ use directory::{OperationError, Outcome, WriteBatch, Writer};
 use ldap::ResultCode;
 use replication::Lineage;
 
-use super::{Fetched, ToWrite, WriteQueue, WriteRequest};
+use super::{Fetched, WriteQueue, WriteRequest, WriterWork};
 use crate::stamp::{Random, no_random_numbers};
 use crate::telemetry::health::Health;
 
@@ -26,7 +26,7 @@ pub(crate) fn knows(lineage: &[u8], epoch: [u8; 16]) -> bool {
 
 /// Returns true if the batch contains a request to stop writing.
 pub(super) fn has_fence(batch: &[WriteRequest]) -> bool {
-    batch.iter().any(|request| matches!(request.change, ToWrite::Fence(_)))
+    batch.iter().any(|request| matches!(request.change, WriterWork::Fence(_)))
 }
 
 /// Returns true if another server is the writer.
@@ -66,7 +66,7 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health, mut b
     loop {
         let mut requests = std::mem::take(&mut backlog).into_iter();
         while let Some(request) = requests.next() {
-            if let ToWrite::Promote { without_supplier: true } = request.change {
+            if let WriterWork::Promote { without_supplier: true } = request.change {
                 let promoted = match Random::default().bytes() {
                     Ok(epoch) => promote(&mut writer, epoch, "").map_err(Outcome::from),
                     Err(error) => Err(no_random_numbers(error)),
@@ -80,9 +80,9 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health, mut b
                 continue;
             }
             match request.change {
-                ToWrite::Account { id, .. } => queue.settle_account(id, false),
+                WriterWork::Account { id, .. } => queue.settle_account(id, false),
                 // The new writer repeats its request if it did not receive the answer.
-                ToWrite::Fence(epoch)
+                WriterWork::Fence(epoch)
                     if writer
                         .replication_role()
                         .is_ok_and(|role| role == ReplicationRole::Replaced { epoch }) =>

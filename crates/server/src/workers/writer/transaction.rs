@@ -5,7 +5,7 @@ use directory::{ClientLink, Outcome, Requester, WriteBatch};
 use ldap::{Controls, DecodeLimits, EndTransactionResult, Message, MessageId, ResultCode};
 use zeroize::Zeroizing;
 
-use super::{Answer, Given, execute_decoded};
+use super::{Answer, ChangeContext, execute_decoded};
 use crate::limits::TRANSACTION_COPIES_BYTES_MAX;
 use crate::net::mailbox::PreparedPasswords;
 use crate::stamp::Random;
@@ -37,15 +37,15 @@ pub(crate) fn execute_transaction<'c>(
     (link, keeps_old_values): (Option<ClientLink>, bool),
     random: &mut Random,
 ) -> Answer {
-    let made = batch.transaction(|batch| {
-        let mut made = ChangeResults::default();
+    let results = batch.transaction(|batch| {
+        let mut results = ChangeResults::default();
         for (message, passwords, origin) in changes {
-            let given = Given { passwords, link, origin, keeps_old_values };
-            make(batch, requester, message, given, random, &mut made)?;
+            let given = ChangeContext { passwords, link, origin, keeps_old_values };
+            make(batch, requester, message, given, random, &mut results)?;
         }
-        Ok(made)
+        Ok(results)
     });
-    match made {
+    match results {
         Ok(ChangeResults { controls, positions, .. }) => {
             let controls =
                 controls.iter().filter_map(|(id, bytes)| Some((*id, Controls::from_bytes(bytes)?)));
@@ -67,9 +67,9 @@ fn make(
     batch: &mut WriteBatch<'_>,
     requester: &Requester,
     message: &[u8],
-    given: Given<'_>,
+    given: ChangeContext<'_>,
     random: &mut Random,
-    made: &mut ChangeResults,
+    results: &mut ChangeResults,
 ) -> Result<(), (Option<MessageId>, Outcome)> {
     // The event loop has already decoded these octets with the limits in the settings.
     let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
@@ -80,17 +80,19 @@ fn make(
     if answer.outcome.code != ResultCode::SUCCESS {
         return Err((Some(message.id), answer.outcome));
     }
-    made.positions.push(batch.position().ok().filter(|&after| before.is_some_and(|before| before != after)));
+    results
+        .positions
+        .push(batch.position().ok().filter(|&after| before.is_some_and(|before| before != after)));
     if let Some(controls) = answer.value {
-        made.control_bytes += controls.len();
-        if made.control_bytes > TRANSACTION_COPIES_BYTES_MAX {
+        results.control_bytes += controls.len();
+        if results.control_bytes > TRANSACTION_COPIES_BYTES_MAX {
             let text = format!(
                 "the copies of entries that the transaction requests have more than {TRANSACTION_COPIES_BYTES_MAX} \
                  octets: request fewer attributes"
             );
             return Err((Some(message.id), Outcome::new(ResultCode::ADMIN_LIMIT_EXCEEDED, text)));
         }
-        made.controls.push((message.id, controls));
+        results.controls.push((message.id, controls));
     }
     Ok(())
 }

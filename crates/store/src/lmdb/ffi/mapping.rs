@@ -66,7 +66,7 @@ impl Transaction {
 
     #[cold]
     fn find_mapping(&self) -> Result<Option<(usize, usize)>> {
-        if !self.stands {
+        if !self.is_readable {
             return Err(Failure { operation: "mdb_txn_get", code: lmdb_master_sys::MDB_BAD_TXN });
         }
         if self.kind == TxnKind::Write {

@@ -34,7 +34,7 @@ pub(crate) struct Transaction {
     pub(super) raw: NonNull<sys::MDB_txn>,
     ended: bool,
     /// Whether the transaction has a state to read. False after [`reset`](Transaction::reset).
-    pub(super) stands: bool,
+    pub(super) is_readable: bool,
     pub(super) kind: TxnKind,
     pub(super) environment: Arc<Environment>,
     /// Start address of the mapped data file, and its length in the state that is read. `None` until first needed.
@@ -55,7 +55,7 @@ impl Transaction {
         })?;
         let raw = NonNull::new(raw).ok_or(Failure { operation: "mdb_txn_begin", code: sys::MDB_PROBLEM })?;
         let environment = Arc::clone(environment);
-        Ok(Transaction { raw, ended: false, stands: true, kind, environment, mapped: Cell::new(None) })
+        Ok(Transaction { raw, ended: false, is_readable: true, kind, environment, mapped: Cell::new(None) })
     }
 
     pub(crate) fn environment(&self) -> &Environment {
@@ -73,7 +73,7 @@ impl Transaction {
     /// Releases the state that is read, but not the reader slot. Has no effect on a writing transaction.
     pub(crate) fn reset(&mut self) {
         self.mapped.set(None);
-        self.stands = false;
+        self.is_readable = false;
         // SAFETY: as in `id`; `&mut self` proves that nothing borrows from the transaction.
         unsafe { sys::mdb_txn_reset(self.raw.as_ptr()) }
     }
@@ -82,7 +82,7 @@ impl Transaction {
     pub(crate) fn renew(&mut self) -> Result<()> {
         // SAFETY: as in `reset`. LMDB refuses a transaction that is not reset.
         check("mdb_txn_renew", unsafe { sys::mdb_txn_renew(self.raw.as_ptr()) })?;
-        self.stands = true;
+        self.is_readable = true;
         Ok(())
     }
 

@@ -2,5 +2,5 @@
 
 mod damage;
 mod leaf;
-mod leaf_walk;
+mod leaf_traversal;
 mod lookup;

@@ -140,7 +140,7 @@ fn refuses_traversals_only_during_reads_without_waiting() {
     let first_row = || view.scan(ROWS, all, Direction::Forward).next().unwrap().map(drop);
     let first_key = || view.scan_keys(SETS, all, Direction::Forward).next().unwrap().map(drop);
     for walk in [&first_row as &dyn Fn() -> crate::Result<()>, &first_key] {
-        let walked = Absent { pages: Vec::new(), is_walk: true };
+        let walked = AbsentPages { pages: Vec::new(), is_walk: true };
         assert_eq!(view.without_waiting(walk), (Err(StoreError::NotInMemory), walked));
         assert_eq!(walk(), Ok(()));
     }
@@ -151,5 +151,5 @@ fn refuses_traversals_only_during_reads_without_waiting() {
     let mut parked = store.view().unwrap();
     parked.park();
     let (found, absent) = parked.without_waiting(|| parked.get(ROWS, &key(1)).map(drop));
-    assert_eq!((found, absent), (Err(StoreError::Parked), Absent::default()));
+    assert_eq!((found, absent), (Err(StoreError::Parked), AbsentPages::default()));
 }

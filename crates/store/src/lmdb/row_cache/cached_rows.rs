@@ -8,8 +8,9 @@
 //!
 //! Both are caches: their contents change no result. Keys are compared in full; keys with the same slot, by accident or
 //! by intent, only evict each other. The tables belong to a transaction. When it moves to another state, it retains the
-//! rows that no commit in between has moved, according to [`Moved`]; if that is unknown, it drops all rows. Caching
-//! then begins again after [`PATIENCE`] look-ups, so a transaction that often drops its rows does not pay for caching.
+//! rows that no commit in between has moved, according to [`MovedPages`]; if that is unknown, it drops all rows.
+//! Caching then begins again after [`PATIENCE`] look-ups, so a transaction that often drops its rows does not pay for
+//! caching.
 //!
 //! A slot has a *stamp*: the number of the state in which it was last known to be valid. In a later state, the first
 //! use of the slot checks whether its row has moved since.
@@ -24,10 +25,10 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use super::key::{KeyWords, hash, key_words};
-use super::moved::Moved;
+use super::moved::MovedPages;
 use super::packed::ValueLocation;
 use super::packed::{pack, unpack};
-use super::table::{Growing, SLOTS_PER_KEY, Table};
+use super::table::{GrowingTable, SLOTS_PER_KEY, Table};
 
 /// Number of look-ups that must pass before caching begins again after all rows were evicted.
 pub(crate) const PATIENCE: u32 = 4096;
@@ -41,7 +42,7 @@ pub(crate) struct RowCache {
     ids: CachedIds,
     rows: CachedRows,
     /// Record of moved pages, by which cached rows outlive commits. Without it, each commit evicts them.
-    moved: Option<Arc<Moved>>,
+    moved: Option<Arc<MovedPages>>,
     /// Committed state that is read, while the transaction is active.
     txn_id: u64,
     moment: Moment,
@@ -49,7 +50,7 @@ pub(crate) struct RowCache {
     lookups: u32,
     /// Whether the cache is active. False while the transaction is reset, because pages may change then, and while
     /// commits are not recorded.
-    stands: bool,
+    is_in_use: bool,
     /// Committed state that is read and whose commits were not recorded at the last [`resume`](RowCache::resume).
     awaited: Option<u64>,
 }
@@ -74,35 +75,35 @@ impl Moment {
 
 impl RowCache {
     /// Creates tables of up to `bytes_max` bytes in total. They are small at first and grow with use.
-    pub(crate) fn new(bytes_max: usize, txn_id: u64, moved: Option<Arc<Moved>>) -> RowCache {
+    pub(crate) fn new(bytes_max: usize, txn_id: u64, moved: Option<Arc<MovedPages>>) -> RowCache {
         let hasher = moved.as_ref().map_or_else(RandomState::default, |moved| moved.hasher.clone());
         let stamp = moved.as_ref().map_or(1, |moved| moved.stamp(txn_id));
         RowCache {
             ids: CachedIds {
-                places: Growing::new(bytes_max / 4 * 3),
+                places: GrowingTable::new(bytes_max / 4 * 3),
                 hasher,
                 ahead: ([0; 6], 0),
                 last: (0, 0),
             },
-            rows: CachedRows { places: Growing::new(bytes_max / 4) },
+            rows: CachedRows { places: GrowingTable::new(bytes_max / 4) },
             moved,
             txn_id,
             moment: Moment { stamp, floor: stamp },
             lookups: 0,
-            stands: true,
+            is_in_use: true,
             awaited: None,
         }
     }
 
     /// Deactivates the cache when the transaction is reset.
     pub(crate) fn suspend(&mut self) {
-        self.stands = false;
+        self.is_in_use = false;
         self.awaited = None;
     }
 
     /// Activates the cache for the committed state of this number, which is the previous one or a later one.
     pub(crate) fn resume(&mut self, txn_id: u64) {
-        self.stands = true;
+        self.is_in_use = true;
         self.awaited = None;
         if txn_id == self.txn_id {
             return;
@@ -113,7 +114,7 @@ impl RowCache {
                 None => {
                     // The commits up to this state are not recorded yet. Until they are, the cached rows belong to the
                     // previous state.
-                    self.stands = false;
+                    self.is_in_use = false;
                     self.awaited = Some(txn_id);
                     return;
                 }
@@ -134,7 +135,7 @@ impl RowCache {
     #[inline]
     pub(crate) fn is_active(&mut self) -> bool {
         if self.lookups >= PATIENCE {
-            return (self.stands || self.resume_awaited()) && self.moment.stamp > 0;
+            return (self.is_in_use || self.resume_awaited()) && self.moment.stamp > 0;
         }
         self.lookups += 1;
         false
@@ -148,7 +149,7 @@ impl RowCache {
         if let Some(txn_id) = self.awaited {
             self.resume(txn_id);
         }
-        self.stands
+        self.is_in_use
     }
 
     /// Returns the id under `key`. If it is not cached, returns the key in the form required for caching it, or `None`
@@ -195,7 +196,7 @@ impl RowCache {
     /// Prefetches the slot of a key that is about to be looked up.
     #[inline]
     pub(crate) fn prefetch_id(&mut self, map: usize, key: &[u8]) {
-        if self.stands
+        if self.is_in_use
             && let Some(words) = key_words(map, key)
         {
             let hash = hash(&self.ids.hasher, &words);
@@ -249,7 +250,7 @@ impl RowCache {
 /// slot forward each time it is requested again. So keys that are requested once do not evict keys that are requested
 /// often.
 struct CachedIds {
-    places: Growing<8>,
+    places: GrowingTable<8>,
     hasher: RandomState,
     /// The key that was prefetched last, and its hash.
     ahead: (KeyWords, u64),
@@ -284,7 +285,7 @@ impl CachedIds {
     fn find(
         &mut self,
         moment: Moment,
-        moved: Option<&Moved>,
+        moved: Option<&MovedPages>,
         map: usize,
         key: &[u8],
     ) -> Option<Result<u64, NewKey>> {
@@ -301,7 +302,7 @@ impl CachedIds {
     }
 
     #[inline(never)]
-    fn carry_over(&mut self, moment: Moment, moved: Option<&Moved>, key: &NewKey) -> Option<u64> {
+    fn carry_over(&mut self, moment: Moment, moved: Option<&MovedPages>, key: &NewKey) -> Option<u64> {
         let (id, _) = id_in(self.places.before()?, moment, moved, key)?;
         self.remember(moment, key, id);
         Some(id)
@@ -355,7 +356,12 @@ fn line(moment: Moment, key: &NewKey, id: u64) -> [u64; 8] {
 
 /// Returns the id under a key and the number of its slot, if the table contains the key.
 #[inline(always)]
-fn id_in(table: &mut Table<8>, moment: Moment, moved: Option<&Moved>, key: &NewKey) -> Option<(u64, usize)> {
+fn id_in(
+    table: &mut Table<8>,
+    moment: Moment,
+    moved: Option<&MovedPages>,
+    key: &NewKey,
+) -> Option<(u64, usize)> {
     let NewKey { hash, words } = key;
     let number = (hash >> 32) as usize;
     for way in 0..SLOTS_PER_KEY {
@@ -392,7 +398,7 @@ fn tag(stamp: u32, hash: u64) -> u64 {
 /// A slot is two words: the stamp with those bits of number and map that the slot's index does not imply; and the
 /// offset of the value in the data file with its length. Consecutive numbers have consecutive slots.
 struct CachedRows {
-    places: Growing<2>,
+    places: GrowingTable<2>,
 }
 
 /// Number of maps that the table distinguishes, in the lowest bits of a slot.
@@ -400,7 +406,13 @@ const MAPS_MAX: usize = 8;
 
 impl CachedRows {
     #[inline(always)]
-    fn find(&mut self, moment: Moment, moved: Option<&Moved>, map: usize, key: u64) -> Option<ValueLocation> {
+    fn find(
+        &mut self,
+        moment: Moment,
+        moved: Option<&MovedPages>,
+        map: usize,
+        key: u64,
+    ) -> Option<ValueLocation> {
         match row_in(&mut self.places.table, moment, moved, map, key) {
             None if self.places.has_before() => self.carry_over(moment, moved, map, key),
             found => found,
@@ -411,7 +423,7 @@ impl CachedRows {
     fn carry_over(
         &mut self,
         moment: Moment,
-        moved: Option<&Moved>,
+        moved: Option<&MovedPages>,
         map: usize,
         key: u64,
     ) -> Option<ValueLocation> {
@@ -456,7 +468,7 @@ impl CachedRows {
 fn row_in(
     table: &mut Table<2>,
     moment: Moment,
-    moved: Option<&Moved>,
+    moved: Option<&MovedPages>,
     map: usize,
     key: u64,
 ) -> Option<ValueLocation> {

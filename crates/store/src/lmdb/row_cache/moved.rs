@@ -1,5 +1,5 @@
-//! [`Moved`]: record of the pages and keys that commits have moved. Cached rows of a reading transaction that were not
-//! moved stay valid.
+//! [`MovedPages`]: record of the pages and keys that commits have moved. Cached rows of a reading transaction that were
+//! not moved stay valid.
 //!
 //! A commit copies each page that it changes, and records in LMDB's map of free pages which pages it freed. A page that
 //! no commit has freed is unchanged, and so is every row in it. In addition, the writer records here each key whose set
@@ -32,7 +32,7 @@ const NUMBER_LEN: usize = 8;
 const PLACES: usize = 1 << 20;
 
 /// Pages and keys that commits have moved.
-pub(crate) struct Moved {
+pub(crate) struct MovedPages {
     /// The newest commit when recording began. It has stamp 1, and later commits count on from there. Stamp 0 is for
     /// earlier commits.
     first_txn: u64,
@@ -46,11 +46,11 @@ pub(crate) struct Moved {
     noting: Mutex<()>,
 }
 
-impl Moved {
+impl MovedPages {
     /// Creates a record of the commits after `txn_id`.
-    pub(crate) fn new(txn_id: u64) -> Moved {
+    pub(crate) fn new(txn_id: u64) -> MovedPages {
         let table = || std::iter::repeat_with(AtomicU32::default).take(PLACES).collect();
-        Moved {
+        MovedPages {
             first_txn: txn_id,
             pages: table(),
             keys: table(),
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn stamps_ascend_from_the_first() {
-        let moved = Moved::new(7);
+        let moved = MovedPages::new(7);
         assert_eq!([6, 7, 8].map(|txn_id| moved.stamp(txn_id)), [0, 1, 2]);
         assert_eq!(moved.stamp(7 + (1 << 32)), 0, "nothing more is cached");
         let knows = |from, to| moved.knows(from, to);

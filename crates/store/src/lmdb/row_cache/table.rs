@@ -1,4 +1,4 @@
-//! [`Table`], the slots of cached rows, and [`Growing`], a table that grows as it fills.
+//! [`Table`], the slots of cached rows, and [`GrowingTable`], a table that grows as it fills.
 //!
 //! Allocating a table of a hundred megabytes takes about a tenth of a second, during which an event loop could serve no
 //! client. So a separate thread allocates it while the loop continues with the smaller table. Rows of the smaller table
@@ -73,7 +73,7 @@ impl<const WORDS: usize> Table<WORDS> {
 }
 
 /// A table that grows, up to a limit, when more than a given part of its slots is taken.
-pub(crate) struct Growing<const WORDS: usize> {
+pub(crate) struct GrowingTable<const WORDS: usize> {
     pub(crate) table: Table<WORDS>,
     /// The previous table, while rows may be missing from the new one.
     before: Option<Before<WORDS>>,
@@ -87,12 +87,12 @@ struct Before<const WORDS: usize> {
     lookups_left: usize,
 }
 
-impl<const WORDS: usize> Growing<WORDS> {
+impl<const WORDS: usize> GrowingTable<WORDS> {
     /// Creates a table that grows up to `bytes_max` bytes.
-    pub(crate) fn new(bytes_max: usize) -> Growing<WORDS> {
+    pub(crate) fn new(bytes_max: usize) -> GrowingTable<WORDS> {
         let place_count_max = 1 << (bytes_max / (WORDS * 8)).max(SLOTS_PER_KEY).ilog2();
         let table = Table::new(PLACES_MIN.min(place_count_max));
-        Growing { table, before: None, coming: None, place_count_max }
+        GrowingTable { table, before: None, coming: None, place_count_max }
     }
 
     /// Evicts all rows.
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     /// Takes a slot in the same way as caching a row.
-    fn take(growing: &mut Growing<2>, number: usize) {
+    fn take(growing: &mut GrowingTable<2>, number: usize) {
         growing.grow_if_full(4);
         let was = std::mem::replace(growing.table.place(number), [1, number as u64]);
         growing.table.taken += usize::from(was[0] == 0);
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_growing_table_reads_the_smaller_one_for_a_while() {
-        let mut growing: Growing<2> = Growing::new(1 << 20);
+        let mut growing: GrowingTable<2> = GrowingTable::new(1 << 20);
         assert!(growing.before().is_none());
         (0..513).for_each(|number| take(&mut growing, number));
         assert_eq!((growing.table.place_count(), growing.table.taken), (1024, 513));
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_large_table_is_allocated_by_another_thread() {
-        let mut growing: Growing<2> = Growing::new(LARGE);
+        let mut growing: GrowingTable<2> = GrowingTable::new(LARGE);
         let places = growing.place_count_max;
         let mut number = 0;
         while growing.coming.is_none() {
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn continues_without_a_table_that_cannot_be_allocated() {
-        let mut growing: Growing<2> = Growing::new(LARGE);
+        let mut growing: GrowingTable<2> = GrowingTable::new(LARGE);
         let (sender, receiver) = sync_channel(1);
         growing.coming = Some(receiver);
         drop(sender);

@@ -1,6 +1,6 @@
 //! Findings in damaged logs, compared with the list of written groups.
 
-use super::super::salvage::{Findings, TroubleKind};
+use super::super::salvage::{FileDamageKind, Findings};
 use super::*;
 
 impl Scratch {
@@ -36,7 +36,7 @@ fn detached(scratch: &Scratch, findings: &Findings) -> Groups {
     groups
 }
 
-fn kinds(findings: &Findings) -> Vec<TroubleKind> {
+fn kinds(findings: &Findings) -> Vec<FileDamageKind> {
     findings.troubles.iter().map(|trouble| trouble.what.clone()).collect()
 }
 
@@ -118,7 +118,7 @@ fn a_damaged_group_ends_the_whole_groups() {
                 findings
             });
             // The intact end of the group proves that it existed.
-            assert_eq!(kinds(&findings), [TroubleKind::NotWhole(sequence)]);
+            assert_eq!(kinds(&findings), [FileDamageKind::NotWhole(sequence)]);
             let is_last = sequence == model.len() as u64;
             let missing = if is_last { vec![] } else { vec![sequence..=sequence] };
             assert_eq!(findings.missing, missing);
@@ -172,7 +172,7 @@ fn a_missing_segment_is_a_gap() {
         let findings = scratch.findings(0);
         assert_eq!(whole(&scratch, &findings), model);
         assert!(findings.is_whole());
-        assert_eq!(kinds(&findings), [TroubleKind::Renamed(number)]);
+        assert_eq!(kinds(&findings), [FileDamageKind::Renamed(number)]);
         fs::rename(&elsewhere, scratch.segment(number)).unwrap();
     }
 }
@@ -199,18 +199,18 @@ fn frames_replace_a_damaged_header_but_not_a_foreign_one() {
     let look = |header: &[u8]| with_bytes(&file, 0, header, || scratch.findings(0));
 
     let damaged = look(b"x");
-    assert_eq!((kinds(&damaged), damaged.is_whole()), (vec![TroubleKind::Header], true));
+    assert_eq!((kinds(&damaged), damaged.is_whole()), (vec![FileDamageKind::Header], true));
     assert_eq!(whole(&scratch, &damaged), model);
 
     let foreign = look(&frame::header(&Life { identity: [9; 16], number: 1 }));
-    assert_eq!(kinds(&foreign), [TroubleKind::Foreign]);
+    assert_eq!(kinds(&foreign), [FileDamageKind::Foreign]);
     assert!(whole(&scratch, &foreign).is_empty());
 
     let mut version = b"pandoRDO\x00\x00\x00\x09identity of data\x00\x00\x00\x00\x00\x00\x00\x01".to_vec();
     version.extend_from_slice(&crc32c::crc32c(&version).to_le_bytes());
     let version = look(&version);
     // The contents of a segment in an unknown version are unknown.
-    assert_eq!((kinds(&version), version.is_whole()), (vec![TroubleKind::Version(9)], false));
+    assert_eq!((kinds(&version), version.is_whole()), (vec![FileDamageKind::Version(9)], false));
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn a_group_with_invalid_changes_ends_the_whole_groups() {
     let findings = scratch.findings(0);
     assert_eq!(whole(&scratch, &findings), model[..1]);
     assert_eq!(detached(&scratch, &findings), model[2..]);
-    assert_eq!((&findings.missing, kinds(&findings)), (&vec![2..=2], vec![TroubleKind::NotAChange(2)]));
+    assert_eq!((&findings.missing, kinds(&findings)), (&vec![2..=2], vec![FileDamageKind::NotAChange(2)]));
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn two_different_groups_with_one_number_are_not_whole() {
     file.write_all_at(other.framed(&Life { identity: IDENTITY, number: 1 }, 2), 4 * BLOCK).unwrap();
     let findings = scratch.findings(0);
     assert_eq!(whole(&scratch, &findings), model);
-    assert_eq!(kinds(&findings), [TroubleKind::Order { last: 3, found: 2 }]);
+    assert_eq!(kinds(&findings), [FileDamageKind::Order { last: 3, found: 2 }]);
     assert!(!findings.is_whole());
     assert_eq!(detached(&scratch, &findings), [(2, other.payload().to_vec())]);
 }

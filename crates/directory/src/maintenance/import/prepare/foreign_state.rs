@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::Preparer;
 use crate::catalog::ClassSet;
 use crate::maintenance::entry_uuid::ENTRY_UUID;
-use crate::maintenance::import::known::Named;
+use crate::maintenance::import::known::ValueHandling;
 use crate::maintenance::import::vendor::{Vendor, file_time, identifier, is_disabled};
 use crate::model::csn::generalized_time;
 use crate::model::name::{NormalName, parse_dn};
@@ -75,8 +75,8 @@ impl Preparer<'_> {
     /// Processes a value in the form of another server. Returns the place of the attribute in which the value must be
     /// stored, if it must.
     #[cold]
-    pub(super) fn foreign_value(&mut self, named: Named, value: &[u8]) -> Option<usize> {
-        if let Named::Classes(place) = named {
+    pub(super) fn foreign_value(&mut self, named: ValueHandling, value: &[u8]) -> Option<usize> {
+        if let ValueHandling::Classes(place) = named {
             let name = std::str::from_utf8(value).ok();
             let left_out = name.and_then(|name| self.job.left_out_by_operator(name));
             self.foreign_state.left_out.extend(left_out);
@@ -85,22 +85,24 @@ impl Preparer<'_> {
         let state = &mut self.foreign_state;
         let statistics = &mut self.statistics;
         match named {
-            Named::Stored(place) | Named::Classes(place) | Named::Ending(place, _) => return Some(place),
-            Named::Part(place, is_last) => {
+            ValueHandling::Stored(place)
+            | ValueHandling::Classes(place)
+            | ValueHandling::Ending(place, _) => return Some(place),
+            ValueHandling::Part(place, is_last) => {
                 self.note_part(place, is_last);
                 return Some(place);
             }
-            Named::Name(place) => state.names.push((place, value.to_vec())),
-            Named::State(place) => {
+            ValueHandling::Name(place) => state.names.push((place, value.to_vec())),
+            ValueHandling::State(place) => {
                 statistics.state_options += 1;
                 return Some(place);
             }
-            Named::Virtual => statistics.virtual_values += 1,
-            Named::Meaningless => statistics.unusable_passwords += 1,
-            Named::Deleted => statistics.deleted_values += 1,
-            Named::Foreign => statistics.foreign_values += 1,
-            Named::LeftOut(place) => state.left_out.push(place),
-            Named::Converted(vendor, place) => {
+            ValueHandling::Virtual => statistics.virtual_values += 1,
+            ValueHandling::Meaningless => statistics.unusable_passwords += 1,
+            ValueHandling::Deleted => statistics.deleted_values += 1,
+            ValueHandling::Foreign => statistics.foreign_values += 1,
+            ValueHandling::LeftOut(place) => state.left_out.push(place),
+            ValueHandling::Converted(vendor, place) => {
                 let is_converted = state.convert(vendor, value);
                 statistics.foreign_values += u64::from(!is_converted && place.is_none());
                 return place;

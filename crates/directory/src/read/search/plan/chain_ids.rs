@@ -10,7 +10,7 @@ use foldhash::fast::RandomState;
 use store::Read;
 
 use super::{Narrowed, Planner, Result, to_usize};
-use crate::filter::{Hops, Item, Test, holders_of_text};
+use crate::filter::{ChainLinks, Item, Test, holders_of_text};
 use crate::model::limits::CHAIN_PLANNED_MAX;
 use crate::model::rows::{AttrId, EntryId, link_key};
 
@@ -20,7 +20,7 @@ const KEYS_PER_LINK: usize = 4;
 /// Ids of the entries from which a chain leads to one entry.
 #[derive(Debug)]
 pub(crate) struct ChainIds {
-    hops: Hops,
+    hops: ChainLinks,
     /// Entries whose links are still to be followed back; the entry being read is last.
     open: Vec<u64>,
     /// Attributes of the entry being read that are still to be read; the attribute being read is last. `from` is the
@@ -108,7 +108,7 @@ impl Planner<'_> {
         let key: &[u8] = if let Test::InChain(key) = &item.test { key } else { &[] };
         let read = self.state.read;
         let mut chain = ChainIds {
-            hops: Hops::of(item, self.state.catalog),
+            hops: ChainLinks::of(item, self.state.catalog),
             open: Vec::new(),
             attributes: Vec::new(),
             from: 0,

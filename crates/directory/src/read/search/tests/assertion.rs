@@ -8,7 +8,7 @@ use ldap::{
 
 use super::{Question, sample};
 use crate::read::compare::{CompareOutcome, compare};
-use crate::read::controls::{RequestControls, SeldomControls};
+use crate::read::controls::{RareControls, RequestControls};
 use crate::testing::{SUFFIX, TestDirectory};
 
 const ADA: &str = "uid=ada,ou=people,dc=example,dc=com";
@@ -16,7 +16,7 @@ const BOB: &str = "uid=bob,ou=people,dc=example,dc=com";
 
 fn asserting(filter: &str) -> RequestControls {
     let assertion = Some(FilterBuf::parse(filter).unwrap());
-    let seldom = Some(Box::new(SeldomControls { assertion, ..SeldomControls::default() }));
+    let seldom = Some(Box::new(RareControls { assertion, ..RareControls::default() }));
     RequestControls { seldom, ..RequestControls::default() }
 }
 

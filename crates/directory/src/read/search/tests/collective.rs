@@ -17,7 +17,7 @@ use crate::model::limits::{COLLECTIVE_SUBENTRIES_MAX, COLLECTIVE_SUBENTRY_OCTETS
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::record::{Change, Delete, LastValue, Modify, ModifyDn};
 use crate::read::compare::{CompareOutcome, compare};
-use crate::read::controls::{AttributeOrigin, EntryCopyOptions, RequestControls, SeldomControls};
+use crate::read::controls::{AttributeOrigin, EntryCopyOptions, RareControls, RequestControls};
 use crate::read::search::entry_copy::copy_of_entry;
 use crate::read::search::{Budget, Step};
 use crate::testing::{SUFFIX, TestDirectory, ok, received, refused};
@@ -266,19 +266,19 @@ fn parts_of_a_subtree_are_left_out() {
 #[test]
 fn controls_see_the_values() {
     let mut directory = shared();
-    let with = |seldom: SeldomControls| RequestControls {
+    let with = |seldom: RareControls| RequestControls {
         seldom: Some(Box::new(seldom)),
         ..RequestControls::default()
     };
     // Matched values.
     let matched_values = vec![FilterBuf::parse("(c-l=b*)").unwrap()];
-    let controls = with(SeldomControls { matched_values, ..SeldomControls::default() });
+    let controls = with(RareControls { matched_values, ..RareControls::default() });
     let question = Question { controls, ..Question::new(ADA, Scope::BaseObject, "(uid=*)") };
     assert_eq!(question.attributes(&["*"]).ask(&directory).entries[0].texts("c-l"), ["Bergen"]);
     // The control for real attributes only: collective attributes are not real.
     let controls = || {
         let origin = Some(AttributeOrigin::Stored);
-        with(SeldomControls { origin, ..SeldomControls::default() })
+        with(RareControls { origin, ..RareControls::default() })
     };
     let question = Question { controls: controls(), ..Question::new(ADA, Scope::BaseObject, "(uid=*)") };
     assert_eq!(question.attributes(&["c-l"]).ask(&directory).entries[0].texts("c-l"), [""; 0]);
@@ -303,7 +303,7 @@ fn controls_see_the_values() {
         [("(c-l=oslo)", ResultCode::SUCCESS), ("(c-l=rome)", ResultCode::ASSERTION_FAILED)]
     {
         let assertion = Some(FilterBuf::parse(assertion).unwrap());
-        let controls = with(SeldomControls { assertion, ..SeldomControls::default() });
+        let controls = with(RareControls { assertion, ..RareControls::default() });
         let mut changes = ChangesBuf::new();
         changes.push(Replace, "description", ["x"]);
         let request = Request::Modify(ModifyRequest { object: BOB, changes: changes.as_changes() });

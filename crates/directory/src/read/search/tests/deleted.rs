@@ -4,14 +4,14 @@ use ldap::{ChangeOperation, DerefAliases, ResultCode, Scope};
 
 use super::{Budget, Question, Step};
 use crate::model::limits::TOMBSTONE_RESULT_MAX;
-use crate::read::controls::{RequestControls, SeldomControls};
+use crate::read::controls::{RareControls, RequestControls};
 use crate::testing::{Found, SUFFIX, TestDirectory, deleted_uuid, ok};
 
 const PEOPLE: &str = "ou=people,dc=example,dc=com";
 const EVERYTHING: &[&str] = &["*", "+"];
 
 fn show_deleted(is_critical: bool) -> RequestControls {
-    let seldom = SeldomControls { shows_deleted: Some(is_critical), ..SeldomControls::default() };
+    let seldom = RareControls { shows_deleted: Some(is_critical), ..RareControls::default() };
     RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() }
 }
 

@@ -7,7 +7,7 @@ use ldap::{DecodeLimits, Dereferenced, Response, ResponseMessage, ResultCode, oi
 use super::large::{GHOSTS, with_large_group};
 use super::{Question, add, sample};
 use crate::model::limits::{DEREFERENCED_AT_ONCE_MAX, GATHERED_MAX, MESSAGE_BYTES_MAX};
-use crate::read::controls::{DereferenceOptions, RequestControls, SeldomControls};
+use crate::read::controls::{DereferenceOptions, RareControls, RequestControls};
 use crate::read::search::{Budget, Step};
 use crate::testing::{SUFFIX, TestDirectory};
 
@@ -19,7 +19,7 @@ fn dereference_of(is_critical: bool, specs: &[(&str, &[&str])]) -> RequestContro
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let specs = specs.iter().map(|(attribute, wanted)| ((*attribute).to_owned(), owned(wanted))).collect();
     let dereference = Some(DereferenceOptions { is_critical, specs });
-    let seldom = Some(Box::new(SeldomControls { dereference, ..SeldomControls::default() }));
+    let seldom = Some(Box::new(RareControls { dereference, ..RareControls::default() }));
     RequestControls { seldom, ..RequestControls::default() }
 }
 

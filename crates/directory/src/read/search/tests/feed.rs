@@ -9,7 +9,7 @@ use super::sync_rules::{
     BY_NAME, BY_OTHERS, ChangingRequester, as_requester, change_some, random_seed, with_rules,
 };
 use crate::model::limits::FOLLOWED_MOVED_MAX;
-use crate::read::search::{Advance, Feed, ListenerKey, Woken};
+use crate::read::search::{Advance, Feed, ListenerKey, WakeReason};
 use crate::testing::{SUFFIX, TestDirectory};
 
 /// A client that keeps a copy of the results.
@@ -63,7 +63,7 @@ impl Client {
 }
 
 /// Advances the feed to the present snapshot. Returns the searches to wake.
-fn advance(feed: &mut Feed, directory: &TestDirectory) -> Vec<(ListenerKey, Woken)> {
+fn advance(feed: &mut Feed, directory: &TestDirectory) -> Vec<(ListenerKey, WakeReason)> {
     let mut woken = Vec::new();
     loop {
         // The budget of 1 makes the slices as small as possible.
@@ -81,7 +81,7 @@ fn feed_all(feed: &mut Feed, directory: &mut TestDirectory, clients: &mut [Clien
     let (count, mut ended) = (woken.len(), 0);
     for (key, woken) in woken {
         let client = &mut clients[key.0];
-        if let (Woken::Changes(set), Some(search)) = (woken, client.search()) {
+        if let (WakeReason::Changes(set), Some(search)) = (woken, client.search()) {
             search.take_changes(set);
         }
         ended += client.receive(directory, feed, key);
@@ -175,7 +175,7 @@ fn a_rename_ends_nothing_elsewhere() {
         let mut slots = Vec::new();
         for ((slot, _), woken) in advance(&mut feed, directory) {
             slots.push(slot);
-            if let (Woken::Changes(set), Some(listener)) = (woken, listeners.get_mut(slot)) {
+            if let (WakeReason::Changes(set), Some(listener)) = (woken, listeners.get_mut(slot)) {
                 listener.search.as_mut().unwrap().take_changes(set);
             }
         }
@@ -325,7 +325,7 @@ fn searches_of_clients_that_do_not_read_are_ended() {
         person(&mut directory, &format!("cn=p{slot},{SUFFIX}"));
         for (key, woken) in advance(&mut feed, &directory) {
             let client = &mut clients[key.0];
-            if let (Woken::Changes(set), Some(search)) = (woken, client.search()) {
+            if let (WakeReason::Changes(set), Some(search)) = (woken, client.search()) {
                 search.take_changes(set);
             }
             // With each change one more client stops reading.

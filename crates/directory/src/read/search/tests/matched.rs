@@ -7,12 +7,12 @@ use super::{Question, add, sample};
 use crate::catalog::Shown;
 use crate::filter::{Compiler, InMemory, Matcher, Truth};
 use crate::model::limits::GATHERED_MAX;
-use crate::read::controls::{RequestControls, SeldomControls};
+use crate::read::controls::{RareControls, RequestControls};
 use crate::testing::{Entry, Found, SUFFIX, TestDirectory};
 
 fn passing(items: &[&str]) -> RequestControls {
     let matched_values = items.iter().map(|item| FilterBuf::parse(item).unwrap()).collect();
-    let seldom = Some(Box::new(SeldomControls { matched_values, ..SeldomControls::default() }));
+    let seldom = Some(Box::new(RareControls { matched_values, ..RareControls::default() }));
     RequestControls { seldom, ..RequestControls::default() }
 }
 

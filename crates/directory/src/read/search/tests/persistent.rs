@@ -14,7 +14,7 @@ use super::sync_rules::{
     BY_NAME, BY_OTHERS, ChangingRequester, as_requester, change_some, random_seed, with_rules,
 };
 use crate::access::Requester;
-use crate::read::controls::{RequestControls, SeldomControls};
+use crate::read::controls::{RareControls, RequestControls};
 use crate::read::page_request::PageRequest;
 use crate::read::search::{Budget, Search, Step};
 use crate::testing::{SUFFIX, TestDirectory};
@@ -49,7 +49,7 @@ pub(super) struct Listener {
 const BUDGET: Budget = Budget { entries_examined_max: 5, out_bytes_max: 2_000 };
 
 fn controls(asked: PersistentSearch) -> RequestControls {
-    let seldom = SeldomControls { persistent: Some(asked), ..SeldomControls::default() };
+    let seldom = RareControls { persistent: Some(asked), ..RareControls::default() };
     RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() }
 }
 
@@ -450,7 +450,7 @@ fn unsupported_persistent_searches_are_refused() {
         unwilling
     );
     assert_eq!(code(&directory, &|listener| listener.base = "cn=subschema".to_owned()), unwilling);
-    let with = |change: &dyn Fn(&mut SeldomControls)| {
+    let with = |change: &dyn Fn(&mut RareControls)| {
         let listener = Listener::new(SUFFIX, "(objectClass=*)", &[]);
         let mut controls = controls(listener.asked);
         change(controls.seldom.as_mut().unwrap());

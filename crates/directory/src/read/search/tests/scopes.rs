@@ -5,7 +5,7 @@ use ldap::{DerefAliases, ResultCode, Scope};
 use super::{Question, add, leaves, sample};
 use crate::access::Requester;
 use crate::model::settings::GeneralSettings;
-use crate::read::controls::{RequestControls, SeldomControls};
+use crate::read::controls::{RareControls, RequestControls};
 use crate::testing::{SUFFIX, TestDirectory};
 
 const PEOPLE: &str = "ou=people,dc=example,dc=com";
@@ -193,7 +193,7 @@ fn searches_refer_to_what_other_servers_have() {
     assert_eq!(leaves(&found), ["ou=away", "ou=people"]);
     assert_eq!(found.references, [""; 0]);
     // A client that wants no referrals receives the local entries, and a referral is still not a result.
-    let seldom = Some(Box::new(SeldomControls { domain_scope: true, ..SeldomControls::default() }));
+    let seldom = Some(Box::new(RareControls { domain_scope: true, ..RareControls::default() }));
     let controls = RequestControls { seldom, ..RequestControls::default() };
     let found = Question { controls, ..Question::new(PEOPLE, Scope::WholeSubtree, "(ou=*)") }.ask(&directory);
     assert_eq!((leaves(&found), found.references), (vec!["ou=people".to_owned()], Vec::new()));
@@ -212,7 +212,7 @@ fn searches_refer_to_where_aliases_lead() {
         add(&mut directory, &format!("cn={name},{groups}"), &alias);
     }
     let ask = |base, scope, manages, domain_scope| {
-        let seldom = Some(Box::new(SeldomControls { domain_scope, ..SeldomControls::default() }));
+        let seldom = Some(Box::new(RareControls { domain_scope, ..RareControls::default() }));
         let controls = RequestControls { manage_dsa_it: manages, seldom, ..RequestControls::default() };
         let question = Question { controls, ..Question::new(base, scope, "(ou=away)") };
         Question { deref_aliases: DerefAliases::InSearching, ..question }.ask(&directory)

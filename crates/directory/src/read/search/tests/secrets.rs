@@ -10,7 +10,7 @@ use crate::access::Requester;
 use crate::model::name::{NormalName, parse_dn};
 use crate::read::compare::{CompareOutcome, compare};
 use crate::read::controls::{
-    DereferenceOptions, EffectiveRightsOptions, RequestControls, SeldomControls, SyncOptions,
+    DereferenceOptions, EffectiveRightsOptions, RareControls, RequestControls, SyncOptions,
 };
 use crate::testing::{SUFFIX, TestDirectory};
 
@@ -52,7 +52,7 @@ fn user(directory: &TestDirectory, dn: &str) -> Requester {
     Requester::User { id: state.entry_of(&name).unwrap().unwrap(), dn: dn.to_owned() }
 }
 
-fn seldom(seldom: SeldomControls) -> RequestControls {
+fn seldom(seldom: RareControls) -> RequestControls {
     RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() }
 }
 
@@ -82,25 +82,25 @@ fn answers(directory: &mut TestDirectory) -> Vec<(String, Vec<u8>)> {
         sort(&["ntHash", "uid"]),
         sort(&["-ownHash"]),
         by_value,
-        seldom(SeldomControls { matched_values: matched("(ntHash=AAAA)"), ..SeldomControls::default() }),
-        seldom(SeldomControls {
+        seldom(RareControls { matched_values: matched("(ntHash=AAAA)"), ..RareControls::default() }),
+        seldom(RareControls {
             matched_values: matched("(:caseIgnoreIA5Match:=AAAA)"),
-            ..SeldomControls::default()
+            ..RareControls::default()
         }),
-        seldom(SeldomControls {
+        seldom(RareControls {
             dereference: Some(DereferenceOptions { is_critical: true, specs }),
-            ..SeldomControls::default()
+            ..RareControls::default()
         }),
-        seldom(SeldomControls {
+        seldom(RareControls {
             effective_rights: Some(EffectiveRightsOptions {
                 identity: None,
                 attributes: vec!["ntHash".to_owned(), "ownHash".to_owned()],
             }),
-            ..SeldomControls::default()
+            ..RareControls::default()
         }),
-        seldom(SeldomControls {
+        seldom(RareControls {
             sync: Some(SyncOptions { persists: false, cookie: None }),
-            ..SeldomControls::default()
+            ..RareControls::default()
         }),
     ];
     let mut answers = Vec::new();
@@ -125,9 +125,9 @@ fn answers(directory: &mut TestDirectory) -> Vec<(String, Vec<u8>)> {
         answers.push((format!("compare {description} of {entry}"), format!("{compared:?}").into_bytes()));
     }
     for assertion in ["(ntHash=AAAA)", "(!(ownHash=AAAA))", "(ntHash=*)"] {
-        let controls = seldom(SeldomControls {
+        let controls = seldom(RareControls {
             assertion: Some(FilterBuf::parse(assertion).unwrap()),
-            ..SeldomControls::default()
+            ..RareControls::default()
         });
         let question = Question { controls, base: ADA, ..Question::everywhere("(objectClass=*)") };
         let answer = question.answer(directory, false);

@@ -7,7 +7,7 @@ use super::pages::{Page, crowd, dns, refused, user};
 use super::{Attributes, Question, add, sample};
 use crate::model::limits::{NAME_KEY_MAX, SORT_BYTES_MAX, SORT_VALUES_MAX};
 use crate::model::settings::GeneralSettings;
-use crate::read::controls::{RequestControls, RequestedSortKey, SeldomControls, SortOptions};
+use crate::read::controls::{RareControls, RequestControls, RequestedSortKey, SortOptions};
 use crate::read::search::{Budget, Search, Step};
 use crate::testing::{Found, SUFFIX, TestDirectory, received};
 
@@ -20,7 +20,7 @@ pub(super) fn sort(keys: &[&str]) -> RequestControls {
         RequestedSortKey { attribute: attribute.to_owned(), rule: rule.map(str::to_owned), reverse }
     });
     let sort = Some(SortOptions { is_critical: false, keys: keys.collect() });
-    let seldom = Some(Box::new(SeldomControls { sort, ..SeldomControls::default() }));
+    let seldom = Some(Box::new(RareControls { sort, ..RareControls::default() }));
     RequestControls { seldom, ..RequestControls::default() }
 }
 

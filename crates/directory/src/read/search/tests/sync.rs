@@ -14,7 +14,7 @@ use super::large::with_large_group;
 use crate::access::Requester;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::Outcome;
-use crate::read::controls::{RequestControls, SeldomControls, SyncOptions};
+use crate::read::controls::{RareControls, RequestControls, SyncOptions};
 use crate::read::search::{Budget, Search, Step};
 use crate::snapshot::Snapshot;
 use crate::testing::{SUFFIX, TestDirectory};
@@ -48,7 +48,7 @@ pub(super) struct Polled {
 
 fn controls(persists: bool, cookie: Option<Vec<u8>>) -> RequestControls {
     let sync = Some(SyncOptions { persists, cookie });
-    let seldom = Some(Box::new(SeldomControls { sync, ..SeldomControls::default() }));
+    let seldom = Some(Box::new(RareControls { sync, ..RareControls::default() }));
     RequestControls { seldom, ..RequestControls::default() }
 }
 

@@ -33,10 +33,10 @@ use crate::model::rows::EntryId;
 use crate::read::search::SearchInputs;
 use crate::read::search::budget::Budget;
 use crate::read::search::change_set::{ChangeSet, ChangeSetBuilder, parsed};
-use crate::read::search::feed::{Feed, ListenerKey, NextStep, Seat};
+use crate::read::search::feed::{Feed, ListenerKey, NextStep, Registration};
 use crate::read::search::scanner::Scanner;
 use crate::read::search::scope::SearchScope;
-use crate::read::search::sync::goes_by_others;
+use crate::read::search::sync::depends_on_others;
 use crate::snapshot::Snapshot;
 use crate::snapshot::shared::SharedSnapshot;
 use crate::tree::{TreeState, node};
@@ -59,7 +59,7 @@ pub(super) struct Follow {
     changes_only: bool,
     /// Whether the client is up to date and the search waits for another change.
     pub(super) waits: bool,
-    seat: Option<Seat>,
+    registration: Option<Registration>,
 }
 
 /// Changes that are being sent.
@@ -95,9 +95,9 @@ impl Follow {
     pub(super) fn begin(inputs: &SearchInputs<'_>, scope: &SearchScope) -> Result<Box<Follow>> {
         let SearchInputs { snapshot, context, rights, request, controls, .. } = *inputs;
         let (state, requester) = (snapshot.state(), context.requester);
-        let goes_by_time = rights.is_restricted() && state.catalog.access_rules.ask_time();
-        let goes_by_others = goes_by_others(state, rights, request.filter);
-        if goes_by_others || goes_by_time || *requester == Requester::Anonymous {
+        let goes_by_time = rights.is_restricted() && state.catalog.access_rules.depend_on_time();
+        let depends_on_others = depends_on_others(state, rights, request.filter);
+        if depends_on_others || goes_by_time || *requester == Requester::Anonymous {
             let text = "anonymous, whom access rules bind by the time or by attributes that are made, and filters on \
                         such attributes, are not told of changes as they come: poll (refreshOnly)";
             return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
@@ -129,7 +129,7 @@ impl Follow {
             rights: client_rights,
             changes_only: controls.persistent().is_some_and(|asked| asked.changes_only),
             waits: false,
-            seat: None,
+            registration: None,
         }))
     }
 
@@ -153,7 +153,7 @@ impl Follow {
     /// Registers with a feed, which supplies changes from now on.
     pub(super) fn sit(&mut self, feed: &Feed, key: ListenerKey, scope: &SearchScope) -> Result<()> {
         if let Some(client_state) = &self.client_state {
-            self.seat = Some(feed.take_seat(key, client_state, scope)?);
+            self.registration = Some(feed.register(key, client_state, scope)?);
         }
         Ok(())
     }
@@ -269,8 +269,8 @@ impl Follow {
     /// supply them.
     fn begin_round(&mut self, current: &Snapshot) -> Result<bool> {
         let Some(client_state) = &self.client_state else { return Ok(false) };
-        let after = match &self.seat {
-            Some(seat) => match seat.next(client_state, &self.rights)? {
+        let after = match &self.registration {
+            Some(registration) => match registration.next(client_state, &self.rights)? {
                 NextStep::Wait => {
                     self.client_state = None;
                     return Ok(false);
@@ -407,7 +407,7 @@ fn too_much(search: &TreeSearch) -> Result<Option<ResultCode>> {
 }
 
 /// State of an entry on one of the two snapshots, as far as the search reports it.
-enum Met<'s> {
+enum EntryState<'s> {
     Nothing,
     /// A continuation reference, for which no deletion can be reported.
     Reference,
@@ -415,15 +415,15 @@ enum Met<'s> {
     Result(Candidate<'s>),
 }
 
-impl<'s> Met<'s> {
-    fn of(scanner: &mut Scanner, snapshot: &'s Snapshot, id: EntryId) -> Result<Met<'s>> {
-        let Some(row) = node(snapshot.state().read, id)? else { return Ok(Met::Nothing) };
+impl<'s> EntryState<'s> {
+    fn of(scanner: &mut Scanner, snapshot: &'s Snapshot, id: EntryId) -> Result<EntryState<'s>> {
+        let Some(row) = node(snapshot.state().read, id)? else { return Ok(EntryState::Nothing) };
         if scanner.is_reference(snapshot, id, &row)? {
-            return Ok(Met::Reference);
+            return Ok(EntryState::Reference);
         }
         let candidate = Candidate::new(id, row);
         let is_result = scanner.passes(snapshot, &candidate)?;
-        Ok(if is_result { Met::Result(candidate) } else { Met::NoResult(candidate) })
+        Ok(if is_result { EntryState::Result(candidate) } else { EntryState::NoResult(candidate) })
     }
 }
 
@@ -438,11 +438,12 @@ fn send_entry_change(
 ) -> Result<bool> {
     // A stream may have left the scanner on another snapshot.
     search.scanner.catch_up(now)?;
-    let is = Met::of(&mut search.scanner, now, id)?;
-    let was = if freed.contains(&id.0) { Met::Nothing } else { Met::of(before, client_state, id)? };
-    let is_base = id == search.scanner.scope.base && !matches!(is, Met::Nothing);
+    let is = EntryState::of(&mut search.scanner, now, id)?;
+    let was =
+        if freed.contains(&id.0) { EntryState::Nothing } else { EntryState::of(before, client_state, id)? };
+    let is_base = id == search.scanner.scope.base && !matches!(is, EntryState::Nothing);
     match (&was, &is) {
-        (Met::Reference, _) | (_, Met::Reference) => return Ok(false),
+        (EntryState::Reference, _) | (_, EntryState::Reference) => return Ok(false),
         // The requester could see the base on the known snapshot and no longer can. If it never could, nothing is
         // reported.
         _ if is_base
@@ -451,10 +452,10 @@ fn send_entry_change(
         {
             return Ok(false);
         }
-        (Met::Result(_), _) | (_, Met::Result(_)) if search.scanner.sync().is_some() => {
+        (EntryState::Result(_), _) | (_, EntryState::Result(_)) if search.scanner.sync().is_some() => {
             send_content_change(search, (client_state, was), (now, is), out)?;
         }
-        (Met::Result(_), _) | (_, Met::Result(_)) => {
+        (EntryState::Result(_), _) | (_, EntryState::Result(_)) => {
             send_notification(search, (before, client_state, was), (now, is, (set, freed)), out)?;
         }
         _ => {}
@@ -465,21 +466,21 @@ fn send_entry_change(
 /// Sends the change of an entry that is in the content (RFC 4533) on one of the two snapshots.
 fn send_content_change<'s>(
     search: &mut TreeSearch,
-    (client_state, was): (&'s Snapshot, Met<'s>),
-    (now, is): (&'s Snapshot, Met<'s>),
+    (client_state, was): (&'s Snapshot, EntryState<'s>),
+    (now, is): (&'s Snapshot, EntryState<'s>),
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let Some(sync) = search.scanner.sync_mut() else { return Ok(()) };
     match (was, is) {
-        (was, Met::Result(candidate)) => {
-            let is_new = !matches!(was, Met::Result(_));
+        (was, EntryState::Result(candidate)) => {
+            let is_new = !matches!(was, EntryState::Result(_));
             sync.next_state = Some(if is_new { SyncState::Add } else { SyncState::Modify });
             if !search.scanner.put_result(now, &candidate, out)? {
                 return search.begin_stream(now, candidate.id);
             }
             search.tally.entries_sent += 1;
         }
-        (Met::Result(candidate), _) => {
+        (EntryState::Result(candidate), _) => {
             sync.next_state = Some(SyncState::Delete);
             put_name(&search.scanner, client_state.state(), &candidate, out)?;
         }
@@ -491,16 +492,18 @@ fn send_content_change<'s>(
 /// Sends the notification of a persistent search for an entry that is a result on one of the two snapshots.
 fn send_notification<'s>(
     search: &mut TreeSearch,
-    (before, client_state, was): (&mut Scanner, &'s Snapshot, Met<'s>),
-    (now, is, (set, freed)): (&'s Snapshot, Met<'s>, (&ChangeSet, &mut HashSet<u64>)),
+    (before, client_state, was): (&mut Scanner, &'s Snapshot, EntryState<'s>),
+    (now, is, (set, freed)): (&'s Snapshot, EntryState<'s>, (&ChangeSet, &mut HashSet<u64>)),
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let scanner = &mut search.scanner;
-    let was_result = matches!(was, Met::Result(_));
+    let was_result = matches!(was, EntryState::Result(_));
     let shown = match is {
-        Met::Result(candidate) => Some((candidate, true)),
-        Met::NoResult(candidate) => scanner.permits(now.state(), &candidate)?.then_some((candidate, false)),
-        Met::Nothing | Met::Reference => None,
+        EntryState::Result(candidate) => Some((candidate, true)),
+        EntryState::NoResult(candidate) => {
+            scanner.permits(now.state(), &candidate)?.then_some((candidate, false))
+        }
+        EntryState::Nothing | EntryState::Reference => None,
     };
     if let Some((candidate, is_result)) = shown {
         let dn = now.state().dn(candidate.id)?.unwrap_or_default();
@@ -517,7 +520,7 @@ fn send_notification<'s>(
             && let Some(holder) = client_state.state().entry_of(&parsed(client_state.state(), &dn)?)?
             && set.is_later(holder.0, candidate.id.0)
             && freed.insert(holder.0)
-            && let Met::Result(holder) = Met::of(before, client_state, holder)?
+            && let EntryState::Result(holder) = EntryState::of(before, client_state, holder)?
         {
             search.tally.entries_sent += u64::from(send_deletion(before, client_state, &holder, out)?);
         }
@@ -531,7 +534,7 @@ fn send_notification<'s>(
             put_name(&search.scanner, now.state(), &candidate, out)?;
         }
         search.tally.entries_sent += 1;
-    } else if let Met::Result(candidate) = was {
+    } else if let EntryState::Result(candidate) = was {
         search.tally.entries_sent += u64::from(send_deletion(before, client_state, &candidate, out)?);
     }
     Ok(())

@@ -19,8 +19,12 @@ type Result<T> = std::result::Result<T, OperationError>;
 
 impl TreeSearch {
     /// Sorts the results, if possible.
-    pub(in crate::read::search) fn sort_by(&mut self, asked: &SortOptions, catalog: &Catalog) -> SortOutcome {
-        match Sorting::of(asked, catalog, &self.scanner.rights) {
+    pub(in crate::read::search) fn sort_by(
+        &mut self,
+        requested: &SortOptions,
+        catalog: &Catalog,
+    ) -> SortOutcome {
+        match Sorting::of(requested, catalog, &self.scanner.rights) {
             Ok(mut sorting) => {
                 sorting.room = room(self.tally.size_limit);
                 self.sorting = Some(Box::new(sorting));
@@ -44,10 +48,10 @@ impl TreeSearch {
     /// Limits a sorted search to a part of its results.
     pub(in crate::read::search) fn show(
         &mut self,
-        asked: &ListViewOptions,
+        requested: &ListViewOptions,
         catalog: &Catalog,
     ) -> std::result::Result<(), WindowError> {
-        self.sorting.as_mut().map_or(Ok(()), |sorting| sorting.show(asked, catalog))
+        self.sorting.as_mut().map_or(Ok(()), |sorting| sorting.show(requested, catalog))
     }
 
     /// Takes the results from a sort order if that costs less than sorting. Call it after the page and the part of the
@@ -61,22 +65,22 @@ impl TreeSearch {
         let Scanner { rights, filter, scope, plan, .. } = &self.scanner;
         let (state, size_limit) = (scope.seen_in(snapshot.state()), self.tally.size_limit);
         let search = OrderedSearch { state, rights, scope, filter, plan, size_limit };
-        if let Some(walk) = search.walk(sorting)? {
-            (sorting.walk, sorting.is_complete) = (Some(walk), true);
-            self.scanner.looks_at_given_entries();
+        if let Some(traversal) = search.find_traversal(sorting)? {
+            (sorting.traversal, sorting.is_complete) = (Some(traversal), true);
+            self.scanner.examine_given_entries();
         }
         Ok(())
     }
 
     /// Returns true if the results come from a sort order.
-    pub(in crate::read::search) fn walks_order(&self) -> bool {
-        self.sorting.as_ref().is_some_and(|sorting| sorting.walk.is_some())
+    pub(in crate::read::search) fn uses_order(&self) -> bool {
+        self.sorting.as_ref().is_some_and(|sorting| sorting.traversal.is_some())
     }
 
     /// Returns true if the results are exactly the entries of a sort order.
     pub(super) fn examines_results_only(&self) -> bool {
-        let walk = self.sorting.as_ref().and_then(|sorting| sorting.walk.as_ref());
-        walk.is_some_and(|walk| walk.is_exact)
+        let traversal = self.sorting.as_ref().and_then(|sorting| sorting.traversal.as_ref());
+        traversal.is_some_and(|traversal| traversal.is_exact)
     }
 
     /// Returns the list view response; `None` until all results are known.
@@ -90,7 +94,7 @@ impl TreeSearch {
     }
 
     /// Returns the reason why sorting was given up, if it was.
-    pub(in crate::read::search) fn gave_up_sorting(&self) -> Option<&SortOutcome> {
+    pub(in crate::read::search) fn sorting_failure(&self) -> Option<&SortOutcome> {
         self.sorting.as_ref()?.given_up.as_ref()
     }
 
@@ -157,7 +161,7 @@ impl TreeSearch {
         let reached = self.scanner.examine(snapshot, (0, u64::MAX), budget, out, &mut self.tally);
         self.scanner.plan = found;
         let looked_at = self.tally.examined_count - counted.0;
-        if sorting.walk.is_none() {
+        if sorting.traversal.is_none() {
             // The results were counted when they were found.
             (self.tally.examined_count, self.tally.rejected_count) = counted;
         }

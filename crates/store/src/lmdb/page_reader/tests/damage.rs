@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fastrand::Rng;
 
 use super::super::leaf::LeafRows;
-use super::super::leaf_walk::LeafWalk;
+use super::super::leaf_traversal::LeafTraversal;
 use super::super::lookup::{Found, MapTree};
 use super::super::page::{FLAGS, LIST, LIST_END, PAGE_LEN};
 use crate::layout::DATA_FILE;
@@ -49,13 +49,13 @@ fn ask(tree: MapTree<&[u8]>, key: &[u8]) -> Answer {
         pages_read += 1;
         pages_read < LEAVES_MAX
     });
-    if let Some(mut walk) = LeafWalk::to_key(tree, key) {
+    if let Some(mut traversal) = LeafTraversal::to_key(tree, key) {
         for _ in 0..LEAVES_MAX {
-            let mut rows = LeafRows::all(walk.leaf(), None);
+            let mut rows = LeafRows::all(traversal.leaf(), None);
             while rows.next().is_some() {
-                walk.fetch_ahead();
+                traversal.fetch_ahead();
             }
-            if walk.advance() != Some(true) {
+            if traversal.advance() != Some(true) {
                 break;
             }
         }

@@ -1,4 +1,4 @@
-//! [`LeafWalk`]: traversal of a map's leaves in their order, which it takes from the branches above them.
+//! [`LeafTraversal`]: traversal of a map's leaves in their order, which it takes from the branches above them.
 //!
 //! LMDB's cursor takes one call per leaf and waits for each leaf's memory, because the leaves of a tree that was
 //! changed are scattered over the file. But the branch above contains the numbers of all its leaves, so the processor
@@ -27,7 +27,7 @@ const HEADS_AHEAD: usize = 8;
 const REST_MAX: usize = 8;
 
 /// Current leaf of a traversal, and the branches above it.
-pub(crate) struct LeafWalk<'t, P> {
+pub(crate) struct LeafTraversal<'t, P> {
     pages: P,
     /// Branches from the root down, each with the index of the current child.
     branches: Vec<(&'t [u8], usize)>,
@@ -37,14 +37,15 @@ pub(crate) struct LeafWalk<'t, P> {
     ahead: RowsAhead<'t>,
 }
 
-impl<'t, P: Pages<'t>> LeafWalk<'t, P> {
+impl<'t, P: Pages<'t>> LeafTraversal<'t, P> {
     /// Moves to the leaf that would contain a key. `None` if a page on the path has an unsupported layout.
-    pub(crate) fn to_key(tree: MapTree<P>, key: &[u8]) -> Option<LeafWalk<'t, P>> {
+    pub(crate) fn to_key(tree: MapTree<P>, key: &[u8]) -> Option<LeafTraversal<'t, P>> {
         let MapTree { pages, root } = tree;
         let branches = Vec::with_capacity(4);
-        let mut walk = LeafWalk { pages, branches, leaf: &[], heads_fetched: 0, ahead: RowsAhead::NONE };
-        walk.descend(root, |branch| child_with(branch, key))?;
-        Some(walk)
+        let mut traversal =
+            LeafTraversal { pages, branches, leaf: &[], heads_fetched: 0, ahead: RowsAhead::NONE };
+        traversal.descend(root, |branch| child_with(branch, key))?;
+        Some(traversal)
     }
 
     /// Returns the current leaf.

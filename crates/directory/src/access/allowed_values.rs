@@ -27,12 +27,12 @@ pub(crate) fn type_of(item: &Item, schema: &Schema) -> Option<TypeId> {
 
 /// Values that a right, to search or to compare, covers at an entry.
 #[derive(Clone, Copy)]
-pub(crate) struct ValuesAllowed<'r> {
+pub(crate) struct AllowedValues<'r> {
     pub(crate) rights: &'r EntryRights,
     pub(crate) right: Rights,
 }
 
-impl ValuesAllowed<'_> {
+impl AllowedValues<'_> {
     fn has(self, type_id: TypeId) -> bool {
         self.rights.has(self.right, Some(type_id))
     }
@@ -42,34 +42,34 @@ impl ValuesAllowed<'_> {
         schema.subtypes(type_id).iter().all(|subtype| self.has(*subtype))
     }
 
-    fn may_ask_item(self, item: &Item, catalog: &Catalog) -> bool {
+    fn may_test_item(self, item: &Item, catalog: &Catalog) -> bool {
         let schema = &*catalog.schema;
         type_of(item, schema).is_some_and(|type_id| self.has_whole(type_id, schema))
-            || (matches!(item.subject, Subject::Any) && self.may_ask_any(item, catalog))
+            || (matches!(item.subject, Subject::Any) && self.may_test_any(item, catalog))
     }
 
     /// Returns true if the right covers all types to which the item's matching rule applies. Types that no entry has
     /// count too, because otherwise the result would reveal which attributes hidden entries have. Secrets that no rule
     /// can grant do not count.
-    fn may_ask_any(self, item: &Item, catalog: &Catalog) -> bool {
+    fn may_test_any(self, item: &Item, catalog: &Catalog) -> bool {
         let (Some(rule), schema) = (item.test.rule(), &*catalog.schema) else { return false };
-        let asked = |id: TypeId| Shown::AsRulesSay.includes(&catalog.secrets, id);
+        let is_readable = |id: TypeId| Shown::AsRulesSay.includes(&catalog.secrets, id);
         schema
             .attribute_types()
             .iter()
-            .all(|known| !schema.rule_applies(rule, known) || !asked(known.id) || self.has(known.id))
+            .all(|known| !schema.rule_applies(rule, known) || !is_readable(known.id) || self.has(known.id))
     }
 
     /// Returns true if the right covers all tests of a filter.
-    pub(crate) fn may_ask(self, term: &Term, catalog: &Catalog) -> bool {
+    pub(crate) fn may_test(self, term: &Term, catalog: &Catalog) -> bool {
         match term {
             // objectClass is readable wherever the entry is visible, and structuralObjectClass reveals no more than
             // objectClass.
             Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => true,
-            Term::And(terms) | Term::Or(terms) => terms.iter().all(|term| self.may_ask(term, catalog)),
-            Term::Not(term) => self.may_ask(term, catalog),
+            Term::And(terms) | Term::Or(terms) => terms.iter().all(|term| self.may_test(term, catalog)),
+            Term::Not(term) => self.may_test(term, catalog),
             Term::Item(item) => {
-                self.may_ask_item(item, catalog) && !is_membership(item) && !item.counts_described
+                self.may_test_item(item, catalog) && !is_membership(item) && !item.counts_described
             }
         }
     }
@@ -83,7 +83,7 @@ impl ValuesAllowed<'_> {
             Term::And(terms) => Term::And(all(terms)),
             Term::Or(terms) => Term::Or(all(terms)),
             Term::Not(term) => Term::Not(Box::new(self.left_of(term, catalog))),
-            Term::Item(item) if self.may_ask_item(item, catalog) => term.clone(),
+            Term::Item(item) if self.may_test_item(item, catalog) => term.clone(),
             Term::Item(item) => {
                 let type_of_number = |id: AttrId| catalog.attribute(id).description.type_id;
                 let attributes = item.attributes.only(|id| self.has(type_of_number(id)));

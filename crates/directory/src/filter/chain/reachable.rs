@@ -7,7 +7,7 @@ use std::ops::Range;
 use foldhash::fast::RandomState;
 use store::{MapId, Read};
 
-use super::{Hops, Result};
+use super::{ChainLinks, Result};
 use crate::model::rows::{AttrId, EntryId, link_key};
 
 /// Maximum number of links of an entry that are kept when they are counted. Most entries have fewer, because they are
@@ -19,10 +19,10 @@ const MET_HASHED: usize = 16;
 
 /// Entries that chains of links reach from a candidate.
 #[derive(Default)]
-pub(super) struct Onward {
+pub(super) struct ReachableEntries {
     /// The entries, starting with the candidate.
-    pub(super) met: Vec<Met>,
-    /// Index of each entry in `met`; empty while `met` has few entries.
+    pub(super) reached: Vec<ReachedEntry>,
+    /// Index of each entry in `reached`; empty while `reached` has few entries.
     seen: HashMap<u64, usize, RandomState>,
     /// Indexes of the entries whose links are not followed yet. Each has the number of its links, and the entry with
     /// the fewest links is first.
@@ -34,37 +34,37 @@ pub(super) struct Onward {
 
 /// An entry that a chain of links reaches from a candidate.
 #[derive(Clone)]
-pub(super) struct Met {
+pub(super) struct ReachedEntry {
     pub(super) id: u64,
     /// Index of the previous entry on the chain. For the candidate this is its own index.
     pub(super) before: usize,
-    /// Range of its links in [`Onward::ends`]; `None` if they are not kept.
+    /// Range of its links in [`ReachableEntries::ends`]; `None` if they are not kept.
     pub(super) ends: Option<Range<usize>>,
 }
 
-impl Onward {
+impl ReachableEntries {
     /// Returns the index of an entry; `None` if the entry was not reached.
     pub(super) fn place(&self, id: u64) -> Option<usize> {
         if self.seen.is_empty() {
-            return self.met.iter().position(|met| met.id == id);
+            return self.reached.iter().position(|reached| reached.id == id);
         }
         self.seen.get(&id).copied()
     }
 
     /// Adds an entry that was not reached before. `before` is the index of the previous entry on the chain.
     pub(super) fn add(&mut self, id: u64, before: usize) {
-        self.met.push(Met { id, before, ends: None });
-        if self.met.len() == MET_HASHED {
-            self.seen.extend(self.met.iter().zip(0..).map(|(met, place)| (met.id, place)));
-        } else if self.met.len() > MET_HASHED {
-            self.seen.insert(id, self.met.len() - 1);
+        self.reached.push(ReachedEntry { id, before, ends: None });
+        if self.reached.len() == MET_HASHED {
+            self.seen.extend(self.reached.iter().zip(0..).map(|(reached, place)| (reached.id, place)));
+        } else if self.reached.len() > MET_HASHED {
+            self.seen.insert(id, self.reached.len() - 1);
         }
     }
 
     /// Counts the links of an entry in a map, and keeps them if they are few.
     pub(super) fn count(
         &mut self,
-        hops: &Hops,
+        hops: &ChainLinks,
         read: &Read,
         map: MapId,
         id: u64,

@@ -7,7 +7,7 @@ use super::error::{WorkloadError, line_of};
 
 /// Settings of Pando while a workload runs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Circumstances {
+pub struct RunSettings {
     /// Name of the circumstances: the file's name without `.toml`.
     pub name: String,
     /// Directory-wide settings. They replace the settings of a comparison.
@@ -31,12 +31,12 @@ struct BenchTable {
     user: bool,
 }
 
-impl Circumstances {
+impl RunSettings {
     /// Reads a file.
     ///
     /// # Errors
     /// The file is not TOML, or its table `bench` has an unknown key.
-    pub fn parse(file: &str, text: &str) -> Result<Circumstances, WorkloadError> {
+    pub fn parse(file: &str, text: &str) -> Result<RunSettings, WorkloadError> {
         let wrong = |error: toml::de::Error| {
             let line = error.span().map_or(0, |span| line_of(text, span.start));
             WorkloadError::new(file, line, error.message())
@@ -45,11 +45,11 @@ impl Circumstances {
         let beside = settings.remove("bench").unwrap_or_else(|| toml::Table::new().into());
         let BenchTable { entries, audit, mut node, user } = beside.try_into().map_err(wrong)?;
         if audit {
-            node.extend(Circumstances::audit());
+            node.extend(RunSettings::audit());
         }
         let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
         let name = name.strip_suffix(".toml").unwrap_or(name).to_owned();
-        Ok(Circumstances { name, settings, entries, node, user })
+        Ok(RunSettings { name, settings, entries, node, user })
     }
 
     /// Returns the settings of a node for an audit trail of every operation.
@@ -78,7 +78,7 @@ mod tests {
     fn settings_take_the_place_of_those_that_are_there() {
         let text = "access_rules = [\"a: b\"]\n[limits]\nsize_limit = 5\n[bench]\naudit = true\n\
                     user = true\nentries = [\"dn: cn=a\\ncn: a\"]\n[bench.node]\nmetrics.listen = \"x\"\n";
-        let read = Circumstances::parse("some/rules-50.toml", text).unwrap();
+        let read = RunSettings::parse("some/rules-50.toml", text).unwrap();
         assert_eq!((read.name.as_str(), read.user, read.entries.len()), ("rules-50", true, 1));
         let node: toml::Table = toml::from_str("audit.folder = \"audit\"\nmetrics.listen = \"x\"\n").unwrap();
         assert_eq!(read.node, node);
@@ -88,7 +88,7 @@ mod tests {
             assert!(text.contains(line), "{text}");
         }
         assert!(!text.contains("bench"), "{text}");
-        let error = Circumstances::parse("x.toml", "[bench]\nrules = 5\n").unwrap_err().to_string();
+        let error = RunSettings::parse("x.toml", "[bench]\nrules = 5\n").unwrap_err().to_string();
         assert!(error.contains("x.toml") && error.contains("rules"), "{error}");
     }
 }

@@ -27,7 +27,7 @@ const TURN: usize = 256 << 10;
 const FIRST_SOURCE: u32 = u32::from_be_bytes([127, 1, 0, 1]);
 
 /// Hostile connections.
-pub(crate) struct Horde {
+pub(crate) struct HostileConnections {
     members: Vec<Member>,
 }
 
@@ -49,7 +49,7 @@ enum State {
 
 /// Progress of a horde.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Pushed {
+pub(crate) struct FloodProgress {
     /// Number of messages that the kernel accepted completely.
     pub(crate) messages: usize,
     pub(crate) octets: u64,
@@ -72,9 +72,9 @@ pub(crate) fn hostile_source(index: usize) -> Ipv4Addr {
     Ipv4Addr::from(FIRST_SOURCE + index as u32)
 }
 
-impl Horde {
+impl HostileConnections {
     /// Opens connections, all from one address if `one_source` is true, otherwise each from its own address.
-    pub(crate) fn connect(server: SocketAddr, count: usize, one_source: bool) -> Horde {
+    pub(crate) fn connect(server: SocketAddr, count: usize, one_source: bool) -> HostileConnections {
         let member = |index| {
             let source = hostile_source(if one_source { 0 } else { index });
             let stream = connect_from(source, server).unwrap();
@@ -84,7 +84,7 @@ impl Horde {
             socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
             Member { stream, pending: Vec::new(), written: 0, sent: 0, state: State::Sending }
         };
-        Horde { members: (0..count).map(member).collect() }
+        HostileConnections { members: (0..count).map(member).collect() }
     }
 
     /// Binds each connection.
@@ -109,8 +109,8 @@ impl Horde {
         &mut self,
         message: impl Fn(usize, usize) -> Option<Vec<u8>>,
         mut goes_on: impl FnMut() -> bool,
-    ) -> Pushed {
-        let mut pushed = Pushed::default();
+    ) -> FloodProgress {
+        let mut pushed = FloodProgress::default();
         let mut last_taken = Instant::now();
         while self.members.iter().any(|member| member.state == State::Sending) && goes_on() {
             let mut taken = 0;

@@ -9,7 +9,7 @@ use crate::host::ConversationError;
 
 /// The reason why a page cannot be shown or a change cannot be made.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum PageError {
     /// The directory refused the request. A password policy may have added an error.
     Refused(Outcome, Option<PolicyError>),
     /// The directory did not answer.
@@ -35,31 +35,31 @@ pub(crate) struct Explanation {
     pub(crate) result: Option<String>,
 }
 
-impl From<ClientError> for Trouble {
-    fn from(error: ClientError) -> Trouble {
-        Trouble::Client(error)
+impl From<ClientError> for PageError {
+    fn from(error: ClientError) -> PageError {
+        PageError::Client(error)
     }
 }
 
-impl Trouble {
+impl PageError {
     /// Returns an error if the outcome is not a success.
-    pub(crate) fn unless_success(outcome: Outcome, policy: Option<PolicyResponse>) -> Result<(), Trouble> {
+    pub(crate) fn unless_success(outcome: Outcome, policy: Option<PolicyResponse>) -> Result<(), PageError> {
         if outcome.is_success() {
             return Ok(());
         }
-        Err(Trouble::Refused(outcome, policy.and_then(|policy| policy.error)))
+        Err(PageError::Refused(outcome, policy.and_then(|policy| policy.error)))
     }
 
     pub(crate) fn status(&self) -> StatusCode {
         match self {
-            Trouble::Refused(outcome, _) => status_of(outcome.code),
-            Trouble::Client(ClientError::TimedOut) => StatusCode::GATEWAY_TIMEOUT,
-            Trouble::Client(ClientError::Filter(_)) => StatusCode::BAD_REQUEST,
-            Trouble::Client(_) => StatusCode::BAD_GATEWAY,
-            Trouble::Conversation(ConversationError::Overloaded) => StatusCode::SERVICE_UNAVAILABLE,
-            Trouble::Conversation(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            Trouble::Request(status, _) => *status,
-            Trouble::ValuesChanged(_) => StatusCode::CONFLICT,
+            PageError::Refused(outcome, _) => status_of(outcome.code),
+            PageError::Client(ClientError::TimedOut) => StatusCode::GATEWAY_TIMEOUT,
+            PageError::Client(ClientError::Filter(_)) => StatusCode::BAD_REQUEST,
+            PageError::Client(_) => StatusCode::BAD_GATEWAY,
+            PageError::Conversation(ConversationError::Overloaded) => StatusCode::SERVICE_UNAVAILABLE,
+            PageError::Conversation(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            PageError::Request(status, _) => *status,
+            PageError::ValuesChanged(_) => StatusCode::CONFLICT,
         }
     }
 
@@ -68,19 +68,21 @@ impl Trouble {
         let of =
             |text: &str, detail: Option<String>| Explanation { text: text.to_owned(), detail, result: None };
         match self {
-            Trouble::Refused(_, Some(policy)) => of(policy_text(*policy), None),
-            Trouble::Refused(outcome, None) => Explanation {
+            PageError::Refused(_, Some(policy)) => of(policy_text(*policy), None),
+            PageError::Refused(outcome, None) => Explanation {
                 text: refused_text(outcome.code).to_owned(),
                 detail: Some(outcome.diagnostic.clone()).filter(|words| !words.is_empty()),
                 result: Some(outcome.code.to_string()),
             },
-            Trouble::Client(ClientError::TimedOut) => of("trouble.timed_out", None),
-            Trouble::Client(error @ ClientError::Filter(_)) => of("trouble.filter", Some(error.to_string())),
-            Trouble::Client(error) => of("trouble.no_answer", Some(error.to_string())),
-            Trouble::Conversation(ConversationError::Overloaded) => of("trouble.overloaded", None),
-            Trouble::Conversation(_) => of("trouble.defect", None),
-            Trouble::Request(_, text) => of(text, None),
-            Trouble::ValuesChanged(values) => of("history.changed_since", Some(values.clone())),
+            PageError::Client(ClientError::TimedOut) => of("trouble.timed_out", None),
+            PageError::Client(error @ ClientError::Filter(_)) => {
+                of("trouble.filter", Some(error.to_string()))
+            }
+            PageError::Client(error) => of("trouble.no_answer", Some(error.to_string())),
+            PageError::Conversation(ConversationError::Overloaded) => of("trouble.overloaded", None),
+            PageError::Conversation(_) => of("trouble.defect", None),
+            PageError::Request(_, text) => of(text, None),
+            PageError::ValuesChanged(values) => of("history.changed_since", Some(values.clone())),
         }
     }
 }

@@ -29,7 +29,7 @@ const OCTETS_PER_VALUE: usize = 256;
 
 /// Traversal of the DNs in the values of one entry, in slices. A stream makes two traversals: one to measure, one to
 /// write.
-pub(in crate::read::search) struct NamesWalk {
+pub(in crate::read::search) struct NameTraversal {
     entry: EntryId,
     /// Rights at the entry; `None` if no access rules restrict the requester.
     rights: Option<Arc<EntryRights>>,
@@ -46,7 +46,7 @@ pub(in crate::read::search) struct NamesWalk {
     /// Size of all items in octets, once measured.
     measured: Option<usize>,
     writes: bool,
-    access_walk: access::Walk,
+    access_traversal: access::TraversalCache,
     /// Buffers for the DN and the attributes of one named entry.
     name: Vec<u8>,
     attributes: Vec<u8>,
@@ -84,10 +84,10 @@ struct View<'s, 'n> {
     rights: &'n EffectiveRights,
 }
 
-impl NamesWalk {
+impl NameTraversal {
     /// Creates a traversal that measures.
-    pub(in crate::read::search) fn new(entry: EntryId, rights: Option<Arc<EntryRights>>) -> NamesWalk {
-        NamesWalk {
+    pub(in crate::read::search) fn new(entry: EntryId, rights: Option<Arc<EntryRights>>) -> NameTraversal {
+        NameTraversal {
             entry,
             rights,
             spec: 0,
@@ -97,15 +97,15 @@ impl NamesWalk {
             size: 0,
             measured: None,
             writes: false,
-            access_walk: access::Walk::default(),
+            access_traversal: access::TraversalCache::default(),
             name: Vec::new(),
             attributes: Vec::new(),
         }
     }
 
     /// Creates a traversal that writes without measuring first.
-    pub(super) fn writing(entry: EntryId, rights: Option<Arc<EntryRights>>) -> NamesWalk {
-        NamesWalk { writes: true, ..NamesWalk::new(entry, rights) }
+    pub(super) fn writing(entry: EntryId, rights: Option<Arc<EntryRights>>) -> NameTraversal {
+        NameTraversal { writes: true, ..NameTraversal::new(entry, rights) }
     }
 
     /// Restarts the traversal to write, after everything is measured. Returns the size of the control's value in
@@ -184,8 +184,8 @@ impl NamesWalk {
             None => self.source_of(spec, view.state)?,
         };
         let has_some = match &mut source {
-            Source::Stored(attribute, allowed, walk) => {
-                *walk = self.read_stored(view, *attribute, allowed.as_deref(), walk)?;
+            Source::Stored(attribute, allowed, traversal) => {
+                *traversal = self.read_stored(view, *attribute, allowed.as_deref(), traversal)?;
                 true
             }
             Source::Made(values, at) => {
@@ -238,10 +238,10 @@ impl NamesWalk {
         view: &mut View<'_, '_>,
         attribute: AttrId,
         allowed: Option<&ByValue>,
-        walk: &Walk,
+        traversal: &Walk,
     ) -> Result<Walk> {
         let state = view.state;
-        if let Walk::Links(from) = walk {
+        if let Walk::Links(from) = traversal {
             let mut targets = state.read.ids(LINKS, &link_key(self.entry, attribute))?;
             let mut block = Vec::with_capacity(NAME_BLOCK);
             if targets.seek(*from)?.is_some() {
@@ -266,7 +266,7 @@ impl NamesWalk {
             }
             if seen >= NAME_BLOCK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        Ok(walk.go_on(state, view.names, self.entry, &row, &mut each)?.0)
+        Ok(traversal.go_on(state, view.names, self.entry, &row, &mut each)?.0)
     }
 
     /// Measures or writes the item of a named entry. If the entry is too large, prepares it for
@@ -299,7 +299,7 @@ impl NamesWalk {
         };
         self.attributes.clear();
         if let Some((id, row)) = target {
-            let at = view.rights.at(state, &mut self.access_walk, id, row.parent)?;
+            let at = view.rights.at(state, &mut self.access_traversal, id, row.parent)?;
             if at.as_ref().is_none_or(|at| at.may_browse()) {
                 spec.targets.selection.rights = at;
                 self.put_target(spec, view, Candidate::new(id, row))?;

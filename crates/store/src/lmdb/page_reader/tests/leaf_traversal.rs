@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use super::super::leaf_walk::LeafWalk;
+use super::super::leaf_traversal::LeafTraversal;
 use super::super::lookup::MapTree;
 use super::super::page::{FLAGS, LIST, LIST_END, PAGE_LEN, child};
 use crate::layout::DATA_FILE;
@@ -96,17 +96,19 @@ fn a_traversal_can_change_direction_anywhere() {
 /// `None` follows.
 fn leaves(image: &[u8], root: u64, key: &[u8]) -> Vec<Option<usize>> {
     let tree = MapTree { pages: image, root };
-    let Some(mut walk) = LeafWalk::to_key(tree, key) else { return vec![None] };
+    let Some(mut traversal) = LeafTraversal::to_key(tree, key) else { return vec![None] };
     let mut leaves = Vec::new();
     loop {
-        let at = walk.leaf().as_ptr().addr() - image.as_ptr().addr();
+        let at = traversal.leaf().as_ptr().addr() - image.as_ptr().addr();
         leaves.push(Some(at));
         assert!(at.is_multiple_of(PAGE_LEN) && at < image.len());
-        (0..200).for_each(|_| walk.fetch_ahead());
-        let foreseen = walk.leaf_after(1).map(|page| page.as_ptr().addr() - image.as_ptr().addr());
-        match walk.advance() {
+        (0..200).for_each(|_| traversal.fetch_ahead());
+        let foreseen = traversal.leaf_after(1).map(|page| page.as_ptr().addr() - image.as_ptr().addr());
+        match traversal.advance() {
             Some(true) => {
-                assert!(foreseen.is_none_or(|at| at == walk.leaf().as_ptr().addr() - image.as_ptr().addr()))
+                assert!(
+                    foreseen.is_none_or(|at| at == traversal.leaf().as_ptr().addr() - image.as_ptr().addr())
+                )
             }
             Some(false) => return leaves,
             None => {

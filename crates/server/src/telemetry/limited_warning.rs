@@ -9,13 +9,13 @@ use crate::limits::WARNING_INTERVAL;
 
 /// The number of occurrences of one kind of warning, and the time of its last log line.
 #[derive(Debug, Default)]
-pub(crate) struct Seldom {
+pub(crate) struct LimitedWarning {
     count: AtomicU64,
     /// Time of the last log line, and the number of occurrences up to then.
     logged: Mutex<Option<(Instant, u64)>>,
 }
 
-impl Seldom {
+impl LimitedWarning {
     /// Returns the number of occurrences.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_log_line_counts_the_omitted_ones() {
-        let (seldom, now) = (Seldom::default(), Instant::now());
+        let (seldom, now) = (LimitedWarning::default(), Instant::now());
         assert_eq!(seldom.happened(now), Some(String::new()));
         assert_eq!((seldom.happened(now), seldom.happened(now)), (None, None));
         assert_eq!(seldom.happened(now + WARNING_INTERVAL).as_deref(), Some("; 2 more like it before"));

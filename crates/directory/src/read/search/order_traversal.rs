@@ -14,7 +14,7 @@ use crate::tree::TreeState;
 type Result<T> = std::result::Result<T, OperationError>;
 
 /// State of the traversal of a sort order by a search.
-pub(super) struct Walk {
+pub(super) struct OrderTraversal {
     pub(super) number: u32,
     pub(super) is_reversed: bool,
     /// Bound at which the traversal starts.
@@ -25,7 +25,7 @@ pub(super) struct Walk {
     pub(super) is_exact: bool,
 }
 
-impl Walk {
+impl OrderTraversal {
     /// Returns the keys after `last`, or from the start if there is none.
     ///
     /// # Errors

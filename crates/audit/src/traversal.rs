@@ -44,7 +44,7 @@ pub struct Block {
 }
 
 /// A traversal of the segments in a directory.
-pub struct Walk {
+pub struct Traversal {
     folder: PathBuf,
     /// Numbers of the segments that follow, in order.
     ahead: VecDeque<u64>,
@@ -68,12 +68,12 @@ pub struct Walk {
     found: VecDeque<Item>,
 }
 
-impl Walk {
+impl Traversal {
     /// Begins a walk at the oldest segment.
     ///
     /// # Errors
     /// The directory cannot be read, or contains no segment.
-    pub fn begin(folder: &Path) -> Result<Walk, AuditError> {
+    pub fn begin(folder: &Path) -> Result<Traversal, AuditError> {
         let ahead: VecDeque<u64> = segments::list(folder)?.into();
         if ahead.is_empty() {
             return Err(AuditError::NoTrail(folder.to_owned()));
@@ -86,7 +86,7 @@ impl Walk {
                 break;
             }
         }
-        Ok(Walk {
+        Ok(Traversal {
             folder: folder.to_owned(),
             ahead,
             segment: None,
@@ -109,23 +109,23 @@ impl Walk {
     ///
     /// # Errors
     /// As [`begin`](Walk::begin).
-    pub fn resume(folder: &Path, segment: u64, offset: u64) -> Result<Walk, AuditError> {
-        let mut walk = Walk::begin(folder)?;
-        walk.ahead.retain(|number| *number >= segment);
-        if walk.ahead.is_empty() {
-            walk.last_segment = segment.checked_sub(1);
+    pub fn resume(folder: &Path, segment: u64, offset: u64) -> Result<Traversal, AuditError> {
+        let mut traversal = Traversal::begin(folder)?;
+        traversal.ahead.retain(|number| *number >= segment);
+        if traversal.ahead.is_empty() {
+            traversal.last_segment = segment.checked_sub(1);
         }
-        if walk.ahead.front() == Some(&segment) && offset > HEADER_LEN as u64 {
-            walk.ahead.pop_front();
-            walk.enter(segment)?;
+        if traversal.ahead.front() == Some(&segment) && offset > HEADER_LEN as u64 {
+            traversal.ahead.pop_front();
+            traversal.enter(segment)?;
             // Clear the findings, because the earlier walk has already reported damage of the header. The hash to which
             // the next block links is unknown.
-            walk.found.clear();
-            walk.offset = offset.min(walk.end);
-            walk.links.clear();
-            walk.next_number = None;
+            traversal.found.clear();
+            traversal.offset = offset.min(traversal.end);
+            traversal.links.clear();
+            traversal.next_number = None;
         }
-        Ok(walk)
+        Ok(traversal)
     }
 
     /// Returns the key that signs the trail; `None` if no header can be read.
@@ -422,7 +422,7 @@ fn is_sound(payload: &[u8], event_count: u32) -> bool {
     count == event_count
 }
 
-impl Iterator for Walk {
+impl Iterator for Traversal {
     type Item = Result<Item, AuditError>;
 
     fn next(&mut self) -> Option<Self::Item> {

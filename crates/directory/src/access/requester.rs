@@ -2,7 +2,7 @@
 
 use ldap::{FilterBuf, ResultCode};
 
-use super::sources::{Sources, Touch};
+use super::sources::{EntryEffect, Sources};
 use crate::catalog::Shown;
 use crate::catalog::access_rules::RuleRequester;
 use crate::filter::described::{base_of, compiled, describing_groups, is_in_scope};
@@ -31,7 +31,7 @@ pub(super) enum Condition {
 }
 
 /// Facts about a requester, determined on demand.
-pub(super) struct AskerFacts<'s> {
+pub(super) struct RequesterFacts<'s> {
     state: TreeState<'s>,
     own: Option<EntryId>,
     /// Groups of the requester, direct and nested, ascending.
@@ -39,9 +39,9 @@ pub(super) struct AskerFacts<'s> {
     sources: Sources,
 }
 
-impl<'s> AskerFacts<'s> {
-    pub(super) fn new(state: TreeState<'s>, own: Option<EntryId>) -> AskerFacts<'s> {
-        AskerFacts { state, own, groups: None, sources: Sources::default() }
+impl<'s> RequesterFacts<'s> {
+    pub(super) fn new(state: TreeState<'s>, own: Option<EntryId>) -> RequesterFacts<'s> {
+        RequesterFacts { state, own, groups: None, sources: Sources::default() }
     }
 
     /// Returns the requester's entry, and the sources on which the facts depend.
@@ -66,12 +66,12 @@ impl<'s> AskerFacts<'s> {
         self.sources.entry_of(self.state, name)
     }
 
-    /// Returns the condition under which a rule for the requesters `askers` applies to this requester; `None` if the
-    /// rule never applies to this requester.
-    pub(super) fn condition(&mut self, askers: &[RuleRequester]) -> Result<Option<Condition>> {
+    /// Returns the condition under which a rule for `requesters` applies to this requester; `None` if the rule never
+    /// applies to this requester.
+    pub(super) fn condition(&mut self, requesters: &[RuleRequester]) -> Result<Option<Condition>> {
         let (mut is_own, mut names) = (false, Vec::new());
-        for asker in askers {
-            match asker {
+        for requester in requesters {
+            match requester {
                 RuleRequester::Itself => is_own = self.own.is_some(),
                 RuleRequester::NamedBy(type_id) if self.own.is_some() => {
                     names.extend_from_slice(self.state.catalog.stored_attributes_of_type(*type_id));
@@ -83,12 +83,12 @@ impl<'s> AskerFacts<'s> {
         Ok((is_own || !names.is_empty()).then_some(Condition::AtEntry { is_own, names }))
     }
 
-    /// Returns true if `asker` describes this requester, whatever entry is accessed.
-    fn is(&mut self, asker: &RuleRequester) -> Result<bool> {
+    /// Returns true if `requester` describes this requester, whatever entry is accessed.
+    fn is(&mut self, requester: &RuleRequester) -> Result<bool> {
         let Some(own) = self.own else {
-            return Ok(matches!(asker, RuleRequester::Anyone | RuleRequester::Anonymous));
+            return Ok(matches!(requester, RuleRequester::Anyone | RuleRequester::Anonymous));
         };
-        Ok(match asker {
+        Ok(match requester {
             RuleRequester::Anyone | RuleRequester::Authenticated => true,
             RuleRequester::User(name) => self.entry_of(name)? == Some(own),
             RuleRequester::UsersIn(name) => self.is_in(own, name)?,
@@ -124,7 +124,7 @@ impl<'s> AskerFacts<'s> {
         if member_url_attributes(self.state.catalog).is_empty() {
             return Ok(false);
         }
-        self.sources.own.insert(Touch::Changed(group));
+        self.sources.own.insert(EntryEffect::Changed(group));
         let known;
         let group = match self.state.catalog.dynamic_groups.of(group) {
             Some(group) => group,
@@ -154,8 +154,8 @@ impl<'s> AskerFacts<'s> {
 
     fn matches(&mut self, own: EntryId, filter: &FilterBuf) -> Result<bool> {
         let term = self.ready(filter)?;
-        let beyond = term.asks_other_entries(self.state.catalog);
-        self.sources.own.insert(if beyond { Touch::Any } else { Touch::Changed(own) });
+        let beyond = term.depends_on_other_entries(self.state.catalog);
+        self.sources.own.insert(if beyond { EntryEffect::Any } else { EntryEffect::Changed(own) });
         let node = node(self.state.read, own)?.ok_or_else(|| damaged_row("nodes", own))?;
         let candidate = Candidate::new(own, node);
         Ok(Matcher::new(Shown::Plain).truth(&term, self.state.as_stored(), &candidate)? == Truth::True)
@@ -181,10 +181,10 @@ impl<'s> AskerFacts<'s> {
         if state.catalog.dynamic_groups.is_empty() {
             return Ok(Vec::new());
         }
-        self.sources.own.insert(Touch::Changed(own));
+        self.sources.own.insert(EntryEffect::Changed(own));
         for url in state.catalog.dynamic_groups.iter().flat_map(|group| &group.urls) {
-            if compiled(state, url)?.asks_other_entries(state.catalog) {
-                self.sources.own.insert(Touch::Any);
+            if compiled(state, url)?.depends_on_other_entries(state.catalog) {
+                self.sources.own.insert(EntryEffect::Any);
             }
         }
         let node = node(state.read, own)?.ok_or_else(|| damaged_row("nodes", own))?;
@@ -198,7 +198,7 @@ impl<'s> AskerFacts<'s> {
 /// # Errors
 /// The store failed, or the entry is in too many groups.
 pub(crate) fn is_member(state: TreeState<'_>, own: EntryId, group: EntryId) -> Result<bool> {
-    AskerFacts::new(state, Some(own)).is_member(own, group)
+    RequesterFacts::new(state, Some(own)).is_member(own, group)
 }
 
 /// Returns the groups of a requester, direct and nested, ascending.
