@@ -71,8 +71,9 @@ echo "$cases" | xargs -P "$(nproc)" -I {} bash -c 'count {}'
     echo "# Instructions a request, counted by valgrind: see bench/instructions.sh. $compiler"
     for case in $cases; do
         least=$(a_request "$case")
-        # Background threads can only increase a count.
-        for _ in 1 2; do
+        # Background threads can only increase a count. So can the random places of the row cache: with 500 rules, two
+        # rows displace each other in about every second count, which is then 13% higher.
+        for _ in 1 2 3 4 5; do
             if is_worse "$(allowed "$case")" "$least"; then
                 count "$case"
                 least=$(lesser "$least" "$(a_request "$case")")

@@ -97,6 +97,12 @@ release() {
     ls -l "$folder" >&2
 }
 
+# newer_rpm OUTPUT: the RPM package with a later release number, and with a program that is not stripped
+newer_rpm() {
+    need_cargo_tool cargo-generate-rpm "$cargo_generate_rpm_version"
+    cargo generate-rpm -p crates/pando --payload-compress none --set-metadata 'release = "2"' -o "$1"
+}
+
 # stripped_program OUTPUT
 stripped_program() { strip -o "$1" "$target/release/pando"; }
 

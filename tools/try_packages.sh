@@ -142,12 +142,6 @@ try_rpm_in_root() {
     serves_the_data
 }
 
-# newer_rpm OUTPUT: the RPM package with a later release number, and with a program that is not stripped
-newer_rpm() {
-    need_cargo_tool cargo-generate-rpm "$cargo_generate_rpm_version"
-    cargo generate-rpm -p crates/pando --payload-compress none --set-metadata 'release = "2"' -o "$1"
-}
-
 # try_static TARBALL: sets up and serves a directory in a root with only the program, /etc/hosts and random numbers
 try_static() {
     local output port url=ldapi://%2Fsrv%2Fdata%2Fpando.sock
