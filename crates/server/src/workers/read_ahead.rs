@@ -456,7 +456,7 @@ impl ColdLoopDetector {
         self.ticks_left > 0
     }
 
-    /// Records that the loop waits for events from `now` until it calls [`tick`](Coldness::tick).
+    /// Records that the loop waits for events from `now` until it calls [`tick`](Self::tick).
     pub(crate) fn idle_from(&mut self, now: Instant) {
         self.idle_since = Some(now);
     }
