@@ -108,7 +108,7 @@ impl Traversal {
     /// at the oldest segment.
     ///
     /// # Errors
-    /// As [`begin`](Walk::begin).
+    /// As [`begin`](Traversal::begin).
     pub fn resume(folder: &Path, segment: u64, offset: u64) -> Result<Traversal, AuditError> {
         let mut traversal = Traversal::begin(folder)?;
         traversal.ahead.retain(|number| *number >= segment);

@@ -5,7 +5,7 @@
 //! carries out every request itself. A refusal or a store failure during prefetch occurs again in the session, which
 //! reports it.
 //!
-//! Most requests need no other thread. The event loop itself makes a [dry run](look_ahead) over the pages that are in
+//! Most requests need no other thread. The event loop itself makes a [dry run](dry_run) over the pages that are in
 //! memory and finds out whether a page is missing.
 
 use std::hint::black_box;

@@ -270,7 +270,7 @@ impl NameTraversal {
     }
 
     /// Measures or writes the item of a named entry. If the entry is too large, prepares it for
-    /// [`put_large`](NamesWalk::put_large).
+    /// [`put_large`](Self::put_large).
     fn put_item(
         &mut self,
         spec: &mut Spec,
