@@ -5,7 +5,7 @@
 use client::{ClientError, Connection, Entry};
 use ldap::{
     AccountUsability, Control, ControlsBuf, FilterBuf, Request, Response, Scope, SearchRequest, SelectionBuf,
-    oids,
+    encode_matched_values, oids,
 };
 use serde_json::{Value, json};
 
@@ -79,10 +79,14 @@ impl Rights {
     ) -> Result<(), ClientError> {
         let filter = FilterBuf::parse("(objectClass=*)").map_err(ClientError::Filter)?;
         let selection = SelectionBuf::from_iter(names);
+        // The values of the attributes are not needed, and a group may have a million of them.
+        let only_rights = FilterBuf::parse("(attributeLevelRights=*)").map_err(ClientError::Filter)?;
+        let only_rights = encode_matched_values([only_rights.as_filter()]);
         let request = SearchRequest::new(dn, Scope::BaseObject, filter.as_filter(), selection.as_selection());
         let controls = ControlsBuf::from_iter([
             Control { oid: oids::EFFECTIVE_RIGHTS, critical: false, value: Some(identity.as_bytes()) },
             Control { oid: oids::ACCOUNT_USABILITY, critical: false, value: None },
+            Control { oid: oids::MATCHED_VALUES, critical: false, value: Some(&only_rights) },
         ]);
         let id = connection.send(Request::Search(request), controls.as_controls())?;
         loop {
