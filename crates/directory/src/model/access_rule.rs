@@ -298,8 +298,8 @@ impl AccessRule {
         Ok(())
     }
 
-    /// Checks that a rule about single values names exactly one attribute, and only rights that values can have.
-    /// `rights` are the rights that the rule lists.
+    /// Checks that a rule about single values names exactly one attribute, and lists only rights that apply to single
+    /// values. `rights` are the rights that the rule lists.
     fn check_values(&self, rights: Rights) -> Result<(), String> {
         if self.values.is_none() {
             return Ok(());
@@ -337,7 +337,8 @@ impl Parser<'_, '_> {
         Ok(rights)
     }
 
-    /// Parses the keywords before the DN of a place. Returns `None` if the next token starts another part of the rule.
+    /// Parses the keywords before the DN of a place. Returns `None` if the next token starts another clause of the
+    /// rule.
     fn reach(&mut self) -> Result<Option<Reach>, String> {
         for (word, reach) in [("in", Reach::In), ("at", Reach::At), ("below", Reach::Below)] {
             if self.takes(word) {

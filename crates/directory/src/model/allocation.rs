@@ -110,7 +110,7 @@ impl ClassSetAllocation {
 /// End of `rules` if the schema defines the type with `X-LINK`.
 const LINK_MARK: &str = " link";
 
-/// Returns the syntax and matching rules of a type as one text. Each opening of the data compares this text with the
+/// Returns the syntax and matching rules of a type as one text. When the data is opened, this text is compared with the
 /// stored one.
 pub(crate) fn rules_of(attribute_type: &AttributeType, schema: &Schema) -> String {
     let rule = |rule: Option<MatchingRule>| rule.map_or("-", MatchingRule::oid);

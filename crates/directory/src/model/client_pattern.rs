@@ -1,4 +1,5 @@
-//! Client patterns: settings that choose the form of responses use them to select clients. They grant no rights.
+//! Client patterns: they select the clients to which a setting about the form of responses applies. They grant no
+//! rights.
 
 use crate::model::client_link::ListenerName;
 

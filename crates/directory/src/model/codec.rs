@@ -70,8 +70,8 @@ impl<'a> Decoder<'a> {
         self.str().map(str::to_owned)
     }
 
-    /// Decodes a list that its count precedes. The count is not trusted: memory is allocated only for items that are
-    /// present.
+    /// Decodes a list, which begins with its number of items. The number is not trusted: memory is allocated only for
+    /// items that are present.
     pub(crate) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count: usize = self.number()?;
         let mut items = Vec::with_capacity(count.min(self.0.len()));

@@ -14,7 +14,7 @@ use crate::model::name::NormalName;
 use crate::model::rows::{AttrId, EntryId};
 
 /// Number of subentries whose evaluation costs as much as one candidate of a search. [`OCTETS_PER_CANDIDATE`] is the
-/// same for the octets of their values.
+/// corresponding number of octets of values.
 const SUBENTRIES_PER_CANDIDATE: usize = 8;
 const OCTETS_PER_CANDIDATE: usize = 512;
 

@@ -104,7 +104,7 @@ pub struct InlineValues<'a> {
 pub enum InlineValue<'a> {
     /// The value itself.
     Here(&'a [u8]),
-    /// The value itself, which is packed in the row.
+    /// The value, whose text is packed in the row.
     Text(PackedText),
     /// Hash of the value, which is its key in `values`.
     Elsewhere([u8; KEY_HASH_SIZE]),
@@ -155,7 +155,7 @@ impl<'a> EntryRow<'a> {
         })
     }
 
-    /// Returns the attributes in the order in which the entry got them.
+    /// Returns the attributes in the order in which the entry received them.
     #[inline]
     pub fn attributes(&self) -> Attributes<'a> {
         Attributes { heads: Decoder(self.heads), contents: self.contents }
@@ -210,7 +210,7 @@ pub(crate) struct Place {
     long: u8,
 }
 
-/// Maximum number of long heads in a [`Place`]. After more long heads, an attribute is searched for in each row.
+/// Maximum number of long heads in a [`Place`]. An attribute after more long heads is searched for in each row.
 const LONG_HEADS_MAX: usize = 3;
 
 impl Place {
@@ -254,7 +254,7 @@ impl<'a> Located<'a> {
     /// Placeholder for an attribute whose values are outside the row.
     pub(crate) const UNKNOWN: Located<'static> = Located { form: FORM_TABLE, count: 0, bytes: &[] };
 
-    /// Returns the values as BER OCTET STRINGs, if they need not be made; `None` otherwise.
+    /// Returns the values as BER OCTET STRINGs, if the row or a constant contains them in this form; `None` otherwise.
     #[inline(always)]
     pub(crate) fn encoded(self) -> Option<&'a [u8]> {
         match self.form {
@@ -264,7 +264,7 @@ impl<'a> Located<'a> {
         }
     }
 
-    /// Returns the values, if the row has them as OCTET STRINGs, as most are; `None` otherwise.
+    /// Returns the values, if the row contains them as OCTET STRINGs, which is the usual case; `None` otherwise.
     #[inline(always)]
     pub(crate) fn octet_strings(self) -> Option<OctetStrings<'a>> {
         (self.form == FORM_INLINE).then_some(OctetStrings(self.bytes))
@@ -347,7 +347,7 @@ impl<'a> Attributes<'a> {
         wanted: LowNumbers,
         mut is_wanted: impl FnMut(AttrId) -> bool,
     ) -> Option<(AttrId, Located<'a>)> {
-        // Local copies keep the fields from being written for every attribute.
+        // Local copies avoid writing the fields for every attribute.
         let (mut heads, mut passed) = (self.heads.0, 0);
         while let Some((&head, rest)) = heads.split_first_chunk::<SHORT_HEAD>() {
             let bits = u32::from_le_bytes(head);
@@ -389,7 +389,8 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Skips attributes up to the first one with a long head or with this number. Returns how many were skipped.
+    /// Skips attributes up to the first one with a long head or with this number. Returns the number of skipped
+    /// attributes.
     #[inline]
     fn pass_over(&mut self, id: AttrId) -> Option<usize> {
         let (heads, contents) = passed_over(self.heads.0, id);
@@ -519,7 +520,7 @@ impl<'a> InlineValues<'a> {
         InlineIter { form: self.form, bytes: self.bytes, listed: &[] }
     }
 
-    /// Returns the values, if the row has them as OCTET STRINGs, as most are; `None` otherwise.
+    /// Returns the values, if the row contains them as OCTET STRINGs, which is the usual case; `None` otherwise.
     #[inline(always)]
     pub(crate) fn octet_strings(&self) -> Option<OctetStrings<'a>> {
         let InlineValues { form, count, bytes } = *self;
@@ -538,7 +539,7 @@ impl<'a> InlineValue<'a> {
         }
     }
 
-    /// Returns the value, which may outlive this; `None` if it is not in the row.
+    /// Returns the value with the lifetime of the row; `None` if it is not in the row.
     pub(crate) fn into_here(self) -> Option<Cow<'a, [u8]>> {
         match self {
             InlineValue::Here(value) => Some(Cow::Borrowed(value)),
@@ -564,7 +565,7 @@ impl<'a> Iterator for OctetStrings<'a> {
 pub struct InlineIter<'a> {
     form: u8,
     bytes: &'a [u8],
-    /// Values of the last octet that are still to be returned, as OCTET STRINGs.
+    /// Values of the last octet that the iterator has not returned yet, as OCTET STRINGs.
     listed: &'static [u8],
 }
 

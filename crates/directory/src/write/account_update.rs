@@ -42,8 +42,8 @@ pub struct AccountUpdate {
     pub app_uses: Vec<(String, i64)>,
     /// Time step of a time-based code that was used.
     pub totp_step: Option<i64>,
-    /// Keys for SCRAM, CRAM-MD5 and DIGEST-MD5, preceded by the stored form of the same password. A successful bind
-    /// verified the password against this form.
+    /// A stored form of the password against which a successful bind verified it, and the keys for SCRAM, CRAM-MD5 and
+    /// DIGEST-MD5 that were derived from the same password.
     pub keys: Option<(Vec<u8>, Vec<String>)>,
     /// Stored form of a password that a successful bind verified, and a stronger form that replaces it.
     pub rehashed: Option<(Vec<u8>, Vec<u8>)>,
@@ -133,7 +133,7 @@ pub(crate) fn decide(
     Ok(Some(deciding.record(allocations, Change::Modify(modify))))
 }
 
-/// Records failures, and a lock if they cause one.
+/// Updates the recorded failures, and sets or removes the lock that follows from them.
 fn record_failures(
     entry: &mut WorkingEntry<'_>,
     catalog: &Catalog,

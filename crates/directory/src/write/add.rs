@@ -2,9 +2,9 @@
 //!
 //! The values of an attribute that occurs several times in the request are combined. Values of the RDN that the entry
 //! lacks are added, as on other servers. A single-valued naming attribute has only the value in the RDN. Naming
-//! attributes must satisfy the schema like other attributes. Operational attributes, links and passwords cannot name an
-//! entry. Operational attributes and links may change without a request for the entry. A password must not appear in a
-//! DN.
+//! attributes must satisfy the schema like other attributes. Operational attributes and links cannot name an entry,
+//! because the server may change them without a request for the entry. Passwords cannot name an entry, because a
+//! password must not appear in a DN.
 //!
 //! As in slapd, the entry's content is checked before its place in the tree.
 
@@ -333,7 +333,7 @@ fn find_place(
         return rights.permitted(state, dn.text(), Err(missing(state, dn, name, nearest)?));
     };
     if let Err(error) = check_superior(state, parent) {
-        // If the requester may not see the parent, the error must not reveal the parent's kind.
+        // If the requester may not see the parent, the error must not reveal that the parent is an alias or a subentry.
         rights.at_visible(state, parent, dn.text())?;
         return Err(error);
     }

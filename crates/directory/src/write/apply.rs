@@ -152,8 +152,8 @@ fn undefined(error: OpenError) -> OperationError {
     OperationError::Damaged(error.to_string())
 }
 
-/// Applies a record of a naming context. The first version of the program wrote one to add a naming context. An import
-/// still writes one for each naming context that exists.
+/// Applies a record that defines a naming context. The first version of the program wrote such a record to add a naming
+/// context. An import still writes one for each naming context that exists.
 fn apply_suffix(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, position: u64, dn: &str) -> Result<()> {
     if position <= catalog.settings.position
         || catalog.suffix_of(dn).is_ok_and(|new| catalog.has_suffix(&new.key))
@@ -328,7 +328,7 @@ fn apply_undelete(
         apply_add(batch, catalog, position, &add)?;
     }
     for id in &undelete.entries {
-        // Compute places again: an entry may have been restored before the base of a sort order.
+        // Compute the places in the sort orders again: an entry may have been restored before the base of a sort order.
         let places = sort_orders::places(batch, catalog, *id, Cause::Place)?;
         sort_orders::follow(batch, catalog, *id, places)?;
     }
@@ -356,7 +356,7 @@ fn change_values(
     save(batch, id, &entry)
 }
 
-/// Place and kind of an entry, from which its node row is encoded.
+/// Parent, RDN and object classes of an entry, from which its node row is encoded.
 struct EntryNode<'a> {
     parent: EntryId,
     rdn: &'a str,
@@ -364,7 +364,7 @@ struct EntryNode<'a> {
     flags: NodeFlags,
 }
 
-/// Former place and kind of an entry.
+/// Parent, RDN and object classes of an entry before a change.
 struct OldNode {
     parent: EntryId,
     rdn: String,
@@ -378,8 +378,9 @@ impl OldNode {
     }
 }
 
-/// Writes the node row and all rows derived from it: name, class posting, counters of the superiors. `old` is the
-/// present place and kind, `own_name` the normal form of the new RDN.
+/// Writes the node row and all rows derived from it: the name, the class posting and the counters of the superiors.
+/// `old` is the entry's node before the change, or `None` for a new entry. `own_name` is the normal form of the new
+/// RDN.
 fn put_node(
     batch: &mut Batch<'_>,
     catalog: &Catalog,

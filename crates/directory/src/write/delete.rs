@@ -125,7 +125,8 @@ fn check_kept(state: TreeState<'_>, change: &Change) -> Result<(), OperationErro
     Ok(())
 }
 
-/// Returns all entries below `top`, each after its superior, as a delete of the tree needs them.
+/// Returns all entries below `top`, each after its superior. Refuses the tree delete if the requester may not delete
+/// one of them.
 fn below(
     state: TreeState<'_>,
     rights: &EffectiveRights,
@@ -141,8 +142,8 @@ fn below(
             ),
         )
     };
-    // Under access rules, an entry without the right to delete is refused before this limit is checked: the requester
-    // must not learn the number of entries.
+    // If access rules restrict the requester, the rights are checked before this limit. Otherwise the error would
+    // reveal the number of entries.
     if !rights.is_restricted() && state.read.count(&subtree_counter(top.id))? > TREE_DELETED_MAX as i64 {
         return Err(too_many());
     }

@@ -40,7 +40,7 @@ fn violation(text: String) -> OperationError {
     OperationError::refused(ResultCode::OBJECT_CLASS_VIOLATION, text)
 }
 
-/// Returns the attribute entryExpireTimestamp, if its index is complete.
+/// Returns the attribute entryExpireTimestamp, or objectClassViolation if its index is not complete.
 fn expire_attribute(state: TreeState<'_>) -> Result<(AttributeDescription, AttrId)> {
     let known = state.catalog.schema.attribute_type(EXPIRE_TIME);
     let known = known.ok_or_else(|| OperationError::Damaged(format!("the schema lacks {EXPIRE_TIME}")))?;
@@ -52,7 +52,7 @@ fn expire_attribute(state: TreeState<'_>) -> Result<(AttributeDescription, AttrI
     }
 }
 
-/// Sets the expiry time of a new dynamic entry. Refuses a dynamic or static entry that its place does not allow.
+/// Sets the expiry time of a new dynamic entry. Refuses an entry that is not allowed below `parent`.
 ///
 /// # Errors
 /// objectClassViolation.
@@ -150,7 +150,7 @@ fn end(csn: Csn, ttl_seconds: u32) -> Vec<u8> {
 ///
 /// # Errors
 /// noSuchObject; objectClassViolation for a static entry; insufficientAccessRights; sizeLimitExceeded for a time to
-/// live that is too long (RFC 2589 section 4.2); protocolError for one below the range of section 4.1.
+/// live that is too long (RFC 2589 section 4.2); protocolError for a time to live of 0 (section 4.1).
 pub(crate) fn refresh(deciding: Deciding<'_>, request: &RefreshRequest<'_>) -> Result<(Record, u32)> {
     let Deciding { state, context, controls, csn, .. } = deciding;
     let dn = parse_dn(request.entry)?;
@@ -185,8 +185,8 @@ pub(crate) fn refresh(deciding: Deciding<'_>, request: &RefreshRequest<'_>) -> R
     Ok((deciding.record(allocations, Change::Modify(modify)), ttl))
 }
 
-/// Checks that the requester may refresh an entry. Under access rules, this needs the right to write entryTtl.
-/// Otherwise it is permitted to the administrator and the client that added the entry.
+/// Checks that the requester may refresh an entry. If access rules restrict the requester, the right to write entryTtl
+/// is necessary. Otherwise only the administrator and the client that added the entry may refresh it.
 fn check_refresher(deciding: &Deciding<'_>, rights: &EffectiveRights, id: EntryId) -> Result<()> {
     let (state, schema) = (deciding.state, &deciding.state.catalog.schema);
     let may = match (rights.at_entry(state, id)?, schema.attribute_type("entryTtl")) {
@@ -236,7 +236,7 @@ pub(crate) fn expired(state: TreeState<'_>, now_micros: u64) -> Result<Option<En
     for row in state.read.scan_keys(INDEX, range, Direction::Forward).take(EXAMINED_MAX) {
         state.read.ids(INDEX, row?.0)?.next_block(&mut ids, EXAMINED_MAX)?;
         for id in ids.drain(..).map(EntryId) {
-            // An entry with subordinates stays until they have expired.
+            // An entry stays until its subordinates have expired.
             if state.read.count(&children_counter(id))? == 0 {
                 return Ok(Some(id));
             }

@@ -311,7 +311,7 @@ fn access_rules_apply_to_every_description() {
             let CompareOutcome::Done(outcome) = compared else { panic!("{description}") };
             assert_eq!(outcome.code, Code::INSUFFICIENT_ACCESS_RIGHTS, "{description}");
         }
-        // The entry now names the requester, who therefore may read the secret, but no longer roomNumber.
+        // If the entry names the requester, the requester may read the secret, but no longer roomNumber.
         world.become_administrator();
         let named = world.random.description(&["manager", "0.9.2342.19200300.100.1.10"], 0);
         ok(&world.directory.modify(&dn, &[(Add, &named, &[&asker]), (Add, "roomNumber", &["7"])]), &named);

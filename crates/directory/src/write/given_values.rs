@@ -158,7 +158,7 @@ pub(crate) fn check_value(
         .map_err(|error| invalid(schema, description, place, &format!("not comparable: {error}")))
 }
 
-/// Like [`check_value`], without computing the normal form. The value must certainly have one.
+/// Like [`check_value`], without computing the normal form. The caller guarantees that the value has a normal form.
 pub(crate) fn check_syntax(
     schema: &Schema,
     description: &AttributeDescription,

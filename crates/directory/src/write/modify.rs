@@ -6,7 +6,7 @@
 //!
 //! Values of the RDN cannot be removed (notAllowedOnRDN): only a rename changes them. A delete cannot name a superclass
 //! in objectClass while a subclass stays (RFC 4512 section 3.3). A replacement of objectClass may omit superclasses,
-//! because they count whether they are stored or not.
+//! because an entry has the superclasses of its classes even if they are not stored.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -57,7 +57,8 @@ struct ReadChange<'r> {
     text: &'r str,
     description: AttributeDescription,
     values: ValueList,
-    /// End time in the option of an add, in seconds since 1970; 0 for none. `None` without the option.
+    /// End time in the option of the description, in seconds since 1970; 0 for `x-until-never`. `None` if the
+    /// description has no such option.
     until: Option<u64>,
 }
 
@@ -207,7 +208,8 @@ struct Rules<'r> {
 }
 
 impl Rules<'_> {
-    /// Refuses a change that the access rules do not allow, as far as the request alone shows this.
+    /// Refuses a change that the access rules do not allow. [`carry_out`](Self::carry_out) checks changes of values
+    /// that the request does not name.
     fn check(&self, change: &ReadChange<'_>) -> Result<()> {
         match self.may_make(change) {
             true if !self.is_of_own_name(change) || !self.changes_end(change)? => Ok(()),
@@ -495,8 +497,8 @@ fn check_naming(
     let schema = &*state.catalog.schema;
     let types = given.rdn().into_iter().flat_map(|rdn| rdn.avas);
     let mut types = types.filter_map(|ava| schema.attribute_type(ava.attribute));
-    // Most modifies touch no naming attribute. The requested DN has the same attribute types as the entry's DN, in any
-    // spelling.
+    // Most modifies change no naming attribute. The DN in the request suffices for this check, because its RDN has the
+    // same attribute types as the RDN of the entry.
     if !types.any(|attribute_type| entry.has_touched(attribute_type.id)) {
         return Ok(());
     }
@@ -513,7 +515,7 @@ fn check_naming(
     Ok(())
 }
 
-/// Returns the classes of the entry after the changes.
+/// Returns the classes of the entry after the changes, and checks that they may replace the former classes.
 fn check_classes<'s>(
     Deciding { state, controls, .. }: Deciding<'s>,
     entry: &mut WorkingEntry<'_>,

@@ -99,7 +99,7 @@ fn normal_rdn(state: TreeState<'_>, new_rdn: &Dn<'_>) -> Result<Vec<u8>> {
     match normal.failure {
         None => Ok(normal.key),
         Some(failure) => {
-            // An attribute type that cannot name an entry causes another error than invalid syntax.
+            // An attribute type that cannot name an entry is a naming violation, not invalid syntax.
             let code = match failure {
                 NameError::NoEquality(_) => ResultCode::NAMING_VIOLATION,
                 _ => ResultCode::INVALID_DN_SYNTAX,
@@ -144,7 +144,7 @@ impl Superior<'_> {
                 return rights.permitted(state, superior.text(), Err(error));
             }
         };
-        // If the requester may not see the superior, the error must reveal neither its kind nor its existence.
+        // If the requester may not see the superior, the error must not reveal that the superior exists.
         let checked = if flags.is_referral() {
             Err(several_servers("is a referral to another server"))
         } else {

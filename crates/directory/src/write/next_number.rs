@@ -3,7 +3,7 @@
 //!
 //! The writer replaces the value before it decides the request. Two requests therefore never get the same number, and
 //! the record contains the number itself. The next number is the one after the highest in use. If the highest number of
-//! the range is in use, it is the lowest free number.
+//! the range is in use, the next number is the lowest free one.
 
 use std::ops::Bound;
 
@@ -54,12 +54,13 @@ impl Numbered<'_> {
     }
 }
 
-/// Replaces the values `{next}` of attributes for which a rule defines numbers. Returns `None` if the request has none.
-/// If the highest number of the range is in use, `may_search` permits the search for a free number. Without it, the
-/// first number of the range is the placeholder.
+/// Replaces the values `{next}` of attributes for which a rule defines numbers. Returns `None` if the request contains
+/// no such value. If the highest number of the range is in use, a search must find a free number. If `may_search` is
+/// false, the first number of the range is the placeholder instead.
 ///
 /// # Errors
-/// constraintViolation if no number is free; busy while an index is being built.
+/// constraintViolation if no number is free; adminLimitExceeded if the search examined too many numbers; busy while an
+/// index is being built.
 pub(crate) fn number<'r>(
     state: TreeState<'_>,
     request: &Request<'r>,

@@ -1,7 +1,8 @@
 //! Changes of the requester's own credentials: the secret for time-based codes, and application passwords.
 //!
-//! The session has already checked that the user recently proved their password, with a code if one is required
-//! (`server/src/session/own_credentials.rs`). The password policy must allow the change (`pandoPwdSelfService`).
+//! The session has already checked that the user recently authenticated with the password, and with a code if one is
+//! required (`server/src/session/own_credentials.rs`). The password policy must allow the change
+//! (`pandoPwdSelfService`).
 
 use ldap::{GeneratedApplication, OwnCredentials, ResultCode};
 use schema::AttributeDescription;
@@ -54,7 +55,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &OwnCredentials<'_>) -> Re
     })
 }
 
-/// Decides the storing of an application password that the server generated.
+/// Decides whether to store an application password that the server generated.
 pub(crate) fn add_application(
     deciding: Deciding<'_>,
     GeneratedApplication { name, stored, days }: &GeneratedApplication<'_>,
@@ -148,7 +149,7 @@ fn options_of(name: &str) -> Result<Box<str>> {
     })
 }
 
-/// Returns the description of an attribute of one application, which its `options` name.
+/// Returns the description of an attribute with the `options` that name an application.
 fn of_application(catalog: &Catalog, attribute: &str, options: &str) -> Result<AttributeDescription> {
     Ok(AttributeDescription { options: options.into(), ..description(catalog, attribute)? })
 }

@@ -111,7 +111,7 @@ pub(crate) fn changed(
 }
 
 /// Removes values of userPassword with options. Values that permit no bind are always removed. A reset also removes
-/// application passwords, because others may know them, unless it sets them itself.
+/// application passwords, because others may know them. If the request itself sets an application password, it stays.
 fn remove_other_passwords(entry: &mut WorkingEntry<'_>, catalog: &Catalog, is_reset: bool) -> Result<()> {
     let password = description(catalog, USER_PASSWORD)?;
     for other in entry.attributes_of_type(password.type_id) {
@@ -134,7 +134,7 @@ fn remove_other_passwords(entry: &mut WorkingEntry<'_>, catalog: &Catalog, is_re
 }
 
 /// Checks that new passwords differ from former ones (draft section 8.2.6). A password that was sent hashed is compared
-/// by its octets only; pwdCheckQuality determines whether the server accepts one at all.
+/// by its octets only. pwdCheckQuality determines whether the server accepts hashed passwords.
 fn check_history(
     deciding: &Deciding<'_>,
     history: &[Vec<u8>],
@@ -245,7 +245,7 @@ pub(crate) fn added(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>, parent: E
     Ok(())
 }
 
-/// Checks the application passwords of an entry to which a change adds some (`docs/how-to/password-policies.md`).
+/// Checks all application passwords of an entry, if a change adds some (`docs/how-to/password-policies.md`).
 pub(crate) fn check_app_passwords(
     deciding: &Deciding<'_>,
     entry: &mut WorkingEntry<'_>,
@@ -312,7 +312,7 @@ fn check_new(
     Ok(())
 }
 
-/// Checks that the rules of an entry that becomes a password policy do not contradict each other.
+/// Checks that the rules of a password policy entry do not contradict each other. Accepts all other entries.
 pub(crate) fn check_policy_entry(
     catalog: &Catalog,
     class_set: &ClassSet,

@@ -38,7 +38,8 @@ pub fn clear_passwords<'a>(request: &Request<'a>, snapshot: &Snapshot) -> Vec<&'
     clear_values(request, &state.catalog.schema)
 }
 
-/// Returns true if a request contains a value of userPassword, clear or hashed. Compare requests count, too.
+/// Returns true if an add or modify request contains a value of userPassword, clear or hashed, or if a compare request
+/// names userPassword.
 pub fn has_password(request: &Request<'_>, snapshot: &Snapshot) -> bool {
     let schema = &snapshot.state().catalog.schema;
     let is_password = |description: &str| {
@@ -56,7 +57,8 @@ pub fn has_password(request: &Request<'_>, snapshot: &Snapshot) -> bool {
     }
 }
 
-/// Returns true if a modify request sets its entry's own password, which a user must do first after a reset.
+/// Returns true if a modify request sets the own password of its entry. After a reset, a user must set a new password
+/// before any other request.
 pub fn sets_password(request: &Request<'_>, snapshot: &Snapshot) -> bool {
     let schema = &snapshot.state().catalog.schema;
     let is_own = |description: &str| {
@@ -72,7 +74,7 @@ pub fn sets_password(request: &Request<'_>, snapshot: &Snapshot) -> bool {
     })
 }
 
-/// Rules that new passwords of a request must satisfy before the request is decided.
+/// Rules for the new passwords of a request, which are applied before the request is decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPasswordRules {
     /// Storage scheme.
@@ -236,8 +238,9 @@ pub struct PasswordOwner {
     pub account: Option<Box<Account>>,
 }
 
-/// Returns the user whose old password a modify request contains. Such a request is an attempt to prove the password
-/// (draft-behera-ldap-password-policy section 8.1). Returns `None` if the request will be refused anyway.
+/// Returns the user whose password a modify request changes. A request that contains the old password is an attempt to
+/// prove the password (draft-behera-ldap-password-policy section 8.1). Returns `None` if the request will be refused
+/// anyway.
 ///
 /// # Errors
 /// The store failed.

@@ -30,7 +30,7 @@ const ENTRY_UUID: &str = "entryUUID";
 const CREATE_TIMESTAMP: &str = "createTimestamp";
 const MODIFY_TIMESTAMP: &str = "modifyTimestamp";
 
-/// Attributes that a client may set, in addition to entryUUID.
+/// Attributes that a client may set with the control, in addition to entryUUID.
 pub(crate) const GIVEN: [&str; 4] = ["creatorsName", CREATE_TIMESTAMP, "modifiersName", MODIFY_TIMESTAMP];
 
 /// Checks that the requester may use the relax rules control, if the request has it.
@@ -128,7 +128,8 @@ fn stamp_relaxed(deciding: &Deciding<'_>, entry: &mut WorkingEntry<'_>) -> Resul
     check_times(deciding, |description| Ok(entry.values(description)?.into_iter().next()))
 }
 
-/// Checks that a change of the classes does not change the kind of the entry. It may change the structural class.
+/// Checks that a change of the classes does not turn the entry into an alias, a referral or a subentry, or the reverse.
+/// The structural class may change.
 ///
 /// # Errors
 /// objectClassModsProhibited for an entry that becomes, or is no longer, an alias, a referral or a subentry.

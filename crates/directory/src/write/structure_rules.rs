@@ -123,8 +123,8 @@ fn placed_new(state: TreeState<'_>, record: &Record, add: &Add, superior: EntryI
     Ok(Placed::of(schema, (class, add.flags), &add.rdn, is_point))
 }
 
-/// Checks the entries below `top`, whose governing rule changes. Does not check entries that violate the rules already
-/// before the change.
+/// Checks the entries below `top`, whose governing rule changes. Skips entries that already violated the rules before
+/// the change.
 fn check_below(
     state: TreeState<'_>,
     top: EntryId,

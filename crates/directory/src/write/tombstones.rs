@@ -2,7 +2,7 @@
 //!
 //! A tombstone is created from the rows that its delete removes. Replay may repeat a delete on later rows. A tombstone
 //! that exists then stays unchanged, because only the first application saw the whole entry. A tombstone that no longer
-//! exists is created again from the remaining rows. The same record as before removes it later.
+//! exists is created again from the remaining rows. Replay of the record that removed it then removes it again.
 
 use std::collections::HashSet;
 use std::ops::{Bound, ControlFlow};
@@ -30,7 +30,7 @@ const ENTRY_UUID: &str = "entryUUID";
 /// Octets of a tombstone without its values.
 const FIXED_SIZE: usize = 512;
 
-/// Maximum number of octets that each entry with a link to the deleted one adds to a tombstone.
+/// Maximum number of octets that each entry with a link to the deleted entry adds to a tombstone.
 const SOURCE_SIZE: usize = 10;
 
 /// A delete that creates tombstones.

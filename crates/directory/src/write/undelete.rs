@@ -76,7 +76,7 @@ pub(crate) fn decide(
         check_free_uuid(state, &head.uuid)?;
     }
     check_rules(deciding, (place.position, parent), &entries)?;
-    // Below a dynamic entry, all entries are dynamic. All begin a new time to live.
+    // All entries below a dynamic entry are dynamic, so all restored entries receive the new expiry time.
     let end = dynamic_entries::placed(&deciding, state.catalog.class_set(top.class_set), parent)?;
     let mut allocations = Allocations::new(state.catalog);
     let changes = deciding.change().chain(end).map(|(description, value)| ValueChange {
@@ -91,8 +91,8 @@ pub(crate) fn decide(
 }
 
 /// Checks name forms, structure rules and value rules for the entries of a restored tree. Each entry is checked as if
-/// it were added below the superior of the top entry. A value rule for a base inside the tree needs no check: the tree
-/// obeyed it before the delete, if the rule is older.
+/// it were added below the superior of the top entry. A value rule whose base is inside the tree needs no check: if the
+/// rule is older than the delete, the tree obeyed the rule.
 fn check_rules(
     deciding: Deciding<'_>,
     (position, parent): (u64, EntryId),
@@ -175,8 +175,8 @@ fn own_superior(state: TreeState<'_>, top: &Tombstone) -> Result<EntryId> {
     Ok(top.parent)
 }
 
-/// Returns the entry that the request names as new superior. If the requester may not see it, the error reveals neither
-/// its kind nor its existence.
+/// Returns the entry that the request names as new superior. If the requester may not see this entry, the error does
+/// not reveal that the entry exists.
 fn other_superior(
     state: TreeState<'_>,
     rights: &EffectiveRights,

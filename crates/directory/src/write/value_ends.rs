@@ -85,15 +85,17 @@ fn without_end_option(
     Ok((AttributeDescription { options, ..description }, Some(until)))
 }
 
-/// End times that a change sets. A request can name a million values, so they are found by their keys.
+/// End times that a change sets. A request can name a million values, so the end times are found by the keys of the
+/// values.
 #[derive(Debug, Default)]
 pub(crate) struct ValueEnds {
     given: HashMap<AttributeDescription, EndsByKey>,
-    /// Attributes all of whose values the change removed first.
+    /// Attributes from which the change removed all values before it set end times.
     cleared: HashSet<AttributeDescription>,
 }
 
-/// Values of one attribute by their keys, each with its end time. The order is fixed, because a record contains them.
+/// Values of one attribute by their keys, each with its end time. The map is ordered, because a record contains its
+/// values.
 type EndsByKey = BTreeMap<Vec<u8>, (Value, u64)>;
 
 impl ValueEnds {

@@ -1,9 +1,8 @@
 //! Checks of value rules of the settings for the record that an operation decided.
 //!
 //! Value rules are checked last, after access, schema and place. A refusal therefore reveals nothing to a requester
-//! that may not make the change. The checks run on the writer and see the earlier operations of the batch. Two
-//! concurrent changes that violate a rule only together therefore cannot both succeed, neither on one server nor in a
-//! cluster.
+//! that may not make the change. The checks run on the writer and see the earlier operations of the batch. If two
+//! concurrent changes together would violate a rule, one of them is refused, also in a cluster.
 
 mod changed;
 pub(crate) mod limits;

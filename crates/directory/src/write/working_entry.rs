@@ -2,8 +2,8 @@
 //! builds a [`NewEntry`](crate::write::new_entry::NewEntry) instead.
 //!
 //! Attributes are loaded when a change first touches them. The values of a link attribute, or of another attribute with
-//! one row per value, are never loaded. Their additions and removals are kept apart from the rows. Adding one member to
-//! a group of ten million therefore costs two lookups. An operation may add, delete and replace values in any order. At
+//! one row per value, are never loaded. Their additions and removals are recorded separately. Adding one member to a
+//! group of ten million therefore costs two lookups. An operation may add, delete and replace values in any order. At
 //! the end, [`WorkingEntry::changes`] returns the smallest difference from the stored entry.
 
 use std::borrow::Cow;
@@ -152,8 +152,8 @@ impl<'a> WorkingEntry<'a> {
         self.attribute(description)?.all(&state, id)
     }
 
-    /// Returns the descriptions of this type, with any options, of which the entry now has values. They come from the
-    /// entry and its changes: the catalog does not yet contain new descriptions.
+    /// Returns the attribute descriptions of this type, with any options, that the entry has now. The catalog cannot
+    /// provide them, because it does not contain the new descriptions of this change.
     pub(crate) fn attributes_of_type(&self, type_id: TypeId) -> Vec<AttributeDescription> {
         let catalog = self.state.catalog;
         let stored = self.row.attributes().filter(|row| self.touched.iter().all(|of| of.id != Some(row.id)));

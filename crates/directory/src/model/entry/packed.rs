@@ -1,18 +1,19 @@
-//! Contents that take fewer octets than their values.
+//! Packed contents, which take fewer octets than their values.
 //!
-//! Most entries have an entryUUID, an entryCSN, two times and the same object classes. A row has them in forms of
-//! their own, and their texts are made when they are wanted:
+//! Most entries have an entryUUID, an entryCSN, two times and the same object classes. A row contains them in special
+//! forms. Their texts are built when they are read:
 //!
-//! - *uuid*: 16 octets, of one value, a UUID in lower case (RFC 9562 section 4)
-//! - *time*: 5 octets, of one value `YYYYmmddHHMMSSZ`: 14 bits of the year, 4 of the month, 5 of the day, 5 of the
-//!   hour, 6 of the minute and 6 of the second
-//! - *csn*: 9 to 15 octets, of one value `YYYYmmddHHMMSS.uuuuuuZ#oooooo#sss#mmmmmm`: a time, 20 bits of the
-//!   microseconds, 12 of the server, then 24 of the count and 24 of the modification, whose last zero octets are left
-//!   out
-//! - *words*: items. An item is an OCTET STRING, a reference, or an [octet](super::words) for one value or several.
+//! - *uuid*: one value, a UUID in lower case (RFC 9562 section 4), in 16 octets
+//! - *time*: one value `YYYYmmddHHMMSSZ`, in 5 octets: 14 bits for the year, 4 for the month, 5 for the day, 5 for the
+//!   hour, 6 for the minute and 6 for the second
+//! - *csn*: one value `YYYYmmddHHMMSS.uuuuuuZ#oooooo#sss#mmmmmm`, in 9 to 15 octets: a time, 20 bits for the
+//!   microseconds, 12 for the server, 24 for the count and 24 for the modification number; zero octets at the end of
+//!   the last two fields are omitted
+//! - *words*: a sequence of items. An item is an OCTET STRING, a reference, or an [octet](super::words) that represents
+//!   one value or several.
 //!
-//! The form depends on the values alone, not on the attribute. Values are packed only if exactly their octets come
-//! back; whatever has another spelling stays as it is.
+//! The form depends only on the values, not on the attribute. Values are packed only if unpacking restores exactly the
+//! same octets. A value in another spelling is stored unchanged.
 
 use super::words;
 use super::{FORM_CSN, FORM_TIME, FORM_UUID, FORM_WORDS, InlineValue, put_value};
@@ -68,7 +69,7 @@ fn last_octet(number: u64) -> u8 {
 /// Eight octets with the value 1.
 const EACH: u64 = 0x0101_0101_0101_0101;
 
-/// Returns the four numbers below 100 that eight decimal digits denote; `None` if one is no digit.
+/// Returns the four numbers below 100 that eight decimal digits denote; `None` if an octet is not a digit.
 #[inline(always)]
 fn pairs(digits: [u8; 8]) -> Option<[u64; 4]> {
     let digits = u64::from_le_bytes(digits) ^ (EACH * 0x30);
@@ -86,11 +87,11 @@ fn pair(number: u64) -> [u8; 2] {
     [b'0' + last_octet(number / 10), b'0' + last_octet(number % 10)]
 }
 
-/// Returns the four octets that eight hexadecimal digits denote; `None` if one is no digit, or in upper case.
+/// Returns the four octets that eight hexadecimal digits denote; `None` if an octet is not a digit in lower case.
 #[inline(always)]
 fn octets(digits: [u8; 8]) -> Option<[u8; 4]> {
     let text = u64::from_le_bytes(digits);
-    // Letters have bit 6. Their low four bits are 9 below their numbers.
+    // Letters have bit 6. The low four bits of a letter are its value minus 9.
     let numbers = (text & (EACH * 0x0f)) + (text >> 6 & EACH) * 9;
     if digits_of(numbers) != text {
         return None;
@@ -107,14 +108,14 @@ fn hex([first, second, third, fourth]: [u8; 4]) -> [u8; 8] {
     digits_of((octets >> 4 & 0x000f_000f_000f_000f) | low << 8).to_le_bytes()
 }
 
-/// Returns the hexadecimal digits of eight numbers below 25. For numbers above 15, the results are no digits.
+/// Returns the hexadecimal digits of eight numbers below 25. For numbers above 15, the results are not digits.
 #[inline(always)]
 fn digits_of(numbers: u64) -> u64 {
     let letters = (numbers + EACH * 0x76) >> 7 & EACH;
     numbers + EACH * 0x30 + letters * 0x27
 }
 
-/// Returns the digits after as many zeros as make eight.
+/// Returns the digits with leading zeros, eight digits in total.
 #[inline(always)]
 fn padded<const COUNT: usize>(digits: &[u8; COUNT]) -> [u8; 8] {
     let mut all = [b'0'; 8];
@@ -124,8 +125,8 @@ fn padded<const COUNT: usize>(digits: &[u8; COUNT]) -> [u8; 8] {
     all
 }
 
-/// Appends values in a form that takes fewer octets, and returns the form; `None` if there is none, and nothing is
-/// appended.
+/// Appends values in a packed form, and returns the form. Returns `None` and appends nothing if the values cannot be
+/// packed.
 #[inline]
 pub(super) fn put(out: &mut Vec<u8>, values: &[InlineValue<'_>]) -> Option<u8> {
     if let [value] = values {
@@ -185,7 +186,7 @@ fn put_words(out: &mut Vec<u8>, values: &[InlineValue<'_>]) {
     }
 }
 
-/// Returns the octets of a UUID; `None` if it has another spelling.
+/// Returns the octets of a UUID; `None` if the text is not a UUID in lower case.
 #[inline]
 fn uuid(text: &[u8; UUID_LEN]) -> Option<[[u8; 4]; 4]> {
     let (first, rest) = text.split_first_chunk::<8>()?;
@@ -197,7 +198,8 @@ fn uuid(text: &[u8; UUID_LEN]) -> Option<[[u8; 4]; 4]> {
     Some([octets(*first)?, joined(*second, *third)?, joined(*fourth, *fifth)?, octets(*rest.first_chunk()?)?])
 }
 
-/// Returns the bits of a time, `YYYYmmddHHMMSS`; `None` if it has another spelling or no such bits.
+/// Returns the packed bits of a time `YYYYmmddHHMMSS`; `None` if an octet is not a digit, or if a field exceeds its
+/// bits.
 #[inline]
 fn time(text: &[u8; SECONDS_LEN]) -> Option<u64> {
     let [century, year, month, day] = pairs(*text.first_chunk()?)?;
@@ -208,7 +210,7 @@ fn time(text: &[u8; SECONDS_LEN]) -> Option<u64> {
     Some((century * 100 + year) << 26 | month << 22 | day << 17 | hour << 12 | minute << 6 | second)
 }
 
-/// Returns the text `YYYYmmddHHMMSS` of a time's bits.
+/// Returns the text `YYYYmmddHHMMSS` of the packed bits of a time.
 #[inline]
 fn seconds(time: u64) -> [[u8; 2]; 7] {
     let (year, bits) = (time >> 26, |shift: u32, bits: u32| time >> shift & ((1 << bits) - 1));
@@ -218,7 +220,7 @@ fn seconds(time: u64) -> [[u8; 2]; 7] {
     [century, year, month, day, hour, minute, second]
 }
 
-/// Returns the bits of a CSN, of which the last eight are 0; `None` if it has another spelling.
+/// Returns the packed bits of a CSN, followed by eight zero bits; `None` if the text has another form.
 fn csn(text: &[u8; CSN_LEN]) -> Option<u128> {
     let (seconds, rest) = text.split_first_chunk()?;
     let (micros, rest) = rest.strip_prefix(b".")?.split_first_chunk::<6>()?;
@@ -232,7 +234,7 @@ fn csn(text: &[u8; CSN_LEN]) -> Option<u128> {
     Some((head << 48 | number(padded(count))? << 24 | number(padded(modification))?) << 8)
 }
 
-/// Returns the text of a content with one value; `None` if it is damaged.
+/// Returns the text of a packed content with one value; `None` if the content is damaged.
 #[inline(never)]
 pub(super) fn text(form: u8, content: &[u8]) -> Option<PackedText> {
     match form {
@@ -279,7 +281,7 @@ fn csn_text(csn: [u8; CSN_SIZE_MAX]) -> PackedText {
     ])
 }
 
-/// Returns the values of a *words* content of one octet, as OCTET STRINGs; `None` for a longer content.
+/// Returns the values of a *words* content of one octet, as OCTET STRINGs; `None` for any other content.
 #[inline(never)]
 pub(super) fn encoded_words(content: &[u8]) -> Option<&'static [u8]> {
     let [octet] = content else { return None };
@@ -310,8 +312,8 @@ mod tests {
         EntryRow::decode(row).unwrap().attributes().next().unwrap()
     }
 
-    /// Stores the values, and returns the octets of their content. They come back as they are, also without packing and
-    /// packed again.
+    /// Stores the values, and returns the size of their content in octets. Checks that the row returns the same values,
+    /// with and without packing. Packing the values again must restore the row.
     fn stored(values: &[InlineValue<'_>]) -> usize {
         let row = row_of(values);
         let plain = plain(&row).into_owned();
@@ -354,7 +356,7 @@ mod tests {
             ),
             (&["person", "top"], 2),
             (&["cn=admin"], 1),
-            // Other spellings, and times without such bits.
+            // Values in other spellings, and times whose fields exceed their bits.
             (&["5E2A1F6E-0000-4000-8000-0000000000FF"], 38),
             (&["5e2a1f6e00000-4000-8000-0000000000ff"], 38),
             (&["20269927231048Z"], 17),
@@ -396,8 +398,8 @@ mod tests {
         }
     }
 
-    /// Entries of random attributes, which random changes splice. In between, the row is written in the version
-    /// without packed values, or read again.
+    /// Random changes set and remove attributes of a row. Between the changes, the row is sometimes converted to the
+    /// version without packed values.
     #[test]
     fn random_splices_keep_the_values_of_a_model() {
         let mut rng = fastrand::Rng::with_seed(219);
@@ -443,7 +445,7 @@ mod tests {
         values.iter().map(|value| value.here().unwrap().to_vec()).collect()
     }
 
-    /// Reading a damaged content ends.
+    /// A damaged content has a limited number of values.
     #[test]
     fn random_contents_are_read_to_an_end() {
         let mut rng = fastrand::Rng::with_seed(218);
@@ -456,7 +458,7 @@ mod tests {
         }
     }
 
-    /// Returns the values of each attribute, and checks that a search copies the same ones.
+    /// Returns the values of each attribute. Checks that a search result receives the same values.
     fn all_values(row: &EntryRow<'_>) -> Vec<(AttrId, Vec<Option<Vec<u8>>>)> {
         let mut attributes = row.attributes();
         let all = std::iter::from_fn(|| attributes.next_located()).map(|(id, located)| {
@@ -471,8 +473,8 @@ mod tests {
         all.collect()
     }
 
-    /// Rows with random damage and a correct checksum can be read to an end. They have the same values without packing,
-    /// and packed again.
+    /// Rows with random damage and a correct checksum have a limited number of values. The values stay the same if the
+    /// row is unpacked and packed again.
     #[test]
     fn damaged_rows_are_read_to_an_end() {
         let mut rng = fastrand::Rng::with_seed(220);

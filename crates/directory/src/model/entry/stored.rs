@@ -44,7 +44,7 @@ pub struct EncodedAttribute {
 }
 
 impl EncodedAttribute {
-    /// Encodes an attribute whose values are in the row, or which the row refers to by their hashes.
+    /// Encodes an attribute with inline values. The row contains each value, or a reference with the hash of the value.
     pub(crate) fn inline(id: AttrId, values: &[InlineValue<'_>]) -> EncodedAttribute {
         // A head usually takes four octets. A tag and a length precede each value, in two or three octets.
         let len: usize = values.iter().map(|value| 3 + tagged(value).1.len()).sum();
@@ -210,7 +210,7 @@ impl RowWriter {
         RowWriter { out, start, heads: Vec::with_capacity(HEADS_CAPACITY) }
     }
 
-    /// Appends an attribute whose values are in the row, or which the row refers to by their hashes.
+    /// Appends an attribute with inline values. The row contains each value, or a reference with the hash of the value.
     pub(crate) fn inline(&mut self, id: AttrId, values: &[InlineValue<'_>]) {
         let start = self.out.len();
         let form = packed::put(&mut self.out, values).unwrap_or_else(|| put_values(&mut self.out, values));
@@ -256,7 +256,7 @@ fn as_u32(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-/// Returns the row with its values packed.
+/// Returns the row in the current version, with packed values.
 pub(crate) fn of_current_version<'r>(row: &EntryRow<'_>, bytes: &'r [u8]) -> Cow<'r, [u8]> {
     match row.version {
         VERSION => Cow::Borrowed(bytes),
@@ -264,8 +264,8 @@ pub(crate) fn of_current_version<'r>(row: &EntryRow<'_>, bytes: &'r [u8]) -> Cow
     }
 }
 
-/// Returns the row without packed values, as earlier versions wrote it: rows that mean the same are the same. A damaged
-/// row is returned as it is.
+/// Returns the row in the version without packed values, so that rows with the same attributes and values are equal.
+/// Returns a damaged row unchanged.
 pub(crate) fn plain(bytes: &[u8]) -> Cow<'_, [u8]> {
     let Some(row) = EntryRow::decode(bytes).filter(|row| row.version != VERSION_PLAIN) else {
         return Cow::Borrowed(bytes);

@@ -1,6 +1,6 @@
-//! Frequent values, which an entry row names by an octet.
+//! Frequent values and lists of values. An entry row represents each of them by one octet.
 //!
-//! The octets are part of the row format: a word or a list keeps its place for ever, and new ones go to the end.
+//! The octets are part of the row format. A word or a list never changes its place, and new ones are appended.
 
 use ber::Tag;
 
@@ -21,7 +21,7 @@ macro_rules! octet_strings {
 const HEAD: usize = 2;
 
 /// Object classes of the shipped schema, values of booleans, and the default administrator, who creates most entries.
-/// As OCTET STRINGs, so that a search result copies them.
+/// They are encoded as OCTET STRINGs, so that a search result can copy them.
 static WORDS: [&[u8]; 91] = octet_strings! {
     "top" "person" "organizationalPerson" "inetOrgPerson" "organizationalUnit" "groupOfNames"
     "groupOfUniqueNames" "organization" "domain" "dcObject" "posixAccount" "shadowAccount" "posixGroup"
@@ -39,8 +39,8 @@ static WORDS: [&[u8]; 91] = octet_strings! {
     "krbTicketPolicy" "krbPwdPolicy" "user" "contact" "computer" "group" "container"
 };
 
-/// Lists of object classes that begin many entries, in the encoding of a row: OCTET STRINGs. A list before another one
-/// with the same beginning is the longer one.
+/// Lists of object classes with which the objectClass values of many entries begin, encoded as OCTET STRINGs. If one
+/// list is the beginning of another, the longer list comes first.
 static LISTS: [&[u8]; 10] = [
     b"\x04\x03top\x04\x06person\x04\x14organizationalPerson\x04\x0dinetOrgPerson\x04\x0cposixAccount",
     b"\x04\x03top\x04\x06person\x04\x14organizationalPerson\x04\x0dinetOrgPerson",
@@ -67,7 +67,7 @@ pub(super) fn values_of(octet: u8) -> Option<&'static [u8]> {
     values.copied()
 }
 
-/// Returns the octet of a value; `None` if it is no word.
+/// Returns the octet of a value; `None` if the value is not a word.
 #[inline]
 pub(super) fn octet_of(value: &[u8]) -> Option<u8> {
     let mut slot = hash(value)?;
@@ -80,7 +80,7 @@ pub(super) fn octet_of(value: &[u8]) -> Option<u8> {
     }
 }
 
-/// Returns the octet of the longest list with which the values begin, and the number of its values.
+/// Returns the octet of the longest list with which the values begin, and the number of values in the list.
 pub(super) fn list_of(values: &[InlineValue<'_>]) -> Option<(u8, usize)> {
     let begins = |list: &[u8]| {
         let (mut rest, mut values, mut count) = (list, values.iter(), 0);
@@ -96,14 +96,14 @@ pub(super) fn list_of(values: &[InlineValue<'_>]) -> Option<(u8, usize)> {
     (FIRST_LIST..).zip(LISTS).find_map(|(octet, list)| Some((octet, begins(list)?)))
 }
 
-/// Slots of the table that finds words. Few are taken, so that a value that is no word is mostly found to be none
-/// without a look at a word.
+/// Number of slots in the hash table of words. Most slots are free. The lookup of a value that is not a word therefore
+/// usually ends without a comparison.
 const SLOTS: usize = 512;
 
 /// Mark of a slot without a word.
 const FREE: u8 = u8::MAX;
 
-/// Places of words, by their hash.
+/// Places of the words in `WORDS`, by the hash of the word.
 static TABLE: [u8; SLOTS] = table();
 
 /// Returns the slot of a value; `None` if it is too short or too long for a word.

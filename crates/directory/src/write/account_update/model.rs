@@ -163,7 +163,8 @@ impl Model {
         }
     }
 
-    /// Section 8.1.3. A failure after a lock clears the failures before it. Returns the delay of the response.
+    /// Adds a failure (section 8.1.3). The first failure after a lock clears the earlier failures. Returns the delay of
+    /// the response.
     fn fail(&mut self, now: i64) -> i64 {
         if self.locked.take().is_some() {
             self.failures.clear();
@@ -175,8 +176,8 @@ impl Model {
         let is_over = self.rule("pwdLockout") == 1 && most > 0 && self.failures.len() as i64 >= most;
         if is_over {
             self.locked = Some(now);
-            // A lock clears the failures that caused it, later. If the clock was set back, failures later than now are
-            // cleared immediately.
+            // The failures that caused the lock stay until the next failure. Failures later than `now`, which exist if
+            // the clock was set back, are cleared immediately.
             self.failures.retain(|failure| *failure <= now);
         }
         self.delay()

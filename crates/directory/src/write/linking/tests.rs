@@ -85,7 +85,7 @@ fn answers_stay_the_same_while_values_become_links() {
     proposal.schema.insert("own".to_owned(), schema(LINKED));
     let notes = notes(directory.snapshot.state(), &proposal).unwrap();
     assert_eq!(notes.len(), 1, "{notes:?}");
-    // The entry p0 named itself before it was added, and exists now.
+    // The value of p0 that names p0 itself is not dangling, because p0 exists now.
     assert!(notes[0].starts_with("boss: 18 values of 9 entries become links in the background; 9 of them"));
 
     let filters = [
@@ -127,8 +127,9 @@ fn answers_stay_the_same_while_values_become_links() {
     check(&directory);
 }
 
-/// Regression test: in a cluster, a conversion stayed in the writer's batch after the record of its change had no room
-/// in the group. Other nodes never received the conversion.
+/// Regression test: an entry is converted before its change, by a record in the same batch. If the record of the change
+/// did not fit into the record group, the conversion stayed in the writer's batch, but other nodes of the cluster never
+/// received it.
 #[test]
 fn a_conversion_and_its_change_have_room_together_or_not_at_all() {
     let mut directory = directory("");
@@ -374,7 +375,7 @@ impl Model {
         self.links.insert(id);
     }
 
-    /// Converts text of links again, because entries may exist now that it names.
+    /// Converts the text values of link attributes again, because entries with these names may exist now.
     fn settle(&mut self) {
         for id in self.links.clone() {
             if self.names[id].is_some() {

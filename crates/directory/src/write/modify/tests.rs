@@ -79,7 +79,7 @@ fn changes_apply_in_order_and_the_final_state_counts() {
     check(&[(Replace, "description", &["five"])], "description", &["five"]);
     check(&[(Replace, "description", &[])], "description", &[]);
     check(&[(Replace, "mail", &[])], "mail", &[]);
-    // Changes of a value's case, in both directions.
+    // Changes of a value's spelling.
     check(
         &[(Delete, "description", &["two"]), (Add, "description", &["TWO"])],
         "description",

@@ -182,7 +182,8 @@ fn refuses_a_move_that_exceeds_the_depth_limit() {
     let mut directory = TestDirectory::with_suffix_entry();
     let unit: [(&str, &[&str]); 1] = [("objectClass", &["organizationalUnit"])];
     let mut dn = SUFFIX.to_owned();
-    // Creates levels 2 to 200 below one top entry, and 100 levels below another.
+    // Creates a chain of entries that ends at level 200, and another chain of 100 entries. Both begin below the suffix
+    // entry.
     for level in 2..=200 {
         dn = format!("ou=l{level},{dn}");
         ok(directory.add(&dn, &unit));

@@ -52,7 +52,7 @@ fn gets(directory: &mut TestDirectory, name: &str, unit: &str, expected: &str) {
 fn numbers_ascend_and_free_ones_are_taken_at_the_end() {
     let mut directory = directory(&["posix: uidNumber, gidNumber from 100 to 104"]);
     gets(&mut directory, "a", "people", "100");
-    // A used number outside the range does not count. One of the rule's other attribute does.
+    // A number outside the range does not count. A number in the other attribute of the rule counts.
     assert_eq!(add(&mut directory, &dn("b", "people"), &["7"], &["102"]), Outcome::success());
     gets(&mut directory, "c", "people", "103");
     gets(&mut directory, "d", "people", "104");

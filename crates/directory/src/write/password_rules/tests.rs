@@ -48,7 +48,7 @@ fn id_of(directory: &TestDirectory, dn: &str) -> EntryId {
     state.entry_of(&NormalName::of(&parse_dn(dn).unwrap(), &state.catalog.schema)).unwrap().unwrap()
 }
 
-/// Stores a value without checks, as data from before the checks may contain it.
+/// Stores a value without checks. Data older than the checks may contain such values.
 fn store(directory: &mut TestDirectory, description: &str, value: &str) {
     let id = id_of(directory, ADA);
     let record = {
@@ -79,7 +79,7 @@ fn store(directory: &mut TestDirectory, description: &str, value: &str) {
     assert!(!directory.read(ADA).unwrap().texts(description).is_empty());
 }
 
-/// Returns the stored forms that permit a bind as the test's user.
+/// Returns the stored passwords that permit a bind as the test's user, and the options of the application passwords.
 fn accepted_forms(directory: &TestDirectory) -> (Verification, Vec<String>) {
     let request = BindRequest { version: 3, name: ADA, authentication: Authentication::Simple(b"any") };
     let BindOutcome::Verify { verification, account, .. } = bind(&directory.snapshot, &request) else {
@@ -140,7 +140,7 @@ fn refuses_options_without_meaning() {
     assert_eq!(accepted_forms(&directory), (only(OWN), vec!["x-app-mail".to_owned()]));
 }
 
-/// Data from before the checks may contain values with other options.
+/// Data older than the checks may contain values with other options.
 #[test]
 fn older_values_with_other_options_permit_no_bind_and_are_removed_with_the_next_password() {
     const IDLE: [&str; 3] =

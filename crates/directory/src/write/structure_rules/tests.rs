@@ -65,7 +65,8 @@ fn content_rules_govern_classes_and_attributes() {
         refused(directory.modify(&dn, &[(operation, name, values)]), Code::OBJECT_CLASS_VIOLATION, text);
     }
     ok(directory.modify(&dn, &[(Replace, "mail", &["z@y"])]));
-    // The content rule of a superclass does not apply, and without a content rule nothing is restricted.
+    // The content rule of a superclass does not apply. Entries of a class without a content rule have no such
+    // restrictions.
     let person = [("objectClass", &["person"][..]), ("sn", &["x"]), ("cn", &["p"])];
     ok(directory.add(&format!("cn=p,{SUFFIX}"), &person));
     // Without the content rule, the classes no longer allow the attribute. The entry keeps it until the entry is

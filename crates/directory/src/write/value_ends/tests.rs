@@ -133,7 +133,7 @@ fn wrong_ends_are_refused() {
     refused(directory.modify(GROUP, &[(Add, &soon, &names)]), limit, "can have an end");
     ok(directory.modify(GROUP, &[(Add, &soon, &names[1..])]));
     refused(directory.modify(GROUP, &[(Add, &soon, &names[..1])]), limit, "can have an end");
-    // Several records remove these values, because a record is limited.
+    // Several records remove these values, because the number of values in a record is limited.
     assert!(directory.make_due_changes(1_100));
     assert_eq!(members(&mut directory), [SUFFIX]);
     check(&directory);
@@ -281,7 +281,7 @@ fn the_right_to_join_does_not_cover_the_end_of_a_membership() {
     ok(directory.modify(GROUP, &[(Delete, "member", &[BOB])]));
     ok(directory.modify(GROUP, &[(Add, &later, &[BOB])]));
     refused(directory.modify(GROUP, &[(Add, &until(3_000), &[BOB])]), denied, "does not cover the end");
-    // A member may leave early and join again without an end time, just as after the end.
+    // A member may leave early and join again without an end time. After the end, the same is possible.
     ok(directory.modify(GROUP, &[(Delete, "member", &[BOB])]));
     assert_eq!(ends(&mut directory), end);
     assert!(!members(&mut directory).contains(&BOB.to_owned()));
@@ -296,8 +296,9 @@ fn the_right_to_join_does_not_cover_the_end_of_a_membership() {
     check(&directory);
 }
 
-/// Regression test: in a cluster, records stayed in the writer's batch when a later record of the same request had no
-/// room in the group, and the request was then decided again. Other nodes never received those records.
+/// Regression test: in a cluster, one request can write several records. If a later record did not fit into the record
+/// group, the earlier ones stayed in the writer's batch, and the request was decided again. Other nodes never received
+/// the earlier records.
 #[test]
 fn ends_that_have_no_room_in_a_batch_remain_due() {
     let mut directory = directory();

@@ -17,7 +17,7 @@ use crate::model::rows::{EntryId, INDEX, with_index_key};
 use crate::tree::TreeState;
 use crate::write::given_values::normal_value;
 
-/// Number of entries read in one step, among those that have the value.
+/// Number of entries with the value that are read in one step.
 const BLOCK: usize = 64;
 
 type Result<T> = std::result::Result<T, OperationError>;

@@ -1,9 +1,9 @@
-//! Uniqueness rules: of the entries that a rule covers, only one may have a given value in the rule's attribute types.
+//! Uniqueness rules: a rule allows each value of its attribute types in at most one of the entries that it covers.
 //!
-//! The rule's base and filter are evaluated on the entry after the change. If the rule covers an entry only since the
-//! change (a move, a rename, a value that the filter tests), all of its values are checked. Otherwise only the values
-//! that the entry gains are checked. Equal values that are older than the rule therefore stay until one of them is
-//! added again. One entry may have equal values in several types, as in 389 Directory Server.
+//! The rule's base and filter are evaluated on the entry after the change. A move, a rename or a value that the filter
+//! tests may make the rule cover the entry. All values of the entry are then checked. Otherwise only the values that
+//! the entry gains are checked. Equal values that are older than the rule therefore stay until one of them is added
+//! again. One entry may have equal values in several types, as in 389 Directory Server.
 //!
 //! An error always reveals that another entry has the value. It names the other entry only to a requester that may read
 //! the value there.
@@ -29,7 +29,7 @@ use crate::write::given_values::normal_value;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Number of entries read in one step, among those that have the value.
+/// Number of entries with the value that are read in one step.
 const BLOCK: usize = 64;
 
 /// Checks a change against all uniqueness rules.
@@ -112,8 +112,9 @@ impl<'a> RuleCheck<'a> {
         Ok(())
     }
 
-    /// Checks the changed entry, which is in the base. Checks all of its values if the rule covers it only since the
-    /// change, otherwise the added values. `has_moved_in` is true if the change moved the entry into the base.
+    /// Checks the changed entry, which is in the base. Checks all of its values if the rule did not cover the entry
+    /// before the change, otherwise only the added values. `has_moved_in` is true if the change moved the entry into
+    /// the base.
     fn check_changed(&self, changed: &Changed<'_>, has_moved_in: bool) -> Result<()> {
         let begins = changed.begins_to_match(&self.covering, &self.rule.covered)?;
         let Some(begins) = begins else { return Ok(()) };
