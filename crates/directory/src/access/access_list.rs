@@ -154,8 +154,8 @@ struct DecidingRights {
 
 impl DecidingRights {
     fn concerns(&self, rule: &Rule) -> bool {
-        // A requester without the right to browse an entry has no other right at it, so such a deny concerns every
-        // question.
+        // A requester without the right to browse an entry has no other right at the entry. A rule that denies this
+        // right therefore concerns every question.
         let hides = !rule.is_allow && rule.rights.has(BROWSE);
         hides || self.rights.iter().any(|(right, type_id)| is_about(rule, *right, *type_id))
     }

@@ -106,8 +106,8 @@ impl EffectiveRights {
 
 /// The requester, and the limits of its searches.
 impl EffectiveRights {
-    /// Returns true if the requester is the administrator. The administrator may act as any identity, which adds no
-    /// rights.
+    /// Returns true if the requester is the administrator. The administrator has all rights, and may therefore act as
+    /// any identity.
     pub(crate) fn is_administrator(&self) -> bool {
         self.kind == Kind::Administrator
     }
@@ -189,7 +189,7 @@ impl EffectiveRights {
         }
     }
 
-    /// Returns which attribute types, by their secrecy, results may contain and filters may test. Rules may restrict
+    /// Returns the secrecy classes of attribute types that results may contain and filters may test. Rules may restrict
     /// this further at each entry.
     pub(crate) fn shown(&self) -> Shown {
         match self.kind {
@@ -290,8 +290,8 @@ impl EffectiveRights {
         }
     }
 
-    /// Checks that the requester may modify these attribute types of the entry `target` if its rights are fixed. Access
-    /// rules are checked elsewhere. All users may change their own userPassword.
+    /// Checks that the fixed rights of the requester permit a modify of these attribute types in the entry `target`.
+    /// Access rules are checked elsewhere. All users may change their own userPassword.
     ///
     /// # Errors
     /// insufficientAccessRights; strongerAuthRequired for anonymous clients.
@@ -319,7 +319,8 @@ impl EffectiveRights {
     }
 
     /// Returns true if the requester may change the password of the entry `id`, given the requester's rights `at` at
-    /// this entry. Its own entry requires the right to write; other entries require the right to reset.
+    /// this entry. A change of the requester's own entry requires the right to write; other entries require the right
+    /// to reset.
     pub(crate) fn may_change_password(&self, at: &EntryRights, id: EntryId, password: TypeId) -> bool {
         if self.own() == Some(id) { at.may_write(password) } else { at.may(RESET) }
     }
@@ -391,7 +392,8 @@ impl EffectiveRights {
         }
     }
 
-    /// Returns whether, in the subtree of `base`, the requester is known to be able to read all values of these types.
+    /// Returns the extent to which the requester may read all values of these types in the subtree of `base`, as far as
+    /// the rules alone show it.
     ///
     /// # Errors
     /// The store failed.

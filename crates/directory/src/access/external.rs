@@ -7,7 +7,7 @@ use crate::model::settings::GeneralSettings;
 /// The SASL mechanism by which a client assumes its external identity (RFC 4422 appendix A).
 pub(crate) const EXTERNAL: &str = "EXTERNAL";
 
-/// Ways to bind that a connection offers.
+/// Bind methods that a connection offers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OfferedBinds {
     /// Identity established by the layers below LDAP.

@@ -1,11 +1,11 @@
-//! The circumstances of a request: facts about a request that the client does not send with it.
+//! Context of a request: facts that the client does not send in the request.
 
 use ldap::PositionToken;
 
 use super::{OfferedBinds, Requester, RequesterLimits};
 use crate::model::client_link::ClientLink;
 
-/// The circumstances of a request. The session builds it; search, compare and `decide` borrow it.
+/// Context of a request. The session builds it; search, compare and `decide` borrow it.
 ///
 /// It complements [`RequestControls`](crate::controls::RequestControls), which holds the controls that the client sent.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +14,7 @@ pub struct RequestContext<'r> {
     pub requester: &'r Requester,
     /// Connection of the client; `None` if no access rule tests it.
     pub link: Option<ClientLink>,
-    /// Ways to bind that the connection offers. Set for requests that may read the root DSE.
+    /// Bind methods that the connection offers. Set for requests that may read the root DSE.
     pub offered: OfferedBinds,
     /// Limits that replace those of the settings for this requester.
     pub limits: RequesterLimits,

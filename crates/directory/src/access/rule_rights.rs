@@ -120,9 +120,9 @@ impl ApplicableRule {
         Ok(filter)
     }
 
-    /// Returns true if the entry is at a place that the rule excludes. It is needed only for entries that the rule
-    /// itself names. For other entries, [`note_inherited`](RuleRights::note_inherited) has already excluded the rule
-    /// for the whole container.
+    /// Returns true if the entry is at a place that the rule excludes. This check is needed only for entries that the
+    /// rule itself names. For other entries, [`note_inherited`](RuleRights::note_inherited) has already excluded the
+    /// rule for the whole container.
     fn leaves_out(&self, state: TreeState<'_>, id: EntryId, parent: EntryId) -> Result<bool> {
         for (reach, base) in &self.but {
             let is_out = match reach {
@@ -142,7 +142,7 @@ impl ApplicableRule {
 /// State that a traversal on one snapshot caches from entry to entry.
 #[derive(Debug, Default)]
 pub(crate) struct TraversalCache {
-    /// Rules that apply to the entries of a container, by their place.
+    /// Sets of the rules whose places cover the entries of a container, by container.
     below: HashMap<EntryId, Box<[u64]>>,
     holding: Vec<u64>,
     last: Option<(Box<[u64]>, Arc<EntryRights>)>,

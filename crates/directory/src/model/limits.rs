@@ -28,11 +28,11 @@ pub const TABLE_VALUE_COUNT_MIN: usize = 32;
 pub const ENTRY_ATTRIBUTES_MAX: usize = 1_024;
 
 /// Maximum number of attributes (types with their options) that all entries together have or had. The catalog keeps
-/// each of them in memory forever, with about 500 octets. Only the administrator can add the second half.
+/// each of them in memory forever, with about 500 octets. Only the administrator can exceed half of this number.
 pub const ATTRIBUTES_MAX: usize = if cfg!(test) { 6_000 } else { 65_536 };
 
 /// Maximum number of sets of object classes that all entries together have or had. The catalog keeps each of them in
-/// memory forever. Only the administrator can add the second half.
+/// memory forever. Only the administrator can exceed half of this number.
 pub const CLASS_SETS_MAX: usize = if cfg!(test) { 64 } else { 8_192 };
 
 /// Maximum length of a normal key in an index row. A longer key ends with a hash instead of its rest.
@@ -74,8 +74,8 @@ pub const RIGHTS_CACHED_MAX: usize = 4_096;
 /// Maximum number of links that inchainMatch reads to test one entry, which takes about 20 ms. More links cause
 /// adminLimitExceeded.
 pub const CHAIN_LINKS_MAX: u64 = if cfg!(test) { 500 } else { 100_000 };
-/// Maximum number of entries that a filter item with inchainMatch caches because they lead to the asserted entry. As
-/// many other entries are cached with the result of the match.
+/// Maximum number of entries that lead to the asserted entry and that a filter item with inchainMatch caches. The same
+/// number of match results of other entries is cached.
 pub const CHAIN_CACHED_MAX: usize = 1 << 14;
 /// Maximum number of links that the planner follows for a search with inchainMatch. The search follows further links in
 /// slices.
@@ -143,8 +143,8 @@ pub const PRESENCE_KEYS_MAX: u64 = 4_096;
 /// contain the same gram several times.
 pub const NEEDED_GRAMS_MAX: usize = 256;
 
-/// Maximum number of grams or sounds that are looked up for a filter item. With more, a candidate may not match the
-/// item, but the matcher still evaluates the whole filter.
+/// Maximum number of grams or sounds that are looked up for a filter item. If an item has more, the lookup may return
+/// candidates that do not match the item. The matcher evaluates the whole filter in any case.
 pub const ITEM_LOOKUPS_MAX: usize = 32;
 
 /// Maximum number of postings that are intersected with the shortest posting of a filter item.
@@ -153,9 +153,9 @@ pub const POSTINGS_INTERSECTED_MAX: usize = 6;
 /// Minimum number of candidates of one term of an *and* at which the planner looks for a second term to intersect with.
 pub const INTERSECTION_COUNT_MIN: u64 = 512;
 
-/// Minimum share of candidates at which a paged search scans: one candidate in this many entries. A scan need not
-/// collect the ids again for every page. Another condition is that the page is likely to be complete before the scan
-/// has examined as many entries as ids would be collected.
+/// Number of entries per candidate up to which a paged search scans. A scan need not collect the ids again for every
+/// page. In addition, the page must be likely to be complete before the scan has examined as many entries as there are
+/// ids to collect.
 pub const PAGE_SCAN_SHARE_MIN: u64 = 8;
 
 /// Like [`PAGE_SCAN_SHARE_MIN`], for a scan of `nodes`, which examines rows several times faster than a scan of
@@ -338,8 +338,8 @@ pub const LINKED_VALUES_MAX: usize = if cfg!(test) { 2 } else { 5_000 };
 /// three octets, and costs a lookup.
 pub const TOMBSTONES_SLICE_BYTES: usize = if cfg!(test) { 4_000 } else { 64 << 10 };
 
-/// Octets of values with outdated normal forms after which the values read so far are moved to their new keys, when
-/// definitions are added to the schema.
+/// Approximate size in octets of a batch of values that move to new keys, because definitions that were added to the
+/// schema change their normal forms.
 pub const STALE_ROWS_BYTES: usize = if cfg!(test) { 200 } else { 1 << 20 };
 
 /// Maximum length in octets of a tombstone that a search returns with its values.
@@ -351,8 +351,8 @@ pub const EXPIRED_AT_ONCE_MAX: usize = 256;
 /// Maximum time to live that a client may request for a dynamic entry, in seconds (RFC 2589 section 4.1).
 pub const DYNAMIC_TTL_LIMIT: u32 = 31_557_600;
 
-/// Maximum number of collective attribute subentries that give values to entries. Subentries with higher entry ids than
-/// the first of this number are ignored.
+/// Maximum number of collective attribute subentries that give values to entries. If there are more, only the
+/// subentries with the lowest entry ids have an effect.
 pub const COLLECTIVE_SUBENTRIES_MAX: usize = if cfg!(test) { 20 } else { 1_000 };
 
 /// Maximum total length of the collective values of all subentries. It also limits those of one entry.
@@ -361,8 +361,8 @@ pub const COLLECTIVE_OCTETS_MAX: usize = 1 << 20;
 /// Maximum length of the collective values of one subentry, so that they fit into the row of an entry.
 pub const COLLECTIVE_SUBENTRY_OCTETS_MAX: usize = 65_535;
 
-/// Maximum number of dynamic groups whose members are found. Dynamic groups with higher entry ids than the first of
-/// this number have no members.
+/// Maximum number of dynamic groups whose members are found. If there are more, only the groups with the lowest entry
+/// ids have members.
 pub const DYNAMIC_GROUPS_MAX: usize = if cfg!(test) { 20 } else { 1_000 };
 
 /// Maximum total length of the memberURL values of all dynamic groups.

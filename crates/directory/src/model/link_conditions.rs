@@ -20,7 +20,7 @@ pub struct LinkConditions {
     pub methods: Vec<&'static str>,
     /// Accepted days, starting with Monday; `None` for any.
     pub days: Option<[bool; 7]>,
-    /// Accepted part of each day, from and to, in minutes since midnight. It may extend past midnight.
+    /// Accepted time of day: start and end, in minutes since midnight. The range may extend past midnight.
     pub hours: Option<(u64, u64)>,
     /// Accepted listeners; empty for any.
     pub listeners: Vec<ListenerName>,
@@ -30,10 +30,10 @@ const SIMPLE: &str = "simple";
 const SASL: &str = "sasl";
 
 impl LinkConditions {
-    /// Parses the connection conditions of a rule, which are its last parts, in any order.
+    /// Parses the connection conditions of a rule, which are its last clauses, in any order.
     ///
     /// # Errors
-    /// The text says what is wrong with the conditions.
+    /// A message that describes the fault.
     pub(crate) fn parse(parser: &mut Parser<'_, '_>) -> Result<LinkConditions, String> {
         let mut read = LinkConditions::default();
         loop {

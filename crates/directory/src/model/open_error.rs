@@ -57,8 +57,8 @@ pub enum OpenError {
         /// Syntax, equality and ordering rules in the current definition, as OIDs.
         now: String,
     },
-    /// The program would have to change the data when it opens them, but a cluster node changes only by records of the
-    /// cluster's log.
+    /// The program would have to change the data to open the directory, but a cluster node changes only by records of
+    /// the cluster's log.
     #[error(
         "this data directory is a node of a cluster or a replica, and this program would change it at the start: it \
          serves another suffix, or ships other schema definitions, than the log knows of"

@@ -21,8 +21,8 @@ pub struct Outcome {
     pub referrals: Vec<String>,
     /// Server fault that caused the result. It is logged, but not sent to the client.
     pub fault: Option<ServerFault>,
-    /// Password policy error, for clients that request it. Without an error it takes one octet, because every search
-    /// moves an outcome.
+    /// Password policy error, for clients that request it. It takes only one octet, because every search moves an
+    /// outcome.
     pub policy: Option<PolicyError>,
 }
 
@@ -128,7 +128,8 @@ pub enum OperationError {
 }
 
 impl OperationError {
-    /// Returns true if the reason is the requester's lack of a right, or its concealment.
+    /// Returns true if the requester lacks a right. This includes noSuchObject, which may hide the existence of an
+    /// entry.
     pub(crate) fn is_about_rights(&self) -> bool {
         match self {
             OperationError::NoSuchObject { .. } => true,

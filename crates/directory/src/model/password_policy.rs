@@ -310,8 +310,8 @@ impl PasswordPolicy {
 pub(crate) struct PolicyEntry {
     /// The policy's entry.
     pub id: EntryId,
-    /// Subtree in which the policy applies, if its entry is a subentry. `None` if it applies only to entries that name
-    /// it.
+    /// Subtree in which the policy applies, if its entry is a subentry. `None` if the policy applies only to entries
+    /// that name it.
     pub area: Option<PolicyArea>,
     /// Rules of the policy.
     pub policy: Arc<PasswordPolicy>,

@@ -4,9 +4,9 @@
 //! that [`crate::write::apply`] needs no schema check and cannot refuse it. Passwords appear only in stored form. Links
 //! appear as entry ids, which do not change with renames.
 //!
-//! Encoding: version (1), kind (1), CSN text, requester's DN, attributes allocated, class sets allocated (as in
-//! `meta`), in version 2 the [`Origin`], then the fields of the kind. Numbers are varints. Texts follow their length,
-//! lists their count. The store adds position and crc32c.
+//! Encoding: version (1 octet), kind (1 octet), CSN text, requester's DN, attributes allocated, class sets allocated
+//! (as in `meta`), in version 2 the [`Origin`], then the fields of the kind. Numbers are varints. A text is preceded by
+//! its length, a list by its number of items. The store adds the position and a crc32c.
 //!
 //! ```text
 //!  1 add            entry id, parent id, RDN, DN, class set, flags (1), attributes with their values
@@ -14,7 +14,7 @@
 //!  3 delete         entry id, DN, link attributes whose values are removed; the last value of a required attribute
 //!                   becomes the text of the DN
 //!  4 modify DN      entry id, old DN, parent id, RDN, value changes
-//!  5 suffix         DN; written only by an import, of a suffix that is there
+//!  5 suffix         DN; written only by an import, for an existing suffix
 //!  6 index          attribute, for equality and ordering (read only)
 //!  7 administrator  password in stored form
 //!  8 index          attribute, kinds (1), 0 for none (read only)
@@ -37,8 +37,8 @@
 //! ```
 //!
 //! A value is `00` with a length and bytes, or `01` with the id of the entry that it links to. A value change is an
-//! attribute, a kind and values. Kinds are 0 add, 1 remove, 2 replace, and 3 end time, followed by seconds since 1970,
-//! or 0 for none.
+//! attribute, a kind and values. The kinds are 0 add, 1 remove, 2 replace and 3 end time. Kind 3 is followed by the end
+//! time in seconds since 1970, or 0 for none.
 
 use crate::catalog::{AttributeAllocation, ClassSetAllocation};
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
@@ -119,7 +119,7 @@ pub enum Change {
     },
 }
 
-/// See [`Change::Add`].
+/// Contents of [`Change::Add`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Add {
     /// The new entry.
@@ -140,7 +140,7 @@ pub struct Add {
     pub ends: Vec<ValueChange>,
 }
 
-/// See [`Change::Modify`].
+/// Contents of [`Change::Modify`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Modify {
     /// The entry.
@@ -155,7 +155,7 @@ pub struct Modify {
     pub changes: Vec<ValueChange>,
 }
 
-/// See [`Change::Delete`].
+/// Contents of [`Change::Delete`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delete {
     /// The entry.
@@ -187,7 +187,7 @@ pub enum LastValue {
     EmptyDn,
 }
 
-/// See [`Change::DeleteTree`].
+/// Contents of [`Change::DeleteTree`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteTree {
     /// The entry.
@@ -196,13 +196,13 @@ pub struct DeleteTree {
     pub dn: String,
     /// The entries below the top entry, each after its superior.
     pub below: Vec<Below>,
-    /// See [`Delete::vanishing`].
+    /// Link attributes as in [`Delete::vanishing`].
     pub vanishing: Vec<AttrId>,
-    /// See [`Delete::last`].
+    /// Replacement as in [`Delete::last`].
     pub last: LastValue,
-    /// See [`Delete::is_kept`]. It applies to each deleted entry.
+    /// Whether a tombstone of each deleted entry is kept; see [`Delete::is_kept`].
     pub is_kept: bool,
-    /// See [`Delete::trace`].
+    /// Trace as in [`Delete::trace`].
     pub trace: Option<DeleteTrace>,
 }
 
@@ -232,7 +232,7 @@ impl DeleteTree {
     }
 }
 
-/// See [`Change::ModifyDn`].
+/// Contents of [`Change::ModifyDn`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModifyDn {
     /// The entry.
@@ -247,7 +247,7 @@ pub struct ModifyDn {
     pub changes: Vec<ValueChange>,
 }
 
-/// See [`Change::Undelete`].
+/// Contents of [`Change::Undelete`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undelete {
     /// Position of the delete.

@@ -2,7 +2,7 @@
 //!
 //! The comment of each map states its key and its value, with sizes in bytes. Entry ids have 8 bytes; numbers of
 //! attributes and class sets have 4. Integers in keys and fixed fields are big-endian, so that they sort numerically.
-//! If a normal name or value is too long for a key, the key contains the beginning of it and a hash of the whole
+//! If a normal name or value is too long for a key, the key contains its beginning and a hash of the whole
 //! ([`shorten`]). Keys can still be compared for equality, and callers check the entry itself.
 
 use sha2::{Digest, Sha256};
@@ -15,7 +15,7 @@ use crate::model::limits::{INDEX_KEY_MAX, KEY_HASH_SIZE, NAME_KEY_MAX};
 pub struct EntryId(pub u64);
 
 impl EntryId {
-    /// The empty DN. It is the parent of every suffix entry, but no entry itself.
+    /// The empty DN. It is the parent of every suffix entry, but is not an entry.
     pub const ROOT: EntryId = EntryId(0);
 }
 

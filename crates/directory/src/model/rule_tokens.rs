@@ -131,8 +131,8 @@ impl<'t> Parser<'_, 't> {
         Ok(all)
     }
 
-    /// Parses the conditions on the entries that a rule covers: `[in 'DN'] [matching 'FILTER']`. They are the end of
-    /// the rule.
+    /// Parses the conditions on the entries that a rule covers: `[in 'DN'] [matching 'FILTER']`. The rule ends after
+    /// them.
     pub(crate) fn covered_entries(&mut self) -> Result<CoveredEntriesText, String> {
         let mut covered = CoveredEntriesText::default();
         if self.takes("in") {

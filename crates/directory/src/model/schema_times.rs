@@ -147,7 +147,7 @@ mod tests {
         assert!(same == created && first < second && second < third, "{created} {first} {second} {third}");
         directory = directory.reopen();
         assert_eq!(times(&mut directory), (created.clone(), third.clone()));
-        // A text that defines the same does not change the times. A text without one of the definitions does.
+        // A text with the same definitions does not change the times. A text without one of the definitions does.
         define(&mut directory, &format!("# a comment\n{ONE}{TWO}"));
         assert_eq!(times(&mut directory).1, third);
         define(&mut directory, ONE);

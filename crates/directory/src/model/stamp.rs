@@ -31,6 +31,6 @@ pub struct Stamp {
 pub struct HistoryChecks {
     /// Stored forms of the former passwords that were compared.
     pub forms: Vec<Vec<u8>>,
-    /// Those of `forms` that match one of the new passwords.
+    /// Members of `forms` that match one of the new passwords.
     pub matching: Vec<Vec<u8>>,
 }

@@ -64,7 +64,7 @@ impl EndingValue<'_> {
 pub(crate) struct EndKey<'k> {
     pub(crate) source: EntryId,
     pub(crate) attribute: AttrId,
-    /// The value. Text is in the form of keys, which shorten a long normal form.
+    /// The value. A text is in the form that keys contain, in which a long normal form is shortened.
     pub(crate) value: EndingValue<'k>,
 }
 

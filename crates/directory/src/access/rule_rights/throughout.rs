@@ -23,7 +23,8 @@ pub(crate) enum Readable {
 }
 
 impl RuleRights {
-    /// Returns whether, in the subtree of `base`, the requester is known to be able to read all values of these types.
+    /// Returns the extent to which the requester may read all values of these types in the subtree of `base`, as far as
+    /// the rules alone show it.
     ///
     /// # Errors
     /// The store failed.

@@ -19,7 +19,7 @@ pub struct GeneralSettings {
     pub anonymous_read: bool,
     /// Storage scheme of passwords that arrive in clear.
     pub password_scheme: StorageScheme,
-    /// SASL mechanisms to offer, if they can work.
+    /// SASL mechanisms that the server offers if their prerequisites are met.
     pub sasl_mechanisms: Vec<String>,
     /// Attribute types that identify users by their values, for SASL binds without a DN.
     pub identity_attributes: Vec<String>,
@@ -70,8 +70,8 @@ pub struct GeneralSettings {
     pub password_comparers: Vec<String>,
     /// DNs of users, other than the administrator, who may read `cn=monitor`.
     pub monitor_readers: Vec<String>,
-    /// Attribute types whose values are secret. Only the administrator may see them, and requesters to whom an access
-    /// rule grants the type by name. A type need not be in the schema yet.
+    /// Attribute types whose values are secret. Only the administrator, and requesters to whom an access rule grants
+    /// the type by name, may see them. A type need not be in the schema yet.
     pub secret_attributes: Vec<String>,
     /// Whether memberOf includes nested groups, as isMemberOf always does.
     pub nested_member_of: bool,
@@ -533,7 +533,7 @@ impl GeneralSetting {
     }
 }
 
-/// Keys that the first builds of clusters do not know.
+/// Keys that the first builds with clusters do not know.
 const ADDED: [&str; 16] = [
     "bind_names",
     "sort_orders",

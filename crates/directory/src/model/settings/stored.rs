@@ -1,9 +1,9 @@
 //! Settings in records and in `meta`.
 //!
 //! Settings have four parts: suffixes, schema texts, general settings, and indexes. A record contains only parts that
-//! change, but each of them as a whole; of the indexes, only changed ones. `meta` stores the position of the last
-//! record that changed any part. `apply` ignores older records, so that replay never applies an old schema, which may
-//! lack attributes that entries have now.
+//! change. It contains each changed part as a whole, except that it contains only the changed indexes. `meta` stores
+//! the position of the last record that changed any part. `apply` ignores older records, so that replay never applies
+//! an old schema, which may lack attributes that entries have now.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::model::index_definition::IndexKinds;
 use crate::model::pending_join::{PendingJoin, put_joins, take_joins};
 use crate::model::rows::AttrId;
 
-/// Number of a naming context. No two existing ones have the same number.
+/// Number of a naming context. All existing naming contexts have different numbers.
 pub type SuffixNumber = u32;
 
 /// Change of directory-wide settings.
