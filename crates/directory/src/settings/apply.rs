@@ -1,4 +1,5 @@
-//! Applies settings records to rows and catalog. An old record changes nothing; [`SettingsRecord`] explains the reason.
+//! Applies settings records to rows and catalog. An old record changes nothing, so that replay never applies an old
+//! schema.
 
 use std::sync::Arc;
 

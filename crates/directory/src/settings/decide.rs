@@ -1,4 +1,4 @@
-//! Decides proposed settings: makes the record of the changes, or returns the reasons against the changes.
+//! Decides proposed settings: builds the record of the changes, or returns the reasons against the changes.
 
 use schema::AttributeDescription;
 

@@ -1,8 +1,8 @@
 //! Changes of the schema of a directory with entries.
 //!
 //! A definition can be removed if no entry uses it. The syntax and matching rules of an attribute type can change if
-//! all of its values are valid under the new ones. Its indexes are then built again. A name of a type can be removed if
-//! no DN contains the name. Tombstones count as entries.
+//! all values of the type are valid under the new definition. The indexes of the type are then built again. A name of a
+//! type can be removed if no DN contains the name. Tombstones count as entries.
 
 #[cfg(test)]
 mod tests;
@@ -226,7 +226,7 @@ impl Obstacles<'_> {
         Ok(all_keep)
     }
 
-    /// Finds entries with class sets one of whose classes is removed.
+    /// Finds entries whose class set contains a removed class.
     fn look_at_classes(&mut self, class_sets: &[ClassSetId]) -> Result<()> {
         for class_set in class_sets {
             let mut ids = Vec::new();

@@ -129,7 +129,7 @@ fn describe_list(key: &str, before: &[String], after: &[String]) -> Vec<String> 
     lines
 }
 
-/// Returns the names that one of the two maps contains or both, sorted and without duplicates.
+/// Returns the names in at least one of the two maps, sorted and without duplicates.
 fn union<'a>(
     one: impl Iterator<Item = &'a String>,
     other: impl Iterator<Item = &'a String>,

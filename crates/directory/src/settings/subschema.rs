@@ -19,8 +19,8 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Name of the schema text for definitions that clients add to the subschema subentry.
 const ONLINE: &str = "online";
 
-/// Attributes whose values clients can add and delete. Those of matching rules cannot change, because the program
-/// implements them.
+/// Attributes whose values clients can add and delete. Matching rules cannot change, because the program implements
+/// them.
 const CHANGEABLE: [&str; 6] =
     ["attributeTypes", "objectClasses", "ldapSyntaxes", "dITContentRules", "nameForms", "dITStructureRules"];
 

@@ -183,7 +183,8 @@ fn check_setting(
     }
 }
 
-/// Finds new rules that need an index whose rows are not complete. In a directory without entries, does nothing.
+/// Finds rules in changed settings that need an index whose rows are not complete. In a directory without entries, does
+/// nothing.
 ///
 /// # Errors
 /// The store failed.

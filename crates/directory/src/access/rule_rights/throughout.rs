@@ -16,9 +16,9 @@ use crate::tree::TreeState;
 pub(crate) enum Readable {
     /// Unknown, because the rights differ from entry to entry.
     Somewhere,
-    /// At each entry that the requester may see. It may not see some entries.
+    /// At each entry that the requester may see. Some entries may be hidden.
     WhereSeen,
-    /// At each entry. The requester may see all entries.
+    /// At each entry. No entry is hidden from the requester.
     Everywhere,
 }
 

@@ -74,7 +74,8 @@ fn a_list_has_all_rules_about_a_right_and_what_they_cover() {
         "who user uid=guest,dc=example,dc=com ".to_owned(),
     ];
     assert_eq!((rules, notes.as_str()), (expected.to_vec(), ""));
-    // A rule is not listed for an entry outside its place, nor, as a rule for entries below, for a leaf.
+    // A rule is not listed for an entry outside the rule's place. A rule for the entries below is not listed for a
+    // leaf.
     let of = |entry: &str, right: &str| {
         let rules = listed(&directory, right, entry, number).0;
         rules.into_iter().filter(|line| !line.starts_with("who")).collect::<Vec<_>>()

@@ -255,7 +255,7 @@ fn a_refused_change_does_not_describe_hidden_entries() {
     let added = of.add(&format!("ou=SUB UNIT,{top}"), &[("objectClass", &["organizationalUnit"])]);
     assert_eq!(added.code, ResultCode::ENTRY_ALREADY_EXISTS);
     assert!(added.diagnostic.contains("SUB UNIT"), "{}", added.diagnostic);
-    // With more hidden entries, and of another kind, the answers stay the same.
+    // The answers stay the same with more hidden entries, and with hidden referrals.
     ask_as(&mut of, "cn=admin");
     ok(&mut of, |of| of.delete(&format!("ou=Sub Unit,{top}")));
     let referral: &[(&str, &[&str])] = &[

@@ -128,7 +128,7 @@ fn only_values_that_match_the_rule_may_be_written() {
     let mut code = |values: &[&str]| directory.modify(&bert, &[(Replace, "mail", values)]).code;
     assert_eq!(code(&["bert@home.example", "b@example.com"]), NONE_ALLOWS);
     assert_eq!(code(&["nobody@home.example", "b@example.com"]), NONE_ALLOWS);
-    // The server handles a replace differently if it changes links, or more values than the server compares one by one.
+    // A replace of more values than the server compares one by one is refused.
     ask_as(&mut directory, "cn=admin");
     let many: Vec<String> = (0..1_001).map(|number| format!("{number}@example.com")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
@@ -178,7 +178,8 @@ fn names_only(directory: &mut TestDirectory, dn: &str) -> Found {
 
 #[test]
 fn an_entry_with_many_values_returns_those_that_match() {
-    // The values are stored in the entry row, in rows of their own, and in amounts too large for memory.
+    // The cases store the values in the entry row, in one row for each value, and in an amount that is sent as a
+    // stream.
     for (count, pad) in [(10, 1), (3_000, 1), (3_000, 900)] {
         let mut directory = sample();
         let bert = person("bert", STAFF);

@@ -138,7 +138,7 @@ fn a_type_keeps_the_names_that_names_of_entries_contain() {
 }
 
 /// Regression test: a member was a dangling link whose name used a type. After the type was removed or received another
-/// rule, the member could not be removed, and the removal of its entry never ended.
+/// rule, the member could not be removed, and the delete of its group never ended.
 #[test]
 fn a_type_keeps_its_rules_while_values_contain_its_name() {
     let mut directory = directory(&["1"], &["2"]);
@@ -180,7 +180,7 @@ fn a_definition_is_removed_when_no_entry_uses_it() {
     directory.define_index("badge", "equality");
     directory.finish_indexes();
     let only_class = "objectclass ( 1.3.6.1.4.1.32473.2 NAME 'badgeHolder' AUXILIARY )";
-    // When the rows of the index are removed, the definition no longer exists.
+    // The rows of the index are removed only after the definition is removed.
     directory.change_settings(|settings| {
         settings.indexes.remove("badge");
     });
