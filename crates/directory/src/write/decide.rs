@@ -7,7 +7,7 @@
 //! Every operation makes its checks in this order, so that results are consistent:
 //!
 //! - syntax of names;
-//! - the requester's right to try the operation at all, without which the response reveals nothing about entries;
+//! - the requester's right to try the operation: without this right, the response reveals nothing about entries;
 //! - attribute descriptions and values, against the schema;
 //! - the target entry, and the requester's right to change it;
 //! - the final state of the entry;

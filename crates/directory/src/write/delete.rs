@@ -1,9 +1,9 @@
 //! Delete (RFC 4511 section 4.8).
 //!
-//! Without the tree delete control, only an entry without subordinates can be deleted. With it, one record deletes an
-//! entry and everything below it, or nothing. A suffix entry can be deleted like others, and added again. `apply` turns
-//! links to deleted entries into text. In attributes with referential integrity, it removes the links instead. If the
-//! record says that deleted entries are kept, `apply` makes a tombstone of each.
+//! Without the tree delete control, only an entry without subordinates can be deleted. With this control, one record
+//! deletes an entry and everything below it, or nothing. A suffix entry can be deleted like others, and added again.
+//! `apply` turns links to deleted entries into text. In attributes with referential integrity, it removes the links
+//! instead. If the record says that deleted entries are kept, `apply` makes a tombstone of each.
 
 use ldap::{DeleteRequest, ResultCode};
 

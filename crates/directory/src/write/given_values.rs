@@ -53,8 +53,8 @@ pub(crate) fn read_link_key(key: &[u8]) -> Result<EntryId, &[u8]> {
 }
 
 /// Returns the only value of an attribute, if it is stored unchanged. Returns `None` for several values, links and
-/// passwords. Checks the syntax of the value, and that it has a key. Does not compute the key if the equality rule
-/// shows that there is one.
+/// passwords. Checks the syntax of the value, and that the value has a key. Does not compute the key if the equality
+/// rule shows that the value has one.
 ///
 /// # Errors
 /// See [`read_value`].

@@ -1,8 +1,9 @@
 //! Additions of existing entries to groups, after a rule of the setting `auto_members` was added or changed.
 //!
-//! The record of the settings lists the pending rules. The writer then examines the entries in the order of their ids,
-//! a limited number at a time. One ordinary record adds the entries that a rule covers to the group, and another stores
-//! the progress. After a restart or a change of the writer, the examination continues from the stored progress.
+//! The record of the changed settings lists the pending rules. The writer then examines the entries in the order of
+//! their ids, a limited number at a time. One ordinary record adds the entries that a rule covers to the group, and
+//! another stores the progress. After a restart or a change of the writer, the examination continues from the stored
+//! progress.
 
 use std::ops::Bound;
 

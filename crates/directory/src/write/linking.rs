@@ -1,10 +1,10 @@
 //! Conversion of plain values to links, after the definition of their type received the extension `X-LINK`.
 //!
-//! The record of the settings gives the attribute a second number, for links: see [`crate::catalog::linking`]. The
-//! writer then examines the entries in the order of their ids, a limited number at a time, and lists the entries with
-//! plain values in a record. Applying the record converts each value to a link to the entry that it names, or to a
-//! dangling link. A change of an entry with plain values first converts them. After a restart or a change of the
-//! writer, the conversion continues after the last record.
+//! The record of the changed settings gives the attribute a second number, for links: see [`crate::catalog::linking`].
+//! The writer then examines the entries in the order of their ids, a limited number at a time, and lists the entries
+//! with plain values in a record. Applying the record converts each value to a link to the entry that it names, or to a
+//! dangling link. A change of an entry with plain values first converts these values. After a restart or a change of
+//! the writer, the conversion continues after the last record.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;

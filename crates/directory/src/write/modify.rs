@@ -296,9 +296,9 @@ impl Rules<'_> {
         if names_all { None } else { self.at.over_values(WRITE, change.description.type_id) }
     }
 
-    /// Applies a change whose filters [`outcome_filters`](Self::outcome_filters) returned. Refuses it if it removes or
-    /// adds a value that the requester may not write. A request may name an unchanged value only if the requester may
-    /// read it. Otherwise the response would reveal whether the value exists.
+    /// Applies a change for which [`outcome_filters`](Self::outcome_filters) returned filters. Refuses the change if it
+    /// removes or adds a value that the requester may not write. A request may name an unchanged value only if the
+    /// requester may read it. Otherwise the response would reveal whether the value exists.
     fn carry_out(
         &self,
         entry: &mut WorkingEntry<'_>,

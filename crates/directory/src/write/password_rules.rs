@@ -169,7 +169,7 @@ fn clear_text<'a>(deciding: &'a Deciding<'_>, stored: &'a [u8]) -> Option<&'a [u
     }
 }
 
-/// Replaces the SCRAM keys of the old password by the computed keys of the new one, if there are any.
+/// Removes the SCRAM keys of the old password, and stores the keys that were computed for the new password.
 fn change_scram_keys(
     deciding: &Deciding<'_>,
     entry: &mut WorkingEntry<'_>,
@@ -214,8 +214,8 @@ pub(crate) fn unlocked(entry: &mut WorkingEntry<'_>, catalog: &Catalog) -> Resul
     Ok(())
 }
 
-/// Checks the password of an added entry against its policy, and sets the attributes that record it. `parent` is the
-/// entry's superior.
+/// Checks the password of an added entry against its policy, and sets the attributes that record the password. `parent`
+/// is the entry's superior.
 pub(crate) fn added(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>, parent: EntryId) -> Result<()> {
     let Deciding { state, .. } = *deciding;
     let catalog = state.catalog;

@@ -2,7 +2,7 @@
 //! the recorded state of a password.
 //!
 //! A request contains several operations, which are applied in their order. If one of them is refused, none has an
-//! effect. They change the entry like a modify, including modifiersName and entryCSN.
+//! effect. The operations change the entry like a modify, including modifiersName and entryCSN.
 
 use ldap::state_operation as kind;
 use ldap::{ResultCode, StateOperation, StateRequest};

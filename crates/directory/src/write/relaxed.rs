@@ -2,10 +2,11 @@
 //! and change the structural class.
 //!
 //! An add may set entryUUID. A modify may not, because clients that follow changes identify an entry by it. Add and
-//! modify may set the creator, the modifier and both times. The server must have been able to produce the result: times
-//! are in order and not in the future, and each entryUUID is unique.
+//! modify may set creatorsName, modifiersName, createTimestamp and modifyTimestamp. The server must have been able to
+//! produce the result: times are in order and not in the future, and each entryUUID is unique.
 //!
-//! A change copied from another server may also set the state of passwords, and times of that server's clock.
+//! A change copied from another server may also set the state of passwords. Its times may come from that server's
+//! clock.
 
 use ldap::{ResultCode, oids};
 use schema::{AttributeDescription, AttributeType, generalized_micros};
@@ -45,7 +46,7 @@ pub(crate) fn check_use(controls: &RequestControls, rights: &EffectiveRights) ->
     Err(OperationError::refused(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, text))
 }
 
-/// Checks that a request may set values of this attribute, which may need the relax rules control.
+/// Checks that a request may set values of this attribute. Some attributes require the relax rules control.
 ///
 /// # Errors
 /// constraintViolation for an attribute that only the server sets.

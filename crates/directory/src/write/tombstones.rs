@@ -183,8 +183,8 @@ pub(super) fn purge(batch: &mut Batch<'_>, last: TombstonePlace) -> Result<()> {
     places.into_iter().try_for_each(|(place, uuid)| remove(batch, place, &uuid))
 }
 
-/// Returns the add that restores an entry. Drops links to entries that no longer exist, unless they are restored
-/// `together` with this one. Text that now names an entry becomes a link.
+/// Returns the add that restores an entry. Drops links to entries that no longer exist, except entries that the same
+/// record restores (`together`). Text that now names an entry becomes a link.
 pub(super) fn into_add(
     batch: &Batch<'_>,
     catalog: &Catalog,

@@ -295,8 +295,8 @@ impl<'a> WorkingEntry<'a> {
         })
     }
 
-    /// Returns the key of a stored value. A value without a normal form is damaged, because the rules of a type never
-    /// change while it has values. The key of a damaged value is its bytes, as in `apply`.
+    /// Returns the key of a stored value. A value without a normal form is damaged, because a schema is refused if
+    /// stored values are invalid under it. The key of a damaged value is its bytes, as in `apply`.
     fn stored_key(&self, attribute_type: &AttributeType, bytes: &[u8]) -> Vec<u8> {
         normal_value(&self.state.catalog.schema, attribute_type, bytes).unwrap_or_else(|_| bytes.to_vec())
     }

@@ -133,13 +133,13 @@ impl Model {
         Some(self.rule(name) * SECOND).filter(|time| *time > 0)
     }
 
-    /// Section 7.1, pwdLockoutDuration. Without this attribute, a lock does not end.
+    /// Returns true if failures have locked the account (section 7.1). Without pwdLockoutDuration, a lock does not end.
     fn is_failure_locked(&self, now: i64) -> bool {
         let end = |since| self.time("pwdLockoutDuration").map(|time| since + time);
         self.locked.is_some_and(|since| end(since).is_none_or(|end| now < end))
     }
 
-    /// Section 7.1.
+    /// Returns whether the account is locked (section 7.1).
     fn is_locked(&self, now: i64) -> Holds {
         let is_out_of_time =
             self.start.is_some_and(|start| now < start) || self.end.is_some_and(|end| now >= end);
@@ -154,7 +154,7 @@ impl Model {
         self.changed.zip(self.time("pwdMaxAge")).map(|(changed, age)| changed + age)
     }
 
-    /// Section 7.8.
+    /// Returns whether the password is old enough for its user to change it (section 7.8).
     fn is_old_enough(&self, now: i64) -> Holds {
         let is_free = self.rule("pwdMinAge") == 0 || (self.rule("pwdMustChange") == 1 && self.is_reset);
         match self.changed.zip(self.time("pwdMinAge")).filter(|_| !is_free) {
@@ -183,7 +183,7 @@ impl Model {
         self.delay()
     }
 
-    /// Section 7.7.
+    /// Returns the delay of a response to a failure (section 7.7).
     fn delay(&self) -> i64 {
         let doublings = self.failures.len().saturating_sub(1).min(20);
         (self.rule("pwdMinDelay") << doublings).min(self.rule("pwdMaxDelay"))
@@ -277,8 +277,8 @@ fn run(seed: u64, directory: &mut TestDirectory, id: EntryId) {
                     model.failures.clear();
                     model.is_reset = model.rule("pwdMustChange") == 1 && !is_own;
                     if is_own {
-                        // The lock stays, but only its whole second is known, because the failure with the exact time
-                        // was cleared.
+                        // The lock stays. Its time is now known only in whole seconds, because the failure with the
+                        // exact time was cleared.
                         model.locked = model.locked.map(|since| since / SECOND * SECOND + SECOND - 1);
                     } else {
                         (model.locked, model.is_disabled) = (None, false);

@@ -185,7 +185,7 @@ fn a_change_converts_its_entry_first() {
     ok(directory.modify_dn(&name("c"), "cn=e", true, None));
     ok(directory.modify_dn(&name("a"), "cn=first", true, None));
     // Links of converted entries follow the rename. The text of other entries becomes a dangling link, because the
-    // rename came before its conversion.
+    // entry that it names was renamed before the conversion.
     assert!(bosses(&mut directory, "d").contains(&name("first")));
     assert!(bosses(&mut directory, "b").contains(&name("a")));
     check(&directory);
@@ -291,7 +291,7 @@ fn definitions_that_cannot_be_links_are_refused() {
     both(&mut directory).unwrap();
 }
 
-/// A site may copy a shipped definition and add X-LINK. Its type then becomes a link type.
+/// A site may copy a shipped definition and add X-LINK. The type then becomes a link type.
 #[test]
 fn a_shipped_type_becomes_a_link() {
     let mut directory = TestDirectory::with_suffix_entry();
@@ -313,7 +313,7 @@ fn a_shipped_type_becomes_a_link() {
     assert!(set(&mut directory, alias).unwrap_err().contains("the server itself reads"));
 }
 
-/// Earlier builds stored the extension, but ignored it. Its attributes stay plain values.
+/// Earlier builds stored the extension, but ignored it. Values of types with the extension stay plain.
 #[test]
 fn an_extension_that_earlier_builds_ignored_stays_without_effect() {
     let mut directory = directory("");

@@ -214,7 +214,8 @@ fn a_reset_removes_application_passwords_and_a_change_keeps_them() {
     try_with(&administrator, both, true);
 }
 
-/// Regression test: if an add named its policy by OID, the lists of weak passwords of another policy applied.
+/// Regression test: if an add named the policy attribute by its OID, the server applied the lists of weak passwords of
+/// another policy.
 #[test]
 fn finds_the_policy_of_an_add_by_any_attribute_name() {
     let mut directory = directory(&[]);

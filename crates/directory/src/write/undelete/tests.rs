@@ -10,8 +10,8 @@ const TEAM: &str = "cn=team,dc=example,dc=com";
 const PERSON: &[(&str, &[&str])] =
     &[("objectClass", &["inetOrgPerson"]), ("sn", &["Ann"]), ("userPassword", &["{SSHA}x"])];
 
-/// Creates a directory that keeps deleted entries for an hour. It has a person who is a group's member and an entry's
-/// manager.
+/// Creates a directory that keeps deleted entries for an hour. It contains a person who is a member of a group and the
+/// manager of another entry.
 fn keeping(has_integrity: bool) -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     directory.change_settings(|settings| {
@@ -176,8 +176,8 @@ fn tombstones_are_removed_when_they_are_due() {
     assert_eq!(kept(&directory), 0);
     assert!(!directory.make_due_changes(3_600));
     assert_eq!(directory.undelete(ANN, None).unwrap_err().code, ResultCode::NO_SUCH_OBJECT);
-    // The CSNs of the new deletes are no older than second 3,600, so their tombstones have expired in second 8,000. One
-    // record removes only a limited number.
+    // The CSNs of the new deletes are just after second 3,600, so their tombstones have expired at second 8,000. One
+    // record removes only a limited number of tombstones.
     for number in 0..15 {
         ok(directory.add(&format!("cn={number},{PEOPLE}"), PERSON));
     }

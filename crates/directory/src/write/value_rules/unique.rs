@@ -56,7 +56,7 @@ struct RuleCheck<'a> {
     deciding: Deciding<'a>,
     rule: &'a UniqueRule,
     covering: Covering,
-    /// The subtree that the change renames or moves. `None` if the rule has no base.
+    /// The subtree that the change renames or moves. `None` for any other change, or if the rule has no base.
     moved: Option<Moved>,
 }
 
@@ -229,7 +229,7 @@ impl Moved {
         Ok([self.after.as_slice(), below].concat())
     }
 
-    /// Returns the entries of the subtree that are in the base after the change and were not before it.
+    /// Returns the entries of the subtree that are in the base after the change, but not before it.
     fn moved_in(&self, state: TreeState<'_>, base: &[u8]) -> Result<Vec<EntryId>> {
         let is_inside = self.after.starts_with(base);
         if self.before == self.after
