@@ -147,7 +147,7 @@ pub(crate) fn access_list(
     Ok(list)
 }
 
-/// Rights that a question depends on, each with the attribute type or `None`.
+/// Rights that a question depends on, each with the attribute type that it concerns, if any.
 struct DecidingRights {
     rights: Vec<(Rights, Option<TypeId>)>,
 }

@@ -10,7 +10,7 @@ const VERSION: u8 = 2;
 pub(crate) struct CopyStates(pub(crate) BTreeMap<Vec<u8>, Vec<u8>>);
 
 impl CopyStates {
-    /// Decodes a row. Without the version byte, it is the state of one copy of the whole directory.
+    /// Decodes a row. A row without the version byte is the state of one copy of the whole directory.
     pub(crate) fn decode(row: &[u8]) -> CopyStates {
         let mut states = BTreeMap::new();
         match row.split_first() {

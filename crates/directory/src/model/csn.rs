@@ -43,7 +43,7 @@ impl Csn {
         Some(Csn { micros, count, server })
     }
 
-    /// Returns the text form. It is written without `format!`, because every change needs several texts.
+    /// Returns the text form. It is written without `format!`, because every change formats several texts.
     pub(crate) fn text(self) -> String {
         let mut text = Text::default();
         text.seconds(self.micros / 1_000_000);
@@ -166,7 +166,7 @@ impl Text {
 }
 
 /// Returns the number of days from 1970-01-01 to a date of the proleptic Gregorian calendar. The calculation uses
-/// cycles of 400 years (146,097 days). Its years begin in March, so that the leap day is the last day of a year.
+/// cycles of 400 years (146,097 days). It begins a year in March, so that the leap day is the last day of the year.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let cycle = year.div_euclid(400);

@@ -23,7 +23,7 @@ pub fn is_link_type(attribute_type: &AttributeType) -> bool {
     attribute_type.link || LINK_TYPES.contains(&attribute_type.oid.as_str())
 }
 
-/// Returns true if values of the type are links because its definition in the schema has `X-LINK`.
+/// Returns true if values of the type are links because the definition of the type in the schema has `X-LINK`.
 pub(crate) fn is_declared_link(attribute_type: &AttributeType) -> bool {
     attribute_type.link && !LINK_TYPES.contains(&attribute_type.oid.as_str())
 }

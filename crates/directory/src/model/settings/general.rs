@@ -62,7 +62,7 @@ pub struct GeneralSettings {
     pub dynamic_subtrees: Vec<String>,
     /// Minimum time to live of a dynamic entry, in seconds.
     pub dynamic_ttl_min_seconds: u32,
-    /// Maximum time to live of a dynamic entry, in seconds. It is also the initial one.
+    /// Maximum time to live of a dynamic entry, in seconds. It is also the initial time to live.
     pub dynamic_ttl_max_seconds: u32,
     /// Time in seconds during which deleted entries can be restored; 0 = deleted entries are not kept.
     pub keep_deleted_seconds: u32,

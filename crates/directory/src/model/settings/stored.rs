@@ -136,8 +136,8 @@ impl StoredSettings {
         out
     }
 
-    /// Decodes the row of the general settings and that of the schema texts. Each may be missing. Returns `None` if one
-    /// of them is damaged or has an unknown version.
+    /// Decodes the row of the general settings and the row of the schema texts. Each row may be missing. Returns `None`
+    /// if one of the rows is damaged or has an unknown version.
     pub(crate) fn decode(settings: Option<&[u8]>, schema: Option<&[u8]>) -> Option<StoredSettings> {
         let mut stored = StoredSettings::default();
         if let Some(bytes) = settings {

@@ -230,7 +230,7 @@ fn a_deleted_entry_keeps_its_definitions_until_it_is_purged() {
 }
 
 /// Regression test: a definition that was added later changed the normal form of values that contain its name. The rows
-/// of these values were then not found. A client could remove such a value only together with all others of the
+/// of these values were then not found. A client could remove such a value only together with all other values of the
 /// attribute.
 #[test]
 fn values_that_name_a_definition_before_it_exists_can_be_named_alone() {
