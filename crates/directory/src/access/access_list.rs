@@ -55,7 +55,7 @@ pub struct ListedRequester {
 
 impl AccessList {
     /// Formats the list as lines of text. Each line has a word for its kind, a tab, and fields separated by tabs. A
-    /// line `who` belongs to the rule before that line.
+    /// line `who` describes requesters that the preceding rule names.
     pub fn to_lines(&self) -> String {
         let mut lines = format!("list\t{}\n", self.what);
         for ListedRule { rule, covers_entry, requesters } in &self.rules {

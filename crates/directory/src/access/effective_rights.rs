@@ -436,8 +436,8 @@ impl EffectiveRights {
         self.rules.as_ref().is_some_and(|rules| rules.has_entry_filters())
     }
 
-    /// Returns the error for an entry that is missing or hidden. Missing and hidden entries have the same error. Its
-    /// matched DN is the nearest superior that the requester may see.
+    /// Returns the error for an entry that is missing or hidden. The error is the same in both cases. Its matched DN is
+    /// the nearest superior that the requester may see.
     ///
     /// # Errors
     /// The store failed.

@@ -16,7 +16,7 @@ pub struct RequestContext<'r> {
     pub link: Option<ClientLink>,
     /// Bind methods that the connection offers. Set for requests that may read the root DSE.
     pub offered: OfferedBinds,
-    /// Limits that replace those of the settings for this requester.
+    /// Limits for this requester, which replace the limits in the settings.
     pub limits: RequesterLimits,
     /// Position of the snapshot, if the client asks for it.
     pub position: Option<PositionToken>,

@@ -35,7 +35,8 @@ impl AttributeAllocation {
         }
     }
 
-    /// Returns true if the values are links because the schema defines the type with `X-LINK`, not because Pando does.
+    /// Returns true if the values are links because the schema defines the type with `X-LINK`. Returns false for a type
+    /// that Pando itself defines as a link type.
     pub(crate) fn is_declared_link(&self) -> bool {
         self.rules.ends_with(LINK_MARK)
     }

@@ -147,7 +147,7 @@ impl CollectiveSubentries {
         true
     }
 
-    /// Adds `count` to the number of ignored subentries. These were not read, because there are too many.
+    /// Counts `count` more subentries as ignored. They were not read, because there are too many.
     pub(crate) fn leave_out(&mut self, count: usize) {
         self.left_out += count;
     }

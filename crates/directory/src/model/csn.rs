@@ -166,7 +166,7 @@ impl Text {
 }
 
 /// Returns the number of days from 1970-01-01 to a date of the proleptic Gregorian calendar. The calculation uses
-/// cycles of 400 years (146,097 days). It begins a year in March, so that the leap day is the last day of the year.
+/// cycles of 400 years (146,097 days). A year of the calculation begins in March, so that the leap day is its last day.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let cycle = year.div_euclid(400);

@@ -43,7 +43,7 @@ pub(crate) struct DynamicGroup {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DynamicGroups {
     groups: Vec<Arc<DynamicGroup>>,
-    /// Number of groups over the limits. Their memberURL values give them no members.
+    /// Number of groups that exceed the limits. Such a group receives no members from its memberURL values.
     left_out: usize,
     octets: usize,
 }
@@ -152,8 +152,8 @@ impl DynamicGroups {
         }
     }
 
-    /// Adds `count` to the number of groups that exceed the limits. Their ids must be higher than those of all earlier
-    /// groups.
+    /// Adds `count` to the number of groups that exceed the limits. The ids of these groups must be greater than the
+    /// ids of all groups added before.
     pub(crate) fn leave_out(&mut self, count: usize) {
         self.left_out += count;
     }

@@ -209,8 +209,8 @@ pub const SYNC_TOUCHED_MAX: usize = 10_000;
 /// Maximum number of deleted entries that a refresh names. If there are more, it names the present entries instead.
 pub const SYNC_DELETED_MAX: usize = 100_000;
 
-/// Maximum number of deleted entries in the trace of a delete record, and of entries with links to them. The record of
-/// a larger delete has no trace.
+/// Maximum number of deleted entries in the trace of a delete record. It is also the maximum number of entries with links
+/// to the deleted entries. The record of a larger delete has no trace.
 pub const DELETE_TRACE_MAX: usize = 1_000;
 
 /// Number of records without a notification after which a persistent search receives a new cookie. With a cookie that
@@ -355,7 +355,7 @@ pub const DYNAMIC_TTL_LIMIT: u32 = 31_557_600;
 /// subentries with the lowest entry ids have an effect.
 pub const COLLECTIVE_SUBENTRIES_MAX: usize = if cfg!(test) { 20 } else { 1_000 };
 
-/// Maximum total length of the collective values of all subentries. It also limits those of one entry.
+/// Maximum total length of the collective values of all subentries. It is also the maximum for one entry.
 pub const COLLECTIVE_OCTETS_MAX: usize = 1 << 20;
 
 /// Maximum length of the collective values of one subentry, so that they fit into the row of an entry.

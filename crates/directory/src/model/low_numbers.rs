@@ -1,5 +1,5 @@
-//! Sets of attribute numbers below 128. Nearly all attributes have such a low number. A search tests membership without
-//! the catalog.
+//! Sets of attribute numbers below 128. Nearly all attributes have such a low number. A search can test membership in
+//! such a set without the catalog.
 
 use crate::model::rows::AttrId;
 

@@ -78,7 +78,7 @@ pub struct PasswordPolicy {
     pub self_service: bool,
     /// Whether a user who forgot the password may set a new one with a link that the server mails to the user.
     pub reset_by_mail: bool,
-    /// Storage scheme of new passwords; `None` for that of the settings.
+    /// Storage scheme of new passwords; `None` for the scheme in the settings.
     pub scheme: Option<StorageScheme>,
     /// Mechanisms for which keys are derived from new passwords: SCRAM mechanisms, CRAM-MD5 and DIGEST-MD5.
     pub scram_mechanisms: Vec<String>,

@@ -120,8 +120,8 @@ fn check_permitted(
     permitted::check_new(state, rights, request.entry, place, access::NewEntryFacts::Given(&given))
 }
 
-/// Returns all values that a request gives an entry, including those of its RDN. Omits attributes that the schema does
-/// not define: later checks refuse the request because of them, but only if the requester may add the entry.
+/// Returns all values that a request gives an entry, including the values of its RDN. Omits attributes that the schema
+/// does not define: later checks refuse the request because of them, but only if the requester may add the entry.
 fn given_values(
     schema: &Schema,
     request: &AddRequest<'_>,

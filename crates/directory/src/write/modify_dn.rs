@@ -244,7 +244,7 @@ fn check_free(
     Err(permitted::taken(state, rights, id, || new_rdn.text().to_owned())?)
 }
 
-/// Removes the values of the old RDN, if requested, and adds those of the new one.
+/// Removes the values of the old RDN, if requested, and adds the values of the new RDN.
 fn rename(
     state: TreeState<'_>,
     entry: &mut WorkingEntry<'_>,

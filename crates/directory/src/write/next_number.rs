@@ -56,7 +56,7 @@ impl Numbered<'_> {
 
 /// Replaces the values `{next}` of attributes for which a rule defines numbers. Returns `None` if the request contains
 /// no such value. If the highest number of the range is in use, a search must find a free number. If `may_search` is
-/// false, the first number of the range is the placeholder instead.
+/// false, the first number of the range is used as a placeholder.
 ///
 /// # Errors
 /// constraintViolation if no number is free; adminLimitExceeded if the search examined too many numbers; busy while an

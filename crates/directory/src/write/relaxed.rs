@@ -191,7 +191,7 @@ fn check_unindexed(state: TreeState<'_>, def: &AttributeDef, uuid: &[u8]) -> Res
     Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, "another entry has this entryUUID"))
 }
 
-/// Checks that the entry was not changed before it was created, and that neither time is in the future.
+/// Checks that the entry's last change is not before its creation, and that neither time is in the future.
 fn check_times(
     deciding: &Deciding<'_>,
     mut value: impl FnMut(&AttributeDescription) -> Result<Option<Vec<u8>>>,

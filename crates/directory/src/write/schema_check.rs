@@ -169,8 +169,8 @@ pub(crate) fn check_attributes(schema: &Schema, class_set: &ClassSet, present: &
     check_all_attributes(schema, class_set, present, &mut Err)
 }
 
-/// Like [`check_attributes`], but passes every error to `refuse`. This function returns an error to end the check, or
-/// `Ok` to continue.
+/// Like [`check_attributes`], but passes every error to `refuse`. The check ends if `refuse` returns an error, and
+/// continues if it returns `Ok`.
 pub(crate) fn check_all_attributes(
     schema: &Schema,
     class_set: &ClassSet,

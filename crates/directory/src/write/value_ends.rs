@@ -94,8 +94,8 @@ pub(crate) struct ValueEnds {
     cleared: HashSet<AttributeDescription>,
 }
 
-/// Values of one attribute by their keys, each with its end time. The map is ordered, because a record contains its
-/// values.
+/// Values of one attribute by their keys, each with its end time. The map is ordered, so that a record contains the
+/// values in a fixed order.
 type EndsByKey = BTreeMap<Vec<u8>, (Value, u64)>;
 
 impl ValueEnds {
@@ -323,8 +323,8 @@ pub fn is_one_ended(state: TreeState<'_>, now_micros: u64) -> Result<bool> {
     Ok(ended(state, now_micros, 1)?.is_some())
 }
 
-/// Returns values whose end times have passed, at most `values_max`: those of one attribute of one entry, starting with
-/// the earliest end time.
+/// Returns values of one attribute of one entry whose end times have passed, at most `values_max`. The attribute and
+/// the entry are those of the value with the earliest end time.
 ///
 /// # Errors
 /// The store failed.

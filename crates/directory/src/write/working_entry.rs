@@ -47,9 +47,9 @@ struct WorkingAttribute {
     /// Number of the attribute; `None` if the catalog has no number for it yet.
     id: Option<AttrId>,
     before: Before,
-    /// Whether the stored rows of `Before::Rows` are still valid, except those in `removed`.
+    /// Whether the stored rows of `Before::Rows` are still valid, except the rows of values in `removed`.
     keeps_rows: bool,
-    /// Values that were removed from those of `Before::Rows`.
+    /// Removed values that are stored in rows of their own.
     removed: ValueList,
     /// Values that were loaded or added.
     values: ValueList,
@@ -433,7 +433,7 @@ impl WorkingAttribute {
     }
 }
 
-/// Checks that an operation that concerns `count` attributes may concern another one. A limit is needed because
+/// Checks that a request that concerns `count` attributes may concern one attribute more. A limit is needed because
 /// attributes are looked up one by one, and the catalog keeps their numbers.
 ///
 /// # Errors
@@ -446,8 +446,8 @@ pub(crate) fn check_attribute_count(count: usize) -> Result<()> {
     Err(OperationError::refused(ResultCode::ADMIN_LIMIT_EXCEEDED, text))
 }
 
-/// Returns the differences between `before` and `now`. They are removals and appended values, if these lead to `now` in
-/// the same order. Otherwise they are a replacement of all values.
+/// Returns the changes from `before` to `now`: a removal of values and an addition of values at the end, if the result
+/// has the order of `now`; otherwise a replacement of all values.
 fn inline_differences(before: &[Vec<u8>], now: &[&Value]) -> Vec<(ValueChangeKind, Vec<Value>)> {
     let is_in = |values: &[&Value], bytes: &[u8]| values.iter().any(|value| value.as_bytes() == Some(bytes));
     let (kept, removed): (Vec<_>, Vec<_>) = before.iter().partition(|bytes| is_in(now, bytes));

@@ -368,7 +368,7 @@ fn next_time(rng: &mut Rng, model: &Model, now: i64) -> i64 {
     }
 }
 
-/// Tries a wrong password. Returns the time of the attempt, which is distinct from those of other failures.
+/// Tries a wrong password. Returns the time of the attempt, which is distinct from the times of other failures.
 fn wrong(session: &mut Session<'_>, model: &mut Model, now: i64) -> i64 {
     let account = session.account();
     let is_locked = account.is_locked(now);
@@ -448,7 +448,7 @@ fn right(session: &mut Session<'_>, model: &mut Model, now: i64) {
     }
 }
 
-/// Compares the recorded state with that of the model.
+/// Compares the recorded state with the state of the model.
 fn check_state(session: &Session<'_>, model: &Model, now: i64) {
     let account = session.account();
     let locked = match model.is_disabled {

@@ -30,8 +30,8 @@ fn directory() -> TestDirectory {
     directory
 }
 
-/// Returns the value changes in the record of a modify of [`ANN`], except those of operational attributes. Returns
-/// `None` if the modify writes no record.
+/// Returns the value changes in the record of a modify of [`ANN`], except the changes of operational attributes.
+/// Returns `None` if the modify writes no record.
 fn recorded(
     directory: &mut TestDirectory,
     changes: Changes<'_>,
