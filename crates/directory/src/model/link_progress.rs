@@ -68,7 +68,7 @@ impl LinkProgress {
 pub struct LinkStep {
     /// The entries.
     pub entries: Vec<EntryId>,
-    /// The last entry examined. It is the root if a change converted its entry out of order.
+    /// The last entry examined; the root if the step converts only the entry of a request, out of order.
     pub after: EntryId,
     /// Whether no entry with an id above `after` is left to examine.
     pub is_last: bool,

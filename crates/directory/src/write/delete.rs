@@ -72,8 +72,8 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
     Ok(deciding.record(Allocations::new(state.catalog), change))
 }
 
-/// Returns the trace of a delete of these entries, each of which follows its superior. Returns `None` if an entry has
-/// no entryUUID, or if the trace would be too large.
+/// Returns the trace of a delete of the entries `ids`, in which each entry follows its superior. Returns `None` if an
+/// entry has no entryUUID, or if the trace would be too large.
 fn trace(state: TreeState<'_>, ids: &[EntryId]) -> Result<Option<DeleteTrace>, OperationError> {
     let description = state.catalog.schema.attribute_type("entryUUID").map(|known| known.id);
     let Some(attribute) = description.and_then(|type_id| state.catalog.attribute_id(type_id, "")) else {
@@ -126,7 +126,7 @@ fn check_kept(state: TreeState<'_>, change: &Change) -> Result<(), OperationErro
 }
 
 /// Returns all entries below `top`, each after its superior. Refuses the tree delete if the requester may not delete
-/// one of them.
+/// one of these entries.
 fn below(
     state: TreeState<'_>,
     rights: &EffectiveRights,

@@ -190,7 +190,7 @@ fn change_scram_keys(
     Ok(())
 }
 
-/// Returns the computed keys of these stored passwords.
+/// Returns the SASL keys that were computed for the clear passwords of these stored forms.
 fn new_scram_keys<'a>(
     deciding: &'a Deciding<'_>,
     passwords: &'a [Vec<u8>],

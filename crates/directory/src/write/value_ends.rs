@@ -198,8 +198,8 @@ impl ValueEnds {
         }
     }
 
-    /// Completes the end times. Keeps only those that differ from the stored ones and whose values the entry has after
-    /// the change. Adds the end times of values that a replace keeps.
+    /// Completes the end times. Keeps only end times that differ from the stored end times, and only for values that
+    /// the entry has after the change. Adds the end times of values that a replace keeps.
     ///
     /// # Errors
     /// adminLimitExceeded if too many values have an end time.
