@@ -209,8 +209,8 @@ pub const SYNC_TOUCHED_MAX: usize = 10_000;
 /// Maximum number of deleted entries that a refresh names. If there are more, it names the present entries instead.
 pub const SYNC_DELETED_MAX: usize = 100_000;
 
-/// Maximum number of deleted entries in the trace of a delete record. It is also the maximum number of entries with links
-/// to the deleted entries. The record of a larger delete has no trace.
+/// Maximum number of deleted entries in the trace of a delete record. It is also the maximum number of entries with
+/// links to them. The record of a larger delete has no trace.
 pub const DELETE_TRACE_MAX: usize = 1_000;
 
 /// Number of records without a notification after which a persistent search receives a new cookie. With a cookie that

@@ -101,7 +101,8 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Sett
 /// Returns notices about proposed settings, in addition to their differences. They report values that a new definition
 /// compares by other rules. They also report a default policy or a group of `auto_members` that does not exist yet.
 ///
-/// # Errors The default policy cannot be used: its entry is not a policy, or can exist only after another change of the
+/// # Errors
+/// The default policy cannot be used: its entry is not a policy, or can exist only after another change of the
 /// settings; or the store failed.
 pub fn notes(state: TreeState<'_>, settings: &DirectorySettings) -> Result<Vec<String>, SettingsError> {
     let name = &settings.general.password_policy;
