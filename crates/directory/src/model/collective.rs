@@ -122,7 +122,7 @@ pub(crate) struct CollectiveSubentries {
     /// Numbers of the collective attributes of all subentries, ascending.
     numbers: Vec<AttrId>,
     octets: usize,
-    /// Number of subentries over the limits. Entries do not receive their values.
+    /// Number of subentries that exceed the limits. Entries do not receive values from such subentries.
     left_out: usize,
     faults: Vec<String>,
 }

@@ -153,9 +153,9 @@ pub const POSTINGS_INTERSECTED_MAX: usize = 6;
 /// Minimum number of candidates of one term of an *and* at which the planner looks for a second term to intersect with.
 pub const INTERSECTION_COUNT_MIN: u64 = 512;
 
-/// Number of entries per candidate up to which a paged search scans. A scan need not collect the ids again for every
-/// page. In addition, the page must be likely to be complete before the scan has examined as many entries as there are
-/// ids to collect.
+/// Maximum number of entries per candidate at which a paged search scans all entries instead of collecting ids. A scan
+/// continues after the previous page, whereas ids would be collected again for every page. In addition, the page must
+/// be likely to be complete before the scan has examined as many entries as there are ids to collect.
 pub const PAGE_SCAN_SHARE_MIN: u64 = 8;
 
 /// Like [`PAGE_SCAN_SHARE_MIN`], for a scan of `nodes`, which examines rows several times faster than a scan of
