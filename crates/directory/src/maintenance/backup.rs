@@ -1,8 +1,8 @@
 //! Backup and restoration of a directory.
 //!
-//! A backup contains all rows at one position of the log, and the records after that position in contiguous segments.
-//! To restore the directory at a later position, the records up to that position are applied to the rows, as at every
-//! start and on every replica. This module reads and writes rows and records as streams of bytes. It opens no files.
+//! A backup contains all rows as of one log position, and the later records in contiguous segments. A restoration loads
+//! the rows and then applies the records up to the requested position, as a server does when it starts. This module
+//! reads and writes rows and records as streams of bytes. It opens no files.
 //!
 //! A backup excludes the state of a cluster's shared log, so a restored directory does not belong to a cluster. The
 //! restored directory has a new generation, so that it does not accept cookies and positions that the old directory
@@ -91,7 +91,7 @@ impl BackupSource {
         Ok(BackupSource(directory.store.view()?))
     }
 
-    /// Returns the moment of the data.
+    /// Returns the position of the data in the directory's history.
     ///
     /// # Errors
     /// The store failed, or the data is damaged.
@@ -117,7 +117,8 @@ impl BackupSource {
         }
     }
 
-    /// Writes all rows and the last record of the log. Continuing the log needs no older record.
+    /// Writes all rows, and the last record of the log. A backup can be continued from this record, so it contains no
+    /// older records.
     ///
     /// # Errors
     /// The store failed, or the bytes cannot be written.
@@ -243,10 +244,10 @@ impl RowSink for ReadBack {
     }
 }
 
-/// Creates a data directory from rows. Its generation is `generation`, which must be new.
+/// Creates a data directory from rows. The directory receives the generation `generation`, which must be new.
 ///
 /// # Errors
-/// `to` contains data, or the rows cannot be read. Nothing is then created.
+/// `to` contains data, or the rows cannot be read. In both cases, nothing is created.
 pub fn restore_rows(input: &mut impl Read, to: &Path, generation: [u8; 16]) -> Result<(), BackupError> {
     if store::has_data_file(to)? {
         return Err(OpenError::HasData.into());
@@ -307,8 +308,8 @@ impl Replay {
         Ok(Replay { directory, writer, until, next: 1, first: 1, group, group_bytes, is_over: false })
     }
 
-    /// Applies the records of a stream that are not applied yet, up to the end of the restoration. Returns true if the
-    /// end is reached.
+    /// Applies the records of a stream, up to the end of the restoration. Skips records that are already applied.
+    /// Returns true if the end is reached.
     ///
     /// # Errors
     /// The records cannot be read, do not follow the last applied record, or cannot be applied.

@@ -1,11 +1,11 @@
-//! Full check, which compares all rows with the entries, in both directions. Also the repair of derived rows.
+//! Full check: compares all rows with the entries, in both directions. Also repairs derived rows.
 //!
 //! `nodes`, `entries`, `values` and `links` are the primary data. All other rows are derived from them: names, class
 //! postings, index rows, reverse links, dangling links and counters. The check computes the derived rows again
 //! ([`expected`]), sorts them, and compares them with the existing rows ([`compare`]). Sorting uses the disk if memory
-//! is not enough, so memory does not grow with the directory. Each difference is a [`Finding`]: a sentence that names
-//! the place of the fault, and the changes that repair it. No changes are given if the entries do not determine the
-//! correct row.
+//! is not enough, so memory does not grow with the directory. Each difference is a [`Finding`]. It consists of a
+//! sentence that describes the fault and names the affected row, and the changes that repair the row. If the entries do
+//! not determine the correct row, the finding contains no changes.
 //!
 //! [`repair()`] makes these changes in batches, and then checks again.
 
@@ -33,16 +33,17 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Maximum number of findings that [`check`] returns. Further findings are only counted.
 const FINDINGS_MAX: usize = 200;
 
-/// Memory for sorting in [`check`], in bytes. It serves small directories.
+/// Memory for sorting in [`check`], in bytes. [`check`] is meant for small directories.
 const SMALL_MEMORY_BYTES: usize = 16 << 20;
 
-/// Memory for sorting in bytes. It suffices for any directory, because more rows are sorted in temporary files.
+/// Usual memory for sorting, in bytes. Suffices for any directory, because rows that do not fit are sorted in temporary
+/// files.
 pub const MEMORY_BYTES: usize = 256 << 20;
 
 /// A fault of the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The fault and its place, as a sentence.
+    /// Sentence that describes the fault and names the affected row.
     pub text: String,
     /// Changes that repair the fault, in order. Empty if the entries do not determine the correct row.
     pub fixes: Vec<Fix>,
@@ -61,7 +62,7 @@ pub enum Fix {
     RemoveId(MapId, Vec<u8>, u64),
     /// Adds to a counter.
     Count(Vec<u8>, i64),
-    /// Makes the entry row list this link attribute exactly if the entry has values of it.
+    /// Makes the entry row list this link attribute if and only if the entry has values of the attribute.
     Mark(EntryId, AttrId),
 }
 
@@ -128,7 +129,7 @@ struct Report<'e> {
     checked: CheckSummary,
     /// Entries that cannot be read completely. Their derived rows are therefore unknown.
     unreadable: HashSet<u64>,
-    /// Whether the place of some entries in the tree is unknown.
+    /// Whether the position of an entry in the tree is unknown.
     lost_nodes: bool,
 }
 

@@ -46,7 +46,7 @@ pub struct ContentSummary {
 
 /// Passes each difference to `each`, in the order of names.
 ///
-/// A server may send an entry twice, because the entry was moved meanwhile. It counts once.
+/// A server may send an entry twice if the entry is moved during the transfer. Such an entry counts once.
 ///
 /// # Errors
 /// The disk failed, or `each` returned an error.

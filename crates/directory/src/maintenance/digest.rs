@@ -1,8 +1,9 @@
-//! Rows that records alone determine, by part of the directory. Nodes of a cluster compare digests of these rows.
+//! Rows that log records alone determine, grouped by part of the directory. Nodes of a cluster compare digests of these
+//! rows.
 //!
 //! These rows are entries with their values and links, settings and schema. `check` treats the same rows as primary
-//! data. All other rows are derived from them: index rows, names, counters and reverse links. Each node builds index
-//! rows at its own pace.
+//! data. All other rows are derived from them: index rows, names, counters and reverse links. Derived rows are not
+//! compared, because each node builds index rows at its own pace.
 //!
 //! A part consists of an entry directly below a suffix entry, and all entries below it. If the entry has no
 //! subordinates, it belongs to the part of the suffix entry.
@@ -10,10 +11,11 @@
 //! Entries are read as rows without packed values, because nodes may have the same values in rows of different
 //! versions.
 //!
-//! Rows are read in slices. A slice contains the rows between two points, which are ordered by their octets. A point is
-//! a letter for the map and a key of the map. For a link, the id of its target follows, so that a slice may end within
-//! the members of one group. A point need not have a row. Therefore deletions move no slice, and an added row belongs
-//! to the slice that contains its point.
+//! Rows are read in slices. A slice contains the rows between two points, which are ordered by their octets. A point
+//! consists of a letter that represents a map, and a key of the map. In the point of a link, the id of the link's
+//! target follows the key, so that a slice may end within the members of one group. A point remains valid if its row is
+//! deleted. Therefore deletions do not change the bounds of slices, and an added row belongs to the slice that contains
+//! its point.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -40,7 +42,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// continue.
 pub type EachRow<'f> = dyn FnMut(&str, &[u8], &[u8]) -> ControlFlow<()> + 'f;
 
-/// Callback for a row that does not receive the row's part.
+/// Callback for a row, without the row's part.
 type Visit<'f> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'f;
 
 /// A range of rows between two points. An empty point is the beginning or the end of all rows.
@@ -52,16 +54,16 @@ pub struct RowSlice<'p> {
     pub to: &'p [u8],
 }
 
-/// The part of a slice that is in one map.
+/// Range of a slice within one map.
 struct MapSlice<'p> {
-    /// First point without its letter, inclusive; `None` if the part begins with the first row of the map.
+    /// First point without its letter, inclusive; `None` if the range begins with the first row of the map.
     from: Option<&'p [u8]>,
-    /// Last point without its letter, exclusive; `None` if the part ends with the last row of the map.
+    /// Last point without its letter, exclusive; `None` if the range ends with the last row of the map.
     to: Option<&'p [u8]>,
 }
 
-/// Cost of a row in addition to its size. It stands for the work to find the row's part and to compute a hash. Its unit
-/// is bytes, so that one limit covers both.
+/// Fixed cost of a row, which is added to the row's size. Accounts for finding the row's part and computing a hash. The
+/// unit is bytes, so that one limit covers both costs.
 pub const ROW_COST: u64 = 64;
 
 /// Maps with the letters that represent them in points.
@@ -78,7 +80,7 @@ const LETTER_ENTRY: u8 = b'e';
 const LETTER_LINK: u8 = b'l';
 const LETTER_SETTING: u8 = b'm';
 
-/// Size of a key of `links`, in octets. In a point, the id of a target follows it.
+/// Size of a key of `links`, in octets. In a point, the id of the link's target follows the key.
 const LINK_KEY_SIZE: usize = 12;
 
 /// Name of the part that contains settings and schema.
@@ -108,10 +110,12 @@ pub fn each_row(snapshot: &Snapshot, slice: RowSlice<'_>, each: &mut EachRow<'_>
     walk(state, slice, &mut |key, value| Ok(each(parts.name(key.get(1..).unwrap_or_default())?, key, value)))
 }
 
-/// Plans the slice that begins at `from`. Returns the end of the slice, and its cost for the present rows. The cost of
-/// a slice is at most `bytes_max`, unless it has only one row. Each row costs the size of its key and value, and
-/// [`ROW_COST`]. The end is empty if no row remains after the slice. `step` receives the cost of each row and returns
-/// whether to continue. If it returns false, the result is `None`.
+/// Plans the slice that begins at `from`. Returns the end of the slice, and the cost of its present rows. The cost is
+/// at most `bytes_max`, unless the slice has only one row. A row costs the size of its key and value, plus
+/// [`ROW_COST`]. The end is empty if no row remains after the slice.
+///
+/// `step` receives the cost of each row, and returns whether to continue. If it stops the traversal, the result is
+/// `None`.
 ///
 /// # Errors
 /// The store failed.
@@ -263,7 +267,8 @@ fn settings(state: TreeState<'_>, each: &mut EachRow<'_>) -> Result<ControlFlow<
 struct Parts<'s> {
     state: TreeState<'s>,
     names: Vec<String>,
-    /// Indexes in `names` of the parts of entries, for suffix entries and entries with subordinates.
+    /// For each suffix entry, and each entry with subordinates: the index in `names` of the part that contains the
+    /// entry.
     of: HashMap<EntryId, usize>,
     /// The entry of the last row, and its part. Rows of one entry are adjacent.
     last: Option<(EntryId, usize)>,

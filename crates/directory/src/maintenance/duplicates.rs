@@ -20,15 +20,15 @@ const EXAMPLES_MAX: usize = 5;
 /// Number of entries read in one step.
 const BLOCK: usize = 512;
 
-/// Returns a text for each uniqueness rule of `settings` that entries violate. The text has the number of values that
-/// occur in several entries, and the first of these entries. Traverses the indexes of the rules.
+/// Returns a text for each uniqueness rule of `settings` that entries violate. The text contains the number of values
+/// that occur in several entries, and examples. Traverses the indexes of the rules.
 ///
 /// # Errors
 /// The store failed.
 pub(super) fn duplicates(state: TreeState<'_>, settings: &DirectorySettings) -> Result<Vec<String>> {
     let mut texts = Vec::new();
     for text in &settings.general.unique {
-        // Another check reports rules that this schema does not allow, as problems of the settings.
+        // Skip a rule that the schema does not allow. Another check reports this rule as a problem of the settings.
         let Ok(rule) = UniqueRule::read(text, &state.catalog.schema, &state.catalog.secrets) else {
             continue;
         };

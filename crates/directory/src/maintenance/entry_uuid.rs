@@ -1,5 +1,5 @@
-//! entryUUID (RFC 4530), which must be unique, because other servers identify copied entries by it. Of two entries with
-//! the same entryUUID, they would copy only one.
+//! Access to entryUUID (RFC 4530). It must be unique, because other servers identify copied entries by it. If two
+//! entries had the same entryUUID, other servers would copy only one of them.
 
 use schema::AttributeDescription;
 use uuid::Uuid;

@@ -1,8 +1,8 @@
 //! Export of the entries of a directory as LDIF (RFC 2849), in one pass over the rows.
 //!
-//! Entries are in ascending order of ids, which is the order in which they were added. An entry that was moved below a
-//! younger entry follows the younger one, so that each superior precedes its subordinates. The entries can therefore be
-//! added again in this order. The same rows give the same text, byte for byte.
+//! Entries are in ascending order of ids, which is the order in which they were added. The exception is an entry that
+//! was moved below a younger entry: it follows the younger entry, so that each superior precedes its subordinates. The
+//! entries can therefore be added again in this order. The same rows give the same text, byte for byte.
 //!
 //! Values are written directly from the store, without an allocation per value. The text contains what a search by the
 //! administrator returns, including passwords in stored form. Computed attributes (memberOf, entryDN, counts) are
@@ -41,7 +41,7 @@ pub use self::tree::{TreeBounds, export_tree};
 /// Size of the buffer for text, in bytes.
 const BUFFER_SIZE: usize = 1 << 20;
 
-/// Attributes that may be exported, which are those that the administrator may read.
+/// Attributes that may be exported: all that the administrator may read.
 const SHOWN: Shown = Shown::Secrets;
 
 /// Number of link targets read in one step.
@@ -92,7 +92,7 @@ impl From<store::StoreError> for ExportError {
 
 type Result<T> = std::result::Result<T, ExportError>;
 
-/// Writes the entries of one position as LDIF. The text starts with a comment that states the position.
+/// Writes the entries at one log position as LDIF. The text starts with a comment that states the position.
 ///
 /// # Errors
 /// noSuchObject if the base does not exist. Also if rows are damaged, or the text cannot be written. The text written
@@ -109,7 +109,7 @@ pub fn export(
     Ok(export.summary)
 }
 
-/// Writes one entry of one position as LDIF, with its stored operational attributes.
+/// Writes one entry as LDIF, with its stored operational attributes.
 ///
 /// # Errors
 /// As [`export`]. To limit the size of the entry, `out` may refuse further text.
@@ -129,7 +129,7 @@ struct Export<'s, 'o> {
     filter: Option<(Term, Matcher)>,
     scope: Option<SearchScope>,
     names: NameCache,
-    /// Superiors that are not exported yet, although older entries are below them.
+    /// Superiors that are not exported yet. The export of older entries below them is postponed.
     awaited: HashSet<u64>,
     /// DN of the current entry.
     dn: Vec<u8>,
@@ -318,7 +318,7 @@ impl<'s, 'o> Export<'s, 'o> {
         }
     }
 
-    /// Exports values that have rows of their own, which may be millions.
+    /// Exports values that have rows of their own. An attribute may have millions of these values.
     fn table(
         &mut self,
         id: EntryId,
@@ -548,7 +548,7 @@ mod tests {
         let all = text_of(&directory, &ExportRequest::default());
         assert_eq!(dns(&all), ["dc=example", "ou=b", "ou=c", "ou=a", "cn=x", "cn=y"]);
         assert_eq!(all, text_of(&directory, &ExportRequest::default()), "not the same text twice");
-        // The new entry is younger than ou=c, after which ou=a was postponed, and is itself below ou=a.
+        // The export postpones ou=a until ou=c is exported. The new entry is below ou=a, and younger than ou=c.
         let added = directory
             .add("cn=z,ou=a,ou=c,ou=b,dc=example,dc=com", &[("objectClass", &["device"]), ("cn", &["z"])]);
         assert_eq!(added, crate::model::outcome::Outcome::success());

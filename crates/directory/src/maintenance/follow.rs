@@ -1,13 +1,13 @@
-//! Applies the changes of another server to a copied tree. Makes the local entry with an entryUUID equal to the other
-//! server's entry.
+//! Applies changes of another server to a copied tree. A change makes the local entry equal to the other server's entry
+//! with the same entryUUID.
 //!
 //! The other server sends whole entries by content synchronization (RFC 4533). A local entry is renamed if its name
 //! differs, and only attributes that differ are changed. Receiving an entry again therefore makes no record. The
-//! changes are ordinary ones, with the rights of the administrator. Password policies do not apply, because the other
-//! server has already applied them.
+//! changes are executed like requests of a client, with the rights of the administrator. Password policies do not
+//! apply, because the other server has already applied them.
 //!
-//! Three kinds of attributes are not copied: computed ones, the state that each server maintains itself (entryCSN,
-//! failed and successful binds), and those of other servers without a meaning for Pando.
+//! Three kinds of attributes are not copied: computed attributes, the state that each server maintains itself
+//! (entryCSN, failed and successful binds), and attributes of other servers that have no meaning for Pando.
 
 mod doubtful;
 
@@ -82,8 +82,8 @@ impl SourceChange {
     }
 }
 
-/// Maximum number of values that a change replaces as a whole. If there are more, only differences are added and
-/// deleted.
+/// Maximum number of values of an attribute that are replaced as a whole. If there are more, only the differences are
+/// added and deleted.
 const REPLACED_VALUES_MAX: usize = 64;
 
 /// Value of pwdAccountLockedTime for an account that stays locked until an administrator unlocks it.
@@ -133,10 +133,10 @@ impl SourceEntry {
         ambiguous
     }
 
-    /// Removes attributes that are not copied: computed ones, and those without a meaning for Pando. `left_out` counts
-    /// values without a meaning by attribute, as in an import. Replaces a clear password by its stored form in the
-    /// local entry if there is one, otherwise by a new stored form. Returns true if values name other entries: see
-    /// [`follow`].
+    /// Removes attributes that are not copied: computed attributes, and attributes without a meaning for Pando. Counts
+    /// the removed values without a meaning in `left_out`, by attribute, as an import does. Hashes clear passwords. If
+    /// the local entry has a hash that matches a clear password, the password is replaced by this hash. Returns true if
+    /// values name other entries: see [`follow`].
     ///
     /// # Errors
     /// The store failed.
@@ -283,9 +283,9 @@ fn is_copied(schema: &Schema, type_id: TypeId) -> bool {
 /// The change is confined to the copied tree at `base`. It never deletes an entry outside of the tree. It moves an
 /// entry into the tree only from another copied tree, whose source will report the deletion.
 ///
-/// Sets `renames` if an entry was renamed. Local values that name an entry follow its renames, but a received value may
-/// already contain a new name. If the rename is not applied yet, the value then names no entry or a wrong one. The
-/// caller must compare the entries with these values with the other server again.
+/// Sets `renames` if an entry was renamed. Links in local values follow a rename. A received value, however, may
+/// contain a new name before the rename is applied locally. The value then names no entry, or the wrong entry. After a
+/// rename, the caller must therefore compare all entries with such values with the other server again.
 pub fn follow(
     batch: &mut WriteBatch<'_>,
     base: &str,
@@ -381,9 +381,9 @@ fn execute(batch: &mut WriteBatch<'_>, request: &Request<'_>, stamp: &Stamp) -> 
 
 type Step<'s> = &'s mut dyn FnMut(&mut WriteBatch<'_>, &SourceEntry, &Stamp) -> Result<Outcome>;
 
-/// Executes `step`, which gives the entry its name. If another entry has the name, the other entry is renamed first,
-/// because a later message will contain its new name or its deletion. The base entry of a copied tree is never renamed,
-/// because it would leave the tree.
+/// Executes `step`, which adds or renames the entry. If another entry has the new name, renames the other entry first.
+/// A later message reports the new name or the deletion of the other entry. Never renames the base entry of a copied
+/// tree, because it would leave the tree.
 fn in_free_place(
     batch: &mut WriteBatch<'_>,
     entry: &SourceEntry,
@@ -413,8 +413,8 @@ fn set_aside(batch: &mut WriteBatch<'_>, name: &str, stamp: &Stamp) -> Result<bo
     Ok(execute(batch, &Request::ModifyDn(rename), stamp).code == ResultCode::SUCCESS)
 }
 
-/// Renames an entry. Keeps the values of the old RDN if possible. If the other server no longer has these values, they
-/// are removed with the other differences.
+/// Renames an entry. Keeps the values of the old RDN if possible. If the other server no longer has these values, a
+/// later step removes them with the other differences.
 fn rename(batch: &mut WriteBatch<'_>, entry: &str, to: &Dn<'_>, stamp: &Stamp) -> Outcome {
     let superior = to.text_from(1);
     let own = to.text().strip_suffix(superior).unwrap_or(to.text()).trim_end_matches(' ');

@@ -1,5 +1,5 @@
-//! Rehearsal of proposed access rules: the rights that they would change, by requester and entry. Also the versions of
-//! the rules in the log.
+//! Rehearsal of proposed access rules: reports the rights that they would change, by requester and entry. Also reads
+//! earlier versions of the rules from the log.
 
 mod explained;
 mod operation;
@@ -45,7 +45,7 @@ pub struct Rehearsal {
 /// Changed rights of one requester to one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessChange {
-    /// Authorization identity of the requester; `anonymous` without an identity.
+    /// Authorization identity of the requester; `anonymous` for the anonymous client.
     pub requester: String,
     /// DN of the entry.
     pub dn: String,
@@ -214,7 +214,7 @@ fn difference<'r>(
     ];
     let password = state.catalog.schema.attribute_type(USER_PASSWORD).map(|password| password.id);
     for (word, right, counts) in of_entry {
-        // The right to write a password includes the right to reset it, which is then not listed.
+        // The right to write a password includes the right to reset it, so `reset` is not listed separately.
         let is_said =
             word == "reset" && password.is_some_and(|id| with.may_write(id) && !without.may_write(id));
         if counts && !is_said && with.may(right) && !without.may(right) {
@@ -233,7 +233,7 @@ fn difference<'r>(
         for type_id in types {
             let may_show = Shown::AsRulesSay.includes(&state.catalog.secrets, *type_id);
             let counts = if is_write { may_change } else { may_show };
-            // The right to write includes the rights to join and leave, which are then not listed.
+            // The right to write includes the rights to join and leave, so they are not listed separately.
             let is_said = matches!(word, "join" | "leave") && with.may_write(*type_id);
             let extent = |rights: &'r EntryRights| rights.extent(right, Some(*type_id));
             if let (true, false, Some(gain)) = (counts, is_said, gain(&extent(without), &extent(with))) {
@@ -271,8 +271,7 @@ pub struct RulesVersion {
     pub expectations: Vec<String>,
 }
 
-/// Returns the versions of the access rules in the log, the oldest first. A change that keeps the rules makes no
-/// version.
+/// Returns the versions of the access rules in the log, the oldest first. A change of other settings makes no version.
 ///
 /// # Errors
 /// The store failed, or a record cannot be read.

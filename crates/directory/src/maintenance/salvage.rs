@@ -96,7 +96,8 @@ impl SalvagedDirectory {
         Ok(Some(ChangePoint { position, csn }))
     }
 
-    /// Returns the numbers of the redo groups that [`state`](SalvagedDirectory::state) contains, but not the data file.
+    /// Returns the numbers of the redo groups whose changes [`state`](SalvagedDirectory::state) contains, but the data
+    /// file does not.
     pub fn applied(&self) -> Option<RangeInclusive<u64>> {
         self.salvage.applied()
     }
@@ -107,7 +108,7 @@ impl SalvagedDirectory {
     }
 
     /// Returns the number of the last redo group, if only its header exists. The client may have received no response
-    /// for it.
+    /// for this group.
     pub fn in_doubt(&self) -> Option<u64> {
         self.salvage.in_doubt()
     }
@@ -127,7 +128,7 @@ impl SalvagedDirectory {
         self.salvage.is_whole() && self.meaning.is_ok()
     }
 
-    /// Passes each readable change after the gap to `each`, in the order of the changes.
+    /// Passes each readable change after the gap to `each`, in log order.
     ///
     /// # Errors
     /// The redo log can no longer be read.

@@ -32,7 +32,7 @@ pub struct Compared<'s> {
     left_out_names: HashSet<String>,
 }
 
-/// Operational attributes that describe the progress of one server, so that a copy has other values.
+/// Operational attributes that describe the progress of one server. Their values differ in a copy.
 const OF_ONE_SERVER: [&str; 2] = ["entryCSN", "contextCSN"];
 
 impl<'s> Compared<'s> {

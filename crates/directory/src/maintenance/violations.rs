@@ -1,4 +1,4 @@
-//! Existing entries that violate rules of the settings. They are older than a rule, or were imported.
+//! Existing entries that violate rules of the settings. Such an entry is older than the rule, or was imported.
 //!
 //! `pando plan` shows the violations before a rule takes effect. The entries stay unchanged. If an entry violates its
 //! classes or content rule, later changes of the entry are refused unless they remove the violation.
@@ -60,8 +60,8 @@ pub fn violations(state: TreeState<'_>, settings: &DirectorySettings) -> Result<
     Ok(texts)
 }
 
-/// Like [`violations`], in a limited time. Does not examine a directory with more than `entries_max` entries. The
-/// result then contains a text that says this.
+/// Like [`violations`], but limited in time. If the directory has more than `entries_max` entries, examines no entry
+/// and returns a text that says so.
 ///
 /// # Errors
 /// The store failed.

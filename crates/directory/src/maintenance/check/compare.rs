@@ -1,4 +1,4 @@
-//! Comparison of existing rows with expected ones. Both are read map by map, in the order of keys.
+//! Comparison of existing rows with expected rows. Reads both map by map, in the order of keys.
 
 use std::ops::Bound;
 
@@ -35,7 +35,7 @@ pub(super) fn compare(state: TreeState<'_>, expected: ExpectedRows, report: &mut
         ahead: Lookahead::new(rows)?,
         report,
     };
-    // Maps in the order of their numbers, in which expected rows are sorted.
+    // Compare the maps in the order of their numbers, because the expected rows are sorted in this order.
     comparison.plain(VALUES)?;
     comparison.plain(NAMES)?;
     for map in [LINKS, LINKED, DANGLING, INDEX, CLASSES, PIECES] {
@@ -137,7 +137,8 @@ impl Comparison<'_, '_, '_> {
                 self.surplus_row(map, key, value)?;
                 continue;
             }
-            // An expected row of `values` has no value to compare. Its value was already compared with its key.
+            // Expected rows of `values` contain no values. Each value was compared with its key when the expected row
+            // was derived.
             if map == NAMES && self.ahead.value != value {
                 self.wrong_name(key)?;
             }
@@ -252,7 +253,7 @@ impl Comparison<'_, '_, '_> {
         self.report.found(text, vec![Fix::RemoveId(map, key.to_vec(), id)])
     }
 
-    /// Describes a row by its place in the directory.
+    /// Describes a row for a finding: its map, its entry, and its attribute or key.
     fn place(&self, map: MapId, key: &[u8]) -> String {
         let name = map_spec(map).name;
         let (id, rest) = key.split_at_checked(8).unwrap_or((key, &[]));
@@ -298,7 +299,7 @@ fn counters_of(read: &Read, catalog: &Catalog, mut ahead: Lookahead, report: &mu
     Ok(())
 }
 
-/// Returns the next counter with its sum of all contributions.
+/// Returns the key of the next counter, and the sum of its contributions.
 fn next_sum(ahead: &mut Lookahead) -> Result<(Vec<u8>, i64)> {
     let key = ahead.key.clone();
     let mut sum = 0;

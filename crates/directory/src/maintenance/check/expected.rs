@@ -2,7 +2,7 @@
 //!
 //! One sorter receives the rows of all maps. A sorted row consists of the map's number, the row's key, and the id or
 //! value. A byte after an id says whether the row is required, or only allowed because its index is being built.
-//! Counters have another sorter. They are first summed in a table of limited size.
+//! Counters have a sorter of their own. Contributions to a counter are first summed in a table of limited size.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -39,9 +39,9 @@ const TARGET_BLOCK: usize = 512;
 pub(super) const UUIDS: u8 = u8::MAX;
 const _: () = assert!(MAPS.len() < UUIDS as usize);
 
-/// The row must exist.
+/// Marks a row that must exist.
 pub(super) const REQUIRED: u8 = 0;
-/// The row may exist, because its index is being built.
+/// Marks a row that may exist, because its index is being built.
 pub(super) const EARLY: u8 = 1;
 
 /// All rows and counters that should exist.
@@ -88,7 +88,7 @@ pub(super) fn derive(
     })
 }
 
-/// Reads every record in the log. Reading verifies a record.
+/// Verifies every record in the log by reading it.
 fn log(read: &Read, report: &mut Report<'_>) -> Result<()> {
     let first = read.first_position()?.unwrap_or(0);
     for record in read.log_records(first) {
@@ -107,7 +107,7 @@ struct Derivation<'s, 'r, 'e> {
     counts: HashMap<Box<[u8]>, i64>,
     indexes: BTreeMap<AttrId, IndexRow>,
     index_rows: Vec<RowKey>,
-    /// The container for which superiors were last computed; then this container and its superiors.
+    /// Cached superiors: the container for which they were computed, and a list of this container and its superiors.
     chain: (Option<EntryId>, Vec<EntryId>),
     /// Attribute number of entryUUID.
     uuid: Option<AttrId>,
@@ -369,7 +369,7 @@ impl Derivation<'_, '_, '_> {
         Ok(())
     }
 
-    /// Checks that the key of a value's own row is the one derived from the value.
+    /// Checks that the key of a row in `values` is the key derived from the row's value. Returns the key and the value.
     fn table_row<'r>(
         &mut self,
         id: EntryId,
@@ -441,7 +441,7 @@ impl Derivation<'_, '_, '_> {
         due_keys(&key, until).try_for_each(|due| self.expect(DUE, &due, &row))
     }
 
-    /// Checks text in a link attribute. It must be a dangling link, so no entry may have the name.
+    /// Checks a link value that is stored as text. Such a value must be a dangling link, so no entry may have the name.
     fn link_text(&mut self, id: EntryId, def: &AttributeDef, key: Vec<u8>, text: &[u8]) -> Result<()> {
         let catalog: &Catalog = self.state.catalog;
         let Some(name) = name_in(&catalog.schema, text) else { return Ok(()) };

@@ -27,11 +27,11 @@ pub struct RepairSummary {
 }
 
 /// Repairs derived rows and checks again, until no repairable finding remains. Passes each finding to `each`, with a
-/// flag that is true if the finding was repaired. Other findings are passed once.
+/// flag that is true if the finding was repaired. Passes a finding that cannot be repaired only once.
 ///
 /// Derived rows are changed to agree with the entries, never the reverse. Lost primary data stay lost: a damaged row of
-/// `nodes` or `entries`, a large value, a record of the log. A link to a missing entry is removed, because its name is
-/// lost. A name that is stored as text becomes a link if its entry exists.
+/// `nodes` or `entries`, a large value, a record of the log. A link to a missing entry is removed, because the name of
+/// the missing entry is lost. A name that is stored as text becomes a link if an entry with this name exists.
 ///
 /// # Errors
 /// The store failed. Repairs that are already committed remain, and do no harm.
@@ -99,7 +99,7 @@ impl PendingRepairs {
     }
 }
 
-/// Makes the entry row list this link attribute exactly if the entry has values of it.
+/// Makes the entry row list this link attribute if and only if the entry has values of the attribute.
 fn update_link_mark(batch: &mut Batch<'_>, id: EntryId, attribute: AttrId) -> Result<()> {
     let Some(mut entry) = load(batch, id)? else { return Ok(()) };
     let has_links = batch.ids(LINKS, &link_key(id, attribute))?.estimate() > 0;

@@ -42,7 +42,7 @@ pub(super) fn check(state: TreeState<'_>, report: &mut Report<'_>) -> Result<()>
             }
             None => continue,
         };
-        // The phase in which a rebuild begins, by removing all rows.
+        // A rebuild begins with the phase that removes all rows.
         let rebuilt = SortOrderRow::of(&order.row.text, Phase::Clearing).encode();
         let version = (index_version(state.read)? + 1).to_be_bytes().to_vec();
         let fixes = vec![

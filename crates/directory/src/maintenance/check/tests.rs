@@ -236,7 +236,7 @@ fn finds_two_entries_with_one_uuid() {
     let mut row = plain(&first_row(&directory, ENTRIES, &id_key(EntryId(4))).1).into_owned();
     let place = row.windows(second.len()).position(|part| part == second.as_bytes()).unwrap();
     row[place..place + first.len()].copy_from_slice(first.as_bytes());
-    // An entry row begins with a version and the checksum of all bytes after both.
+    // An entry row begins with a version and a checksum. The checksum covers all bytes after the checksum.
     let crc = crc32c::crc32c(&row[5..]).to_le_bytes();
     row[1..5].copy_from_slice(&crc);
     damage(&mut directory, |batch| batch.put(ENTRIES, &id_key(EntryId(4)), &row).unwrap());

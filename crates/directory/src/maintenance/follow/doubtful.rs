@@ -14,12 +14,12 @@ use crate::model::rows::{AttrId, EntryId, LINKED, NAMES, decode_name_row, id_key
 use crate::snapshot::Snapshot;
 use crate::tree::{Found, TreeState, damaged_row, entry_row};
 
-/// Maximum number of entries in a renamed tree for which entries with links to them are searched for.
+/// Maximum number of entries of a renamed tree for which the entries that link to them are found.
 const TREE_MAX: usize = 100_000;
 
-/// Returns the doubtful entries at or below `base`, with their DNs, according to the records after position `since`. An
-/// entry is doubtful if it received a dangling link, or had a link to a deleted or renamed entry. Also returns the
-/// position of the last record read. Reading stops after a record with which the entries are `max` or more.
+/// Returns the doubtful entries at or below `base` with their DNs, and the position of the last record read. Reads the
+/// records after position `since`. An entry is doubtful if it received a dangling link, or had a link to a deleted or
+/// renamed entry. Reading stops after the record with which the number of entries reaches `max`.
 ///
 /// # Errors
 /// The store failed, or a record is damaged.
@@ -34,7 +34,7 @@ pub fn doubtful(
 }
 
 /// Returns the ids of doubtful entries in all trees, and the position of the last record read. The third value is false
-/// if some doubtful entries up to that position are missing.
+/// if some doubtful entries up to that position were not found.
 fn ids_after(
     state: TreeState<'_>,
     since: Position,
@@ -112,8 +112,8 @@ pub fn all_doubtful(
     }
 }
 
-/// Adds the entries with links to the entry `top` or to an entry below it, until there are `max`. Returns false if the
-/// tree was too large to find all of them.
+/// Adds to `ids` the entries with links to the entry `top` or to an entry below it, until `ids` has `max` entries.
+/// Returns false if the tree was too large to find all of them.
 fn name_below(state: TreeState<'_>, top: EntryId, max: usize, ids: &mut BTreeSet<EntryId>) -> Result<bool> {
     let links: Vec<AttrId> =
         state.catalog.attributes().iter().filter(|def| def.is_link).map(|def| def.id).collect();
@@ -146,8 +146,8 @@ mod tests {
     use super::*;
     use crate::testing::{SUFFIX, TestDirectory, ok};
 
-    /// slapd's overlay refint was observed to leave the old name in an entry that is itself renamed meanwhile. In the
-    /// copy the link follows the rename, so the copied entry differs until it is read again.
+    /// The overlay refint of slapd can leave an old name in an entry that is renamed at the same time. In the copy, the
+    /// link follows the rename, so the copied entry differs until it is read again.
     #[test]
     fn renames_put_the_entries_that_name_them_in_doubt() {
         let mut directory = TestDirectory::with_suffix_entry();

@@ -251,8 +251,8 @@ impl Builder {
         for (key, value) in &meta {
             self.store.append(META, key, value)?;
         }
-        // The record names a naming context, which exists already. From the record, followers of the log learn the new
-        // numbers of attributes and class sets. From the new generation, they learn that this is a different log.
+        // The record's DN is an existing naming context. Readers of the log learn the new numbers of attributes and
+        // class sets from the record. They learn from the new generation that this is a different log.
         let dn = job.target_suffixes().next().unwrap_or_default().to_owned();
         let requester = job.creator.clone();
         let record = Record {
@@ -413,7 +413,7 @@ impl<'a> MapWriter<'a> {
         Ok(())
     }
 
-    /// Writes the content under the last key, and begins another key, unless the keys are the same.
+    /// Writes the content under the last key, and begins another key. Does nothing if the keys are the same.
     fn begin(&mut self, is_same: bool, to: Destination, key: &[u8]) -> Result<()> {
         if is_same {
             return Ok(());
@@ -453,8 +453,8 @@ impl<'a> MapWriter<'a> {
     }
 }
 
-/// Returns the entry that owns a row, if the row's key contains its id. Keys of id sets do not, except for links. Their
-/// members are entries, which are checked instead.
+/// Returns the entry that owns a row, if the row's key contains the entry's id. Among id sets, only keys of `links`
+/// contain an owner. The members of other id sets are entries, so the members are checked instead.
 fn owner(to: Destination, key: &[u8]) -> Option<EntryId> {
     let id = |bytes: Option<&[u8]>| Some(EntryId(u64::from_be_bytes(bytes?.try_into().ok()?)));
     match to {

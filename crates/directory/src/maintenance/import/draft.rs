@@ -1,4 +1,4 @@
-//! Draft: an entry that is being read, as values with their normal forms, grouped by attribute.
+//! Draft: an entry that is being read. It contains the entry's values and their normal forms, grouped by attribute.
 //!
 //! All entries share one draft, so that reading an entry allocates almost no memory.
 
@@ -22,7 +22,7 @@ pub(super) struct DraftValue {
 /// The values of one attribute.
 #[derive(Debug, Default)]
 pub(super) struct DraftAttribute {
-    /// Place of the attribute in [`super::known::KnownAttributes`].
+    /// Index of the attribute in [`super::known::KnownAttributes`].
     pub(super) known: usize,
     values: Vec<DraftValue>,
     /// Whether the attribute has a single value whose normal form has not been computed.
@@ -66,7 +66,7 @@ impl Draft {
         &self.attributes[..self.count]
     }
 
-    /// Returns the attribute whose place in `KnownAttributes` is `known`, if the entry has it.
+    /// Returns the attribute whose index in `KnownAttributes` is `known`, if the entry has it.
     pub(super) fn find(&self, known: usize) -> Option<&DraftAttribute> {
         self.number(known).map(|number| &self.attributes[number])
     }
@@ -173,7 +173,7 @@ impl Draft {
         attribute.values.iter().map(pair)
     }
 
-    /// Returns the place of a value that repeats an earlier value of the attribute, counted from 1.
+    /// Returns the number, counted from 1, of a value that repeats an earlier value of the attribute.
     pub(super) fn given_twice(&self, attribute: &DraftAttribute) -> Option<usize> {
         let normal = |place: usize| &self.normals[attribute.values[place].normal.clone()];
         let count = attribute.values.len();

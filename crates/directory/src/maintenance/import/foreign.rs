@@ -3,8 +3,8 @@
 
 use ldap::ldif::LdifValues;
 
-/// Options of 389 DS that contain the change that added or deleted a value, or made it part of the name. A change
-/// number of 20 hexadecimal digits follows each prefix.
+/// Prefixes of options of 389 DS. Such an option contains the number of the change that added or deleted a value, or
+/// made the value part of the RDN. The number of 20 hexadecimal digits follows the prefix.
 const STATE: [&str; 4] = ["vucsn-", "vdcsn-", "adcsn-", "mdcsn-"];
 
 /// Options of 389 DS for a deleted value and for a deleted attribute.
@@ -52,8 +52,8 @@ pub(super) fn without_state(text: &str) -> State {
     State::Present(kept.join(";"))
 }
 
-/// Removes the option `range=FIRST-LAST` from a description. Active Directory returns large attributes in ranges. The
-/// flag is true for the last range (`range=1500-*`).
+/// Removes the option `range=FIRST-LAST` from a description. Active Directory uses it to return large attributes in
+/// ranges. The flag is true for the last range (`range=1500-*`). Returns `None` if the description has no such option.
 pub(super) fn without_range(text: &str) -> Option<(String, bool)> {
     let range = |option: &str| {
         let (name, range) = option.split_once('=')?;

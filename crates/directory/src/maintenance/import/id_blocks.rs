@@ -8,9 +8,9 @@
 //!  first id (8, big-endian) | difference to the next (varint) | ...
 //! ```
 //!
-//! A key that occurs again soon stays in the table. A key that does not is evicted, and its id is passed on alone.
-//! Blocks are sorted by their first ids. Blocks of several threads overlap, so [`IdMerger`] merges them into one
-//! ascending list. A block never spans more than [`SPAN_MAX`] ids, which limits the number of blocks that overlap.
+//! A key that occurs again soon stays in the table. Other keys are evicted, and their ids are passed on alone. Blocks
+//! are sorted by their first ids. Blocks of several threads overlap, so [`IdMerger`] merges them into one ascending
+//! list. A block never spans more than [`SPAN_MAX`] ids, which limits the number of blocks that overlap.
 
 #![expect(
     clippy::indexing_slicing,
@@ -66,8 +66,8 @@ const EMPTY: CollectedKey = CollectedKey {
     differences: [0; DIFFERENCES_SIZE],
 };
 
-/// Summary of the keys in a set's places. It is enough to find that a key is not in the table, which is usual for rare
-/// keys.
+/// Summary of the keys in a set's places. It suffices to detect that a key is not in the table, which is the usual case
+/// for rare keys.
 #[derive(Clone, Default)]
 struct Set {
     /// Part of the hash of each place's key; 0 for an empty place.
@@ -261,7 +261,7 @@ impl IdMerger {
         &self.ids
     }
 
-    /// Begins another key.
+    /// Clears the ids for another key.
     pub(in crate::maintenance) fn clear(&mut self) {
         self.ids.clear();
         self.final_count = 0;

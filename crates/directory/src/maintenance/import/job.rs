@@ -57,7 +57,7 @@ pub enum ImportError {
         "the data directory is a node of a cluster: import into a separate directory, and create a new cluster from it"
     )]
     Node,
-    /// Another server decides the changes of this data.
+    /// The directory is a replica, so changes are made at its supplier.
     #[error(
         "another server decides the changes of this data: import at the supplier, then move this data directory away, \
          so that the next start copies it again"
@@ -113,7 +113,7 @@ pub struct Job {
     /// Numbers of attributes and class sets before the import.
     pub(super) known_attributes: usize,
     pub(super) known_class_sets: usize,
-    /// All naming contexts, and the indexes in this list of those to import.
+    /// All naming contexts. `targets` contains the indexes in this list of the naming contexts to import.
     pub(super) suffixes: Vec<Suffix>,
     pub(super) targets: Vec<usize>,
     pub(super) replace: bool,
@@ -216,7 +216,7 @@ impl Job {
     }
 
     /// Returns true if values under this name are stored unchanged. This is the case if the schema defines the name,
-    /// and its definition is not merely that of the other server.
+    /// and the definition does not come from the other server.
     pub(super) fn defines(&self, name: &str) -> bool {
         let defined = self.schema.attribute_type(name);
         defined.is_some_and(|defined| !(self.has_foreign_schema && is_of_vendor(&defined.oid)))
@@ -263,7 +263,7 @@ impl Job {
     }
 }
 
-/// Returns the indexes of the naming contexts to import in the catalog's list of suffixes.
+/// Returns the naming contexts to import, as indexes in the catalog's list of suffixes.
 fn targets(catalog: &Catalog, options: &ImportOptions) -> Result<Vec<usize>, ImportError> {
     let known = || catalog.suffixes.iter().map(|suffix| suffix.dn.as_str()).collect::<Vec<_>>().join(", ");
     if options.suffixes.is_empty() {

@@ -30,7 +30,7 @@ const OBJECT_CLASS: &str = "2.5.4.0";
 pub(super) enum ValueHandling {
     /// The values are dropped, because the server computes them when requested.
     Virtual,
-    /// The values are dropped: a password attribute has options without meaning.
+    /// The values are dropped, because the attribute is a password attribute with options, which no bind uses.
     Meaningless,
     /// The values are stored in the attribute at this place of [`KnownAttributes`].
     Stored(usize),
@@ -228,7 +228,7 @@ impl KnownAttributes {
         }
     }
 
-    /// Returns the place of an attribute. Adds the attribute if it is not known.
+    /// Returns the index of an attribute. Adds the attribute if it is not known.
     pub(super) fn place(
         &mut self,
         job: &Job,
@@ -259,7 +259,7 @@ impl KnownAttributes {
         Ok(self.all.len() - 1)
     }
 
-    /// Returns the attribute at a place.
+    /// Returns the attribute at an index.
     #[expect(clippy::indexing_slicing, reason = "the place is one that this table gave out")]
     pub(super) fn at(&self, place: usize) -> &KnownAttribute {
         &self.all[place]

@@ -1,9 +1,9 @@
 //! Import of records too large for memory, such as a group with ten million members.
 //!
 //! The record is read twice, in chunks. The first pass counts the values of each attribute. The second pass adds the
-//! values of small attributes to the draft. For large attributes it makes rows immediately, because these have one row
-//! per value anyway. A duplicate value of a large attribute is stored once and not refused, because only the sorted
-//! rows reveal it.
+//! values of small attributes to the draft. For large attributes it makes rows immediately, because each of their
+//! values has its own row anyway. A duplicate value of a large attribute is stored once and not refused, because only
+//! the sorted rows reveal it.
 
 use std::io::{self, Read};
 
@@ -174,7 +174,7 @@ impl Preparer<'_> {
         let (mut dn, mut part) = (None::<String>, Vec::new());
         loop {
             part.clear();
-            // Each chunk is read as a separate record, with the DN of the first.
+            // Each chunk is read as a separate record, with the DN of the first chunk.
             if let Some(dn) = &dn {
                 part.extend_from_slice(format!("dn:: {}\n", STANDARD.encode(dn)).as_bytes());
             }

@@ -82,7 +82,7 @@ pub struct Text<'t> {
     pub bytes: &'t [u8],
 }
 
-/// Kind of a reason for which a record is rejected.
+/// Category of a reason to reject a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Refusal {
     /// The text is not LDIF.
@@ -104,7 +104,7 @@ pub enum Refusal {
 pub struct RejectedRecord {
     /// Place of the record.
     pub place: RecordPlace,
-    /// Kind of the reason.
+    /// Category of the reason.
     pub refusal: Refusal,
     /// Description of the reason, for the administrator.
     pub reason: String,
@@ -312,7 +312,7 @@ impl<'j> Preparer<'j> {
         loop {
             let start = end;
             let record = reader.next_record();
-            // The content is processed first, because the record borrows the reader, which knows the place.
+            // Process the content before the place is read from the reader, because the record borrows the reader.
             let id = EntryId(text.first_id + self.statistics.records);
             let outcome = match record {
                 Ok(None) => break,
@@ -399,7 +399,7 @@ impl<'j> Preparer<'j> {
         }
     }
 
-    /// Reads an entry into the draft, and checks the entry. Returns `None` if it adds to [`Self::problems`].
+    /// Reads an entry into the draft, and checks the entry. Returns `None` if it found [`Self::problems`].
     fn entry(
         &mut self,
         id: EntryId,

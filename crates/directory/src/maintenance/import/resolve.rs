@@ -239,7 +239,7 @@ impl Resolver<'_> {
     }
 
     /// Returns the structure rule that governs an entry, if `superior` governs its superior. Returns the class of the
-    /// entry as an error if no rule permits the entry there.
+    /// entry as an error if no rule permits the entry below this superior.
     #[cold]
     fn governed(
         &self,

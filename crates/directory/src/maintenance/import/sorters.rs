@@ -1,4 +1,4 @@
-//! Sorters of rows (by map and key) and of names (by normal DN), and the encoding of what they sort.
+//! Sorters of rows (by map and key) and of names (by normal DN), and the encoding of sorted rows and names.
 //!
 //! A key in the sorter of rows is the map's number followed by the row's key, so that one pass visits the maps one
 //! after another. The value for an id set is a block of ids (see [`super::id_blocks`]). The value for a counter is a
@@ -26,11 +26,11 @@ const COUNTERS: u8 = u8::MAX;
 /// Size of a block of sorted rows, in bytes.
 pub const ROW_BLOCK_SIZE: usize = 512 << 10;
 
-/// Divisor for the share of a preparer's memory for names: a third. An entry has one name, and only a few index rows
-/// that are not collected in blocks.
+/// The sorter of names gets one third of a preparer's memory. An entry has one name, and only a few index rows that are
+/// not collected in blocks.
 const NAMES_SHARE: usize = 3;
 
-/// Divisor for the share of the rows' memory for the table of frequent keys: an eighth.
+/// The table of frequent keys gets one eighth of the memory for rows.
 const GATHERED_SHARE: usize = 8;
 
 /// The two sorters of a preparer.
@@ -139,7 +139,7 @@ impl Rows {
     }
 }
 
-/// All rows, or all names, in sorted order. Merging takes as long as processing the result, so the two may run on
+/// All rows, or all names, in sorted order. Merging takes as long as processing the merged rows, so the two may run on
 /// separate threads.
 pub struct SortedRows {
     sorted: Sorted,
@@ -257,7 +257,7 @@ pub(super) enum NameUse<'a> {
         /// End time of the value in seconds since 1970; 0 for none.
         until: u64,
     },
-    /// The entryUUID of an entry. It is no name, but sorted with the names.
+    /// The entryUUID of an entry. An entryUUID is not a name, but is sorted with the names.
     Uuid {
         /// Id of the entry.
         id: EntryId,

@@ -171,8 +171,8 @@ pub(super) fn left_out_names() -> impl Iterator<Item = &'static str> {
     LEFT_OUT.iter().flat_map(|names| names.split_ascii_whitespace()).chain([OTHER_FORM]).chain(REPEATED)
 }
 
-/// Returns true if the type with this OID is defined by the vendor of another server. 389 DS uses words instead of
-/// OIDs.
+/// Returns true if the type with this OID is defined by the vendor of another server. 389 DS uses words with the suffix
+/// `-oid` instead of OIDs.
 pub(super) fn is_of_vendor(oid: &str) -> bool {
     oid.ends_with("-oid") || VENDOR_OIDS.iter().any(|arc| oid.starts_with(arc))
 }

@@ -1,6 +1,6 @@
-//! Explanation of recorded operations: the access rules that decided the operations in an audit trail. Uses the rules
-//! of that time, if the log still has them, and the present entries. Explanations are computed when an audit trail is
-//! read, so that no request waits for them.
+//! Explanation of recorded operations: the access rules that decided the operations in an audit trail. Uses the present
+//! entries, and the rules that were in force at the time of the operation, if the log still has them. Explanations are
+//! computed when an audit trail is read, so that no request waits for them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub struct RecordedExplainer<'s> {
     rights: HashMap<RightsKey, EffectiveRights, RandomState>,
 }
 
-/// Version of the rules, requester, and one bit for each rule that applies to the connection.
+/// Key of cached rights: version of the rules, requester, and one bit for each rule that applies to the connection.
 type RightsKey = (usize, Option<EntryId>, Vec<u64>);
 
 /// Explanations, grouped by the right and the deciding rules. Each has the attributes to which it applies.
@@ -207,8 +207,8 @@ impl OperationView<'_> {
         }
     }
 
-    /// Explains a change of values. Without the right to write them, explains the rights to add and delete the
-    /// requester's own name.
+    /// Explains a change of values. If the requester may not write the values, explains the rights to add and delete
+    /// the requester's own name.
     fn explain_change(
         &self,
         state: TreeState<'_>,
@@ -238,7 +238,7 @@ impl OperationView<'_> {
         let request = SearchRequest::new(self.recorded.target, scope, filter, attributes);
         let mut again = SearchAgain::of(state, base, &request)?;
         let Some(mut view) = RequesterView::of(self.rights.clone()) else { return Ok(()) };
-        // If the same rules decide the rights to several entries, they are explained once.
+        // If the same rules decide the rights to several entries, the rights are explained once.
         let (mut known, mut kept, mut has_any) = (HashSet::new(), Vec::new(), false);
         again.visit_matches(state, EXTENT, &mut view, &mut |candidate, rights, uses| {
             has_any = true;

@@ -67,7 +67,7 @@ pub enum OperationType<'a> {
     },
 }
 
-/// Place at which rights are evaluated.
+/// Entry, existing or not, for which rights are evaluated.
 #[derive(Clone, Copy)]
 pub(super) struct EntryPlace<'a> {
     pub(super) dn: &'a str,
@@ -165,7 +165,7 @@ pub(super) fn type_of(state: TreeState<'_>, attribute: &str) -> Option<TypeId> {
     state.catalog.schema.parse_description(attribute).ok().map(|known| known.type_id)
 }
 
-/// Cache of requesters. An audit trail names them, and their rights are the present ones.
+/// Cache of the requesters that an audit trail names. Their rights are the present rights.
 #[derive(Default)]
 pub(super) struct RequesterCache {
     /// By authorization identity; `None` for an identity that no longer exists.
@@ -173,8 +173,8 @@ pub(super) struct RequesterCache {
 }
 
 impl RequesterCache {
-    /// Returns the requester as whom the client had bound, and the requester of the operation. Returns `None` if one of
-    /// them no longer exists.
+    /// Returns two requesters: the bound identity of the client, and the authorization identity of the operation. Each
+    /// is `None` if it no longer exists.
     pub(super) fn of(
         &mut self,
         state: TreeState<'_>,

@@ -38,7 +38,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Maximum size of cached searches with their results, in octets.
 const SEARCHES_KEPT_BYTES: usize = 16 << 20;
 
-/// Maximum number of unlisted differences that are counted. Further ones are not.
+/// Maximum number of unlisted differences that are counted.
 const UNLISTED_MAX: usize = 1_000_000;
 
 /// Maximum number of deciding rules that the reason for a decision names.
@@ -58,7 +58,7 @@ pub struct RecordedLimits {
 /// A decision that differs under the proposed rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecisionChange {
-    /// Authorization identity of the requester; `anonymous` without an identity.
+    /// Authorization identity of the requester; `anonymous` for the anonymous client.
     pub requester: String,
     /// DN of the entry.
     pub dn: String,
@@ -66,7 +66,7 @@ pub struct DecisionChange {
     pub right: String,
     /// True if the right would be newly allowed, false if it would be newly denied.
     pub is_gained: bool,
-    /// Number of operations whose decision changes in this way.
+    /// Number of operations with this change.
     pub count: u64,
     /// Time of the last of these operations.
     pub last_micros: u64,
@@ -91,7 +91,7 @@ pub struct RecordedTally {
     pub requester_gone: u64,
     /// Number of operations that could not be decided, because the entry no longer exists.
     pub entry_gone: u64,
-    /// Number of changes of entries that no longer exist. They are decided by the place of the entry.
+    /// Number of changes of entries that no longer exist. Such a change is decided by the entry's place in the tree.
     pub by_place: u64,
     /// Number of searches for which not all entries were examined.
     pub cut: u64,
@@ -321,7 +321,7 @@ impl<'s> RecordedRehearsal<'s> {
             Extent { examined_max: self.limits.examined_max, matching_max: self.limits.matching_max };
         let mut own = PendingOperation { effect: Effect::default(), ..*deciding };
         let mut again = SearchAgain::of(state, base, request)?;
-        // Their number is limited by the attributes of the examined entries.
+        // The number of differences is limited by the attributes of the examined entries.
         let mut shifts = Vec::new();
         let is_whole =
             again.compare(state, extent, (&mut pair.before, &mut pair.after), &mut |candidate, shift| {
@@ -415,8 +415,8 @@ impl<'s> RecordedRehearsal<'s> {
                 self.hold(pair, deciding, place, password)?;
                 continue;
             }
-            // The trail does not record whether a value was the requester's own name. If this is the only value that
-            // the requester may write, the rights to join and to leave both count.
+            // The trail does not record whether a value was the requester's own name. If the requester may write only
+            // this value, the right to join and the right to leave both count.
             let writes = |rights: &EntryRights| rights.extent(WRITE, Some(type_id)) != RightExtent::Nothing;
             let rights = match writes(&old) || writes(&new) {
                 true => [WRITE].as_slice(),
@@ -543,7 +543,7 @@ impl<'s> RecordedRehearsal<'s> {
     }
 
     /// Takes a requester's rights out of the cache, or computes them. [`keep_pair`](RecordedRehearsal::keep_pair) puts
-    /// them back. Returns `None` instead of rights for the administrator.
+    /// them back. For the administrator, returns `None` instead of rights.
     fn pair(&mut self, deciding: &PendingOperation<'_>) -> Result<(PairKey, Option<Pair>)> {
         let own = match deciding.requester {
             Requester::User { id, .. } => Some(*id),

@@ -23,7 +23,7 @@ const DISTINGUISHED_NAME: &str = "2.5.4.49";
 /// Value of pwdAccountLockedTime for a permanent lock (draft-behera-ldap-password-policy section 5.3.3).
 const PERMANENT_LOCK: &[u8] = b"000001010000Z";
 
-/// State that attributes of another server give to the current entry.
+/// State of the current entry, as expressed by attributes of another server.
 #[derive(Debug, Default)]
 pub(in crate::maintenance::import) struct ForeignState {
     /// Whether the entry is deleted.
@@ -72,8 +72,8 @@ impl ForeignState {
 }
 
 impl Preparer<'_> {
-    /// Processes a value in the form of another server. Returns the place of the attribute in which the value must be
-    /// stored, if it must.
+    /// Processes a value in the form of another server. Returns the index of the attribute that must store the value,
+    /// if any.
     #[cold]
     pub(super) fn foreign_value(&mut self, named: ValueHandling, value: &[u8]) -> Option<usize> {
         if let ValueHandling::Classes(place) = named {
@@ -155,7 +155,7 @@ impl Preparer<'_> {
         Ok(())
     }
 
-    /// Adds the state to the draft that the other server expressed in its own attributes.
+    /// Adds to the draft the state that the other server expressed in its own attributes.
     pub(super) fn apply_foreign_state(&mut self) -> Result<(), OperationError> {
         let ForeignState { is_disabled, unique_id, times, left_out, parts, .. } = &self.foreign_state;
         match (is_disabled, unique_id, times.is_empty(), left_out.is_empty() && parts.is_empty()) {
@@ -186,8 +186,8 @@ impl Preparer<'_> {
         Ok(())
     }
 
-    /// Sets a value of an attribute. If `replaces` is true, it replaces all other values. Otherwise it is added only if
-    /// there are no other values. Returns true if the entry then has the value.
+    /// Sets a value of an attribute. If `replaces` is true, the value replaces all other values. Otherwise the value is
+    /// added only if there are no other values. Returns true if the entry then has the value.
     fn set_value(&mut self, name: &str, value: &[u8], replaces: bool) -> Result<bool, OperationError> {
         let Some(known) = self.job.schema.attribute_type(name) else { return Ok(false) };
         let description = AttributeDescription::of(known.id);

@@ -91,8 +91,8 @@ impl Preparer<'_> {
 }
 
 impl Preparer<'_> {
-    /// Adds the entryUUID that the text gives to an entry to the sorter of names. `place` is the place of the
-    /// attribute.
+    /// Adds to the sorter of names the entryUUID that the text contains for an entry. `place` is the index of the
+    /// attribute among known attributes.
     fn note_uuid(&mut self, place: usize, id: EntryId) -> Result<(), OperationError> {
         let Some(attribute) = self.draft.find(place) else { return Ok(()) };
         let uuid =
