@@ -106,7 +106,7 @@ pub const DEFAULT_INDEXES: [&str; 11] = [
     "createTimestamp",
 ];
 
-/// Definition of an attribute number in rows: an attribute type with its options, and what depends on them.
+/// Definition of an attribute number in rows: an attribute type with its options, and properties derived from both.
 #[derive(Clone, Debug)]
 pub struct AttributeDef {
     /// Number of the attribute.
@@ -121,10 +121,11 @@ pub struct AttributeDef {
     pub(crate) frame: AttributeFrame,
     /// Whether values are links to entries.
     pub is_link: bool,
-    /// Number of the attribute that replaces this one, and that has its values as links. Entries receive no new values
-    /// under this number.
+    /// Number of the attribute that replaces this attribute and stores its values as links. Entries receive no new
+    /// values under the replaced number.
     pub(crate) replaced_by: Option<AttrId>,
-    /// Index of the type. It is set on the attribute without options (`base`) and copied to those with options.
+    /// Index of the type. It is set on the attribute without options (`base`) and copied to the attributes with
+    /// options.
     pub index: AttributeIndex,
     /// Equality rule; `None` if values are compared as bytes.
     pub equality: Option<MatchingRule>,
@@ -134,9 +135,10 @@ pub struct AttributeDef {
     pub(crate) secrecy: Secrecy,
     /// Syntax of the values, if they are names that equality compares as names.
     pub(crate) name_syntax: Option<NameSyntax>,
-    /// Meaning of the attribute in the state of an account. `None` for other attributes and for all with options.
+    /// Meaning of the attribute in the state of an account. `None` for other attributes, and for attributes with
+    /// options.
     pub(crate) of_account: Option<AccountAttribute>,
-    /// OID of the type, if its definition was removed: see `other_schema`. No entry has the attribute then.
+    /// OID of the type, if its definition was removed: see `other_schema`. No entry has such an attribute.
     pub(crate) retired: Option<Box<str>>,
 }
 
@@ -204,8 +206,8 @@ pub struct ClassSet {
     pub(crate) allows_member_url: bool,
     /// Whether the entries are dynamic: the server deletes them unless clients refresh them (RFC 2589).
     pub(crate) is_dynamic: bool,
-    /// OIDs of the classes, if the definition of a class was removed: see `other_schema`. No entry has the class set
-    /// then.
+    /// OIDs of the classes, if the definition of a class was removed: see `other_schema`. No entry has such a class
+    /// set.
     pub(crate) retired: Option<Vec<String>>,
     /// Whether the entries are collective attribute subentries (RFC 3671).
     pub(crate) is_collective: bool,
@@ -239,8 +241,8 @@ pub struct Catalog {
     /// Whether an entry has or had an attribute with which an administrator can restrict binds.
     pub(crate) restricts_binds: bool,
     by_description: HashMap<(TypeId, Box<str>), AttrId>,
-    /// Attributes without options or with any, by type number. A vector serves faster than a hash table, because each
-    /// value of a change is looked up here.
+    /// Attributes of each type, with and without options, by type number. A vector is faster than a hash table, and
+    /// each value of a change needs a lookup.
     by_type: Vec<Vec<AttrId>>,
     /// Attributes of each type and its subtypes, with any options, by type number.
     answering: Vec<AttributeNumbers>,
@@ -282,7 +284,8 @@ pub struct Catalog {
     pub(crate) collective: Option<Arc<CollectiveSubentries>>,
     /// Stored form of the administrator's password; `None` if it was never set.
     pub administrator: Option<Vec<u8>>,
-    /// Definitions that differ from those in `meta`, of attributes that no entry has. The next write updates `meta`.
+    /// Definitions of attributes that no entry has, if they differ from the definitions in `meta`. The next write
+    /// updates `meta`.
     pub(crate) changed: Vec<AttributeAllocation>,
     /// Version of the indexes: see [`Catalog::index_version`].
     index_version: u64,
@@ -374,8 +377,8 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Checks that the syntax and the matching rules are unchanged if any entry has the attribute: stored normal forms
-    /// depend on them.
+    /// If any entry has the attribute, checks that its syntax and its matching rules are unchanged. Stored normal forms
+    /// depend on both.
     fn check_rules(&mut self, read: &Read, allocation: &AttributeAllocation) -> Result<(), OpenError> {
         let Some(attribute_type) = self.schema.attribute_type(&allocation.oid) else {
             return allocation.checked_retired();
@@ -492,7 +495,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Replaces the settings, and recomputes what depends on them: rules and secret types.
+    /// Replaces the settings, and recomputes the rules and the secret types, which depend on the settings.
     pub(crate) fn set_settings(&mut self, settings: StoredSettings) {
         self.secrets = Secrets::of(&self.schema, &settings.general.secret_attributes);
         for def in &mut self.attributes {
@@ -594,15 +597,15 @@ impl Catalog {
         Ok(())
     }
 
-    /// Sets the index of an attribute type: of the attribute `base`, which has no options, and of those with options.
-    /// `version` is the new version of all indexes.
+    /// Sets the index of an attribute type. The index applies to the attribute `base`, which has no options, and to the
+    /// attributes of the same type with options. `version` is the new version of all indexes.
     pub(crate) fn set_index(&mut self, base: AttrId, index: AttributeIndex, version: u64) {
         self.attributes.iter_mut().filter(|def| def.base == base).for_each(|def| def.index = index);
         self.index_version = version;
     }
 
     /// Returns the version of the indexes, which changes whenever an index starts or stops answering searches. The rows
-    /// contain a version, too. If it differs from this one, the catalog does not describe the indexes of the rows.
+    /// contain a version, too. If the two versions differ, the catalog does not describe the indexes of the rows.
     pub fn index_version(&self) -> u64 {
         self.index_version
     }

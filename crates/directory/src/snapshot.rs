@@ -36,7 +36,7 @@ pub struct Snapshot {
     directory: Arc<Directory>,
     names: RefCell<NameCache>,
     pub(crate) rights_cache: RefCell<RightsCache>,
-    /// Boxed, because most snapshots have none.
+    /// Shared snapshot of the present state. Boxed, because most snapshots have none.
     shared: RefCell<Option<Box<SharedOf>>>,
 }
 
@@ -70,8 +70,8 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Sets the memory for the row cache (see [`View::cache_rows`]) to `bytes_max` bytes. A sixteenth of it caches the
-    /// entries of DNs.
+    /// Sets the memory for the row cache (see [`View::cache_rows`]) to `bytes_max` bytes. One sixteenth of this memory
+    /// caches the entries that DNs name.
     pub fn cache_rows(&mut self, bytes_max: usize) {
         let names_bytes_max = bytes_max / 16;
         self.names.get_mut().known = KnownNames::new(names_bytes_max);
@@ -195,8 +195,8 @@ impl Directory {
     }
 }
 
-/// Returns the catalog that describes the rows in `view`: the published one, unless the indexes have another state in
-/// the view.
+/// Returns the catalog that describes the rows in `view`: the published catalog, unless the indexes have another state
+/// in the view.
 fn catalog_of(view: &View, published: &Arc<Catalog>) -> Result<Arc<Catalog>, StoreError> {
     let damaged = StoreError::DamagedRow { map: map_spec(META).name };
     let found = match catalog::index_version(view) {

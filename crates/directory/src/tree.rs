@@ -1,8 +1,8 @@
 //! Resolution of DNs to entry ids and back, and superiors of entries.
 //!
 //! A DN is resolved with one lookup in `names` for each RDN below the suffix. A DN is built by following the parents in
-//! `nodes`. Neither follows aliases or referrals: the result shows at which entry resolution stopped, and the
-//! operations decide (see `search/base.rs` and `target.rs`).
+//! `nodes`. No function of this module follows aliases or referrals. The result shows at which entry resolution
+//! stopped, and the operation decides how to continue (see `search/base.rs` and `target.rs`).
 
 pub(crate) mod collective;
 pub(crate) mod dynamic_groups;
@@ -38,8 +38,8 @@ pub struct TreeState<'a> {
     pub catalog: &'a Catalog,
     /// Directory-wide settings.
     pub settings: &'a Settings,
-    /// Subentries that give entries collective attributes (RFC 3671); `None` to read entries only with what is stored
-    /// in them.
+    /// Subentries that give entries collective attributes (RFC 3671); `None` if entries have only their stored
+    /// attributes.
     pub(crate) collective: Option<&'a CollectiveSubentries>,
 }
 
@@ -63,7 +63,7 @@ impl<'a> TreeState<'a> {
         TreeState { read, catalog, settings, collective: catalog.collective.as_deref() }
     }
 
-    /// Returns the state in which entries have only what is stored in them.
+    /// Returns the state in which entries have only their stored attributes.
     #[inline]
     pub(crate) fn stored(read: &'a Read, catalog: &'a Catalog, settings: &'a Settings) -> TreeState<'a> {
         TreeState { read, catalog, settings, collective: None }
@@ -74,7 +74,7 @@ impl<'a> TreeState<'a> {
         TreeState { settings, ..self }
     }
 
-    /// Returns this state, in which entries have only what is stored in them.
+    /// Returns this state, in which entries have only their stored attributes.
     #[inline]
     pub(crate) fn as_stored(self) -> TreeState<'a> {
         TreeState { collective: None, ..self }

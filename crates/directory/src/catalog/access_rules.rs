@@ -134,8 +134,8 @@ impl Rule {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AccessRules {
     pub(crate) rules: Vec<Rule>,
-    /// Whether a rule could not be parsed. Only the administrator has rights then, because the rule may be a `deny`.
-    /// The server checks settings before it accepts them, so another program must have written the rule.
+    /// Whether a rule could not be parsed. In this case only the administrator has rights, because the rule may be a
+    /// `deny`. The server checks settings before it accepts them, so another program must have written the rule.
     pub(crate) is_broken: bool,
     depends_on_link: bool,
     depends_on_listener: bool,

@@ -1,6 +1,6 @@
 //! Allocation of numbers for attributes and class sets that no entry had before.
 //!
-//! Records refer to attributes and class sets by number. An operation that needs new numbers takes the next ones and
+//! Records refer to attributes and class sets by number. An operation that needs new numbers takes the next numbers and
 //! lists them in its record. `apply` adds them to the catalog. A refused operation allocates no numbers.
 
 use ldap::ResultCode;

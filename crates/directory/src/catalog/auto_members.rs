@@ -50,7 +50,7 @@ pub(crate) struct AutoMemberRule {
     pub(crate) group: (String, NormalName),
     /// Attribute of the group that receives the members.
     pub(crate) member: TypeId,
-    /// Whether an entry also joins the group if the rule covers it because of a modify.
+    /// Whether an entry also joins the group when a modify makes the rule cover the entry.
     pub(crate) on_modify: bool,
     pub(crate) covered: CoveredEntries,
 }

@@ -43,7 +43,7 @@ pub fn read_description(schema: &Schema, text: &str) -> Result<AttributeDescript
 /// Checks that clients may set an attribute. `made_by` is the virtual attribute that the type denotes, if any.
 ///
 /// # Errors
-/// constraintViolation for attributes that only the server sets (RFC 4512 section 4.1.2), and for virtual ones.
+/// constraintViolation for attributes that only the server sets (RFC 4512 section 4.1.2), and for virtual attributes.
 pub fn check_modifiable(
     attribute_type: &AttributeType,
     made_by: Option<VirtualAttribute>,

@@ -31,8 +31,8 @@ pub(crate) fn progress(read: &Read) -> Result<LinkProgress> {
     LinkProgress::decode(row).ok_or_else(|| OperationError::Damaged("links".to_owned()))
 }
 
-/// Stores the progress of the conversion. If the list of its attributes has changed, also increases the version of the
-/// indexes, so that snapshots load the indexes again.
+/// Stores the progress of the conversion. If the list of attributes that are being converted has changed, also
+/// increases the version of the indexes, so that snapshots load the indexes again.
 ///
 /// # Errors
 /// The store failed.
@@ -129,7 +129,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Makes `now` the number of an attribute for new values. `former` was its number before.
+    /// Makes `now` the number of an attribute for new values. `former` is the previous number.
     pub(super) fn replace_attribute(&mut self, former: AttrId, now: AttrId) {
         if let Some(def) = self.attributes.get_mut(former.0 as usize) {
             def.replaced_by = Some(now);
@@ -145,7 +145,7 @@ impl Catalog {
         id
     }
 
-    /// Returns true if the definition of a type makes its values links, but some may still be plain.
+    /// Returns true if the definition of a type makes its values links, but some values may still be plain.
     pub(crate) fn is_becoming_link(&self, type_id: TypeId) -> bool {
         self.becoming_links.iter().any(|id| {
             let def = self.attribute(*id);

@@ -1,6 +1,6 @@
-//! Rows of `meta`: their keys, and values that are read without a catalog. The rows of a kind with several rows have a
-//! letter and a number (4, big-endian) as keys. The comment of each key describes its value, with sizes in octets in
-//! parentheses.
+//! Rows of `meta`: their keys, and values that are read without a catalog. If a kind has several rows, their keys
+//! consist of a letter and a number (4, big-endian). The comment of each key describes its value, with sizes in octets
+//! in parentheses.
 
 use store::{Read, StoreError};
 

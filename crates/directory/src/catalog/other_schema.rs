@@ -81,8 +81,8 @@ impl Catalog {
         Ok((catalog, changed))
     }
 
-    /// Allocates second numbers for attributes whose values become links under this schema. `pending` lists those whose
-    /// conversion is not complete.
+    /// Allocates second numbers for attributes whose values become links under this schema. `pending` lists the
+    /// attributes whose conversion is not complete.
     fn add_links(&mut self, pending: &[AttrId], changed: &mut ChangedNumbers) -> Result<(), OpenError> {
         let becomes_link = |def: &&AttributeDef| {
             def.retired.is_none()
@@ -163,8 +163,8 @@ impl Catalog {
         self.class_sets.push(ClassSet { retired, ..ClassSet::of(known, &self.schema) });
     }
 
-    /// Makes searches ignore each index whose rows in `read` were built under other matching rules than the present
-    /// ones.
+    /// Makes searches ignore each index whose rows in `read` were built under matching rules that differ from the
+    /// present matching rules.
     ///
     /// # Errors
     /// Rows are damaged.

@@ -4,7 +4,7 @@
 use super::{AttributeDef, Secrecy};
 use crate::model::low_numbers::LowNumbers;
 
-/// The attributes of a catalog whose numbers have at most seven bits, by kind and by secrecy.
+/// Attributes whose numbers have at most seven bits, grouped by kind and by secrecy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Returnable {
     operational: LowNumbers,

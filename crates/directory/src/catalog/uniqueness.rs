@@ -9,7 +9,7 @@ use super::is_link_type;
 use super::secret::Secrets;
 use crate::model::rule_tokens::{Parser, named, tokens};
 
-/// A uniqueness rule: of the entries that it covers, no two have the same value of its types.
+/// A uniqueness rule: no two of the covered entries have the same value of the rule's types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UniqueRule {
     pub(crate) name: String,
@@ -23,8 +23,9 @@ pub(crate) struct UniqueRule {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Uniqueness {
     pub(crate) rules: Vec<UniqueRule>,
-    /// Whether a rule could not be parsed. No entry can be added or changed then, because any change may violate the
-    /// rule. The server checks settings before it accepts them, so another program must have written the rule.
+    /// Whether a rule could not be parsed. In this case no entry can be added or changed, because any change may
+    /// violate the rule. The server checks settings before it accepts them, so another program must have written the
+    /// rule.
     pub(crate) is_broken: bool,
     /// Types whose changes can violate a rule: the types of the rules, and the types that their filters test.
     pub(crate) watched: TypeSet,

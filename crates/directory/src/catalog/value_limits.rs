@@ -29,7 +29,7 @@ pub(crate) struct ValueLimit {
     pub(crate) covered: CoveredEntries,
 }
 
-/// A set of allowed values: those of one attribute type in the entries that a search finds.
+/// A set of allowed values: the values of one attribute type in the entries that a search finds.
 #[derive(Clone, Debug)]
 pub(crate) struct ValueSource {
     pub(crate) type_id: TypeId,

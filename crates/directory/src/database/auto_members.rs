@@ -1,7 +1,7 @@
 //! Memberships that rules of the setting `auto_members` add, in the same batch as the change of the new member.
 //!
-//! The change and the memberships are separate records. Either all of them are kept or none. The server adds the
-//! memberships with its own rights, as the requester [`AUTO_MEMBERS`].
+//! The change and the memberships are separate records. Either all of these records become durable, or none. The server
+//! adds the memberships with its own rights, as the requester [`AUTO_MEMBERS`].
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// A changed entry that may have to join groups.
 pub(super) struct JoinCandidate {
     id: EntryId,
-    /// One flag per rule: true if the entry cannot join by the rule, because the rule covered it before the change, or
-    /// does not apply to the change.
+    /// One flag per rule. It is true if the entry cannot join by the rule, because the rule already covered the entry
+    /// before the change, or does not apply to the change.
     is_settled: Vec<bool>,
 }
 
@@ -278,8 +278,9 @@ mod tests {
         assert_eq!(check, Vec::<String>::new());
     }
 
-    /// Regression test: in a cluster whose topic takes small messages, existing entries joined no group, and later due
-    /// changes waited. The records of a step had a fixed number of members, and fitted into no message.
+    /// Regression test: in a cluster whose topic accepts only small messages, existing entries joined no group, and
+    /// later due changes were not made. The records of a step had a fixed number of members, and did not fit into a
+    /// message.
     #[test]
     fn a_step_that_has_no_room_has_fewer_members() {
         let mut directory = directory(&[]);

@@ -62,9 +62,9 @@ impl WriteBatch<'_> {
         Ok(())
     }
 
-    /// Makes a step with at most `count` entries or values. If the batch has no room for its records, tries fewer. The
-    /// batch contains either all records of a step or none. For example, a membership is one record, and the progress
-    /// of its rule is another.
+    /// Makes a step with at most `count` entries or values. If the batch has no room for the step's records, tries a
+    /// smaller step. The batch contains either all records of a step or none. For example, a step may consist of one
+    /// record for a membership and one for the progress of its rule.
     fn make_step(
         &mut self,
         mut count: usize,
@@ -115,7 +115,7 @@ impl WriteBatch<'_> {
         self.record_with(LINKS, Change::Links(step), Vec::new(), stamp)
     }
 
-    /// Refuses definitions with `X-LINK` as long as a node of the cluster does not support them.
+    /// Refuses definitions with `X-LINK` if a node of the cluster does not support them.
     pub(super) fn check_links(&self, record: &SettingsRecord) -> Result<(), OperationError> {
         let Some(Ok(schema)) = record.schema.as_ref().filter(|_| !self.may_link).map(schema_of) else {
             return Ok(());

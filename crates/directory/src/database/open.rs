@@ -147,8 +147,8 @@ pub(crate) fn versions() -> [u8; 8] {
     versions
 }
 
-/// Stores the written versions in a directory of an earlier version, before its first row of the new version. Appends
-/// no record to the log, because each node and each replica raises its own data.
+/// Stores the written versions in a directory of an earlier version, before the first row of the new version is
+/// written. Appends no record to the log, because each node and each replica raises the versions of its own data.
 fn raise_versions(writer: &mut store::Writer) -> Result<(), OpenError> {
     let mut batch = writer.begin()?;
     if batch.get(META, META_FORMAT)? == Some(&versions()[..]) {

@@ -1,7 +1,7 @@
 //! Read-only access to a data directory, while another process serves it or while it is not open.
 //!
-//! Export, backup and check use it. It writes nothing and takes no lock that would stop a server. It reads the newest
-//! durable position at the time of opening.
+//! Export, backup and check use this access. It writes nothing and takes no lock that would stop a server. It reads the
+//! newest durable position at the time of opening.
 
 use std::path::Path;
 use std::sync::Arc;

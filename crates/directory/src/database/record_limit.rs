@@ -54,8 +54,8 @@ impl RecordLimit {
         true
     }
 
-    /// Adds the room of the records since `left` to that of the record that did not fit. The sum is the room that the
-    /// whole transaction needs.
+    /// Adds the room that records took since `left` to the room of the record that did not fit. The sum is the room
+    /// that the whole transaction needs.
     pub(super) fn reject_since(&mut self, left: RecordRoom) {
         if let (Some(rejected), Some(before)) = (self.rejected, left.checked_sub(self.left)) {
             self.rejected = Some(rejected.saturating_add(before));

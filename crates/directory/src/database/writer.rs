@@ -177,7 +177,7 @@ impl Writer {
     }
 
     /// Builds or removes some index rows in a separate batch, which takes a few milliseconds and one sync. Returns true
-    /// if more rows remain. If the process ends, a later one continues after the last committed slice.
+    /// if more rows remain. If the process ends, a later process continues after the last committed slice.
     ///
     /// # Errors
     /// The disk is nearly full, or the store failed. No row of the slice is kept.
@@ -244,7 +244,7 @@ pub struct WriteBatch<'w> {
     failure: Option<BatchFailure>,
     /// Room for further records; see [`limit_records`](WriteBatch::limit_records).
     pub(super) record_limit: RecordLimit,
-    /// As in [`Writer`].
+    /// Whether the directory is a cluster node or a replica, as in [`Writer`].
     is_node: bool,
     /// Whether tree deletes are refused, because some nodes of the cluster do not support their records: see
     /// [`refuse_trees`](WriteBatch::refuse_trees).
@@ -285,7 +285,7 @@ enum BatchFailure {
 }
 
 impl WriteBatch<'_> {
-    /// Returns the error of a nearly full disk, if the batch accepts only deletes because of it.
+    /// Returns the error that reports a nearly full disk. In this state, the batch accepts only deletes.
     pub fn disk_full(&self) -> Option<&StoreError> {
         self.full.as_ref()
     }
@@ -354,7 +354,7 @@ impl WriteBatch<'_> {
         }
         match self.step_first(request)? {
             None => self.decide_and_make((context, controls), request, stamp, copies),
-            // The batch has room for all records of the request, or none of them is added.
+            // The batch contains either all records of the request, or none of them.
             Some(step) => self.transaction(|batch| {
                 batch.link(step, stamp)?;
                 batch.decide_and_make((context, controls), request, stamp, copies)
@@ -486,8 +486,8 @@ impl WriteBatch<'_> {
         Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text))
     }
 
-    /// Executes a Password Policy State request of an administrator of passwords. Returns the response value. Otherwise
-    /// like [`execute`](WriteBatch::execute).
+    /// Executes a Password Policy State request of a password administrator. Returns the response value. In other
+    /// respects, works like [`execute`](WriteBatch::execute).
     ///
     /// # Errors
     /// The outcome of the request.
@@ -593,8 +593,7 @@ impl WriteBatch<'_> {
         Ok(seconds)
     }
 
-    /// Records events of the password of the entry `id`. In other respects, works like
-    /// [`execute`](WriteBatch::execute).
+    /// Records password events of the entry `id`. In other respects, works like [`execute`](WriteBatch::execute).
     pub fn update_account(&mut self, id: EntryId, update: &AccountUpdate, stamp: &Stamp) -> Outcome {
         self.try_update_account(id, update, stamp).map_or_else(Outcome::from, |()| Outcome::success())
     }

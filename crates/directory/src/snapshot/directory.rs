@@ -32,7 +32,7 @@ pub struct Directory {
     pub(crate) store: Store,
     pub(crate) catalog: ArcSwap<Catalog>,
     pub(crate) settings: ArcSwap<Settings>,
-    /// Settings of the node. Settings of the node. Their lock is held while the settings in force are recomputed.
+    /// Settings of the node. The lock is held while the settings in force are recomputed.
     pub(crate) node: Mutex<NodeSettings>,
     pub(crate) monitor: Arc<dyn MonitorSource>,
     pub(crate) vendor_version: String,

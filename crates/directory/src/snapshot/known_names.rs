@@ -3,8 +3,8 @@
 //!
 //! The table contains no names. A DN takes eight bytes: a part of its hash, and the entry id. A cache line holds eight
 //! DNs. A hit is therefore only a hint: [`Snapshot::known_entry`](crate::snapshot::Snapshot::known_entry) compares the
-//! entry's current DN with the requested DN. That needs only the entry's row in `nodes`, which every result needs
-//! anyway. Because hints are verified, the table is never invalidated, neither when entries are renamed, moved or
+//! entry's current DN with the requested DN. The comparison needs only the entry's row in `nodes`, which every result
+//! needs anyway. Because hints are verified, the table is never invalidated, neither when entries are renamed, moved or
 //! deleted, nor when the snapshot moves. The size is limited. Names that map to the same line evict each other.
 
 use std::hash::BuildHasher;
@@ -244,7 +244,7 @@ mod tests {
     fn requested_names_move_to_the_front() {
         let mut names = KnownNames::new(1 << 20);
         names.keep(names.hash("cn=7"), EntryId(7));
-        // An entry that takes over the name is in the second place of the line.
+        // Another entry takes over the name. It enters the second place of the line.
         let hash = names.hash("cn=7");
         names.keep(hash, EntryId(700));
         assert_eq!(found(&names, "cn=7"), [7, 700]);

@@ -29,7 +29,7 @@ pub(crate) struct Container {
     end: usize,
 }
 
-/// The empty DN.
+/// Container with the empty DN.
 const ROOT: Container =
     Container { parent: EntryId::ROOT, flags: NodeFlags(0), highest: EntryId::ROOT, start: 0, end: 0 };
 

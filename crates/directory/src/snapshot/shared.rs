@@ -40,7 +40,7 @@ impl Drop for SharedSnapshot {
     }
 }
 
-/// The shared snapshot of the state that a thread's snapshot has.
+/// The shared snapshot of a thread, and the state for which it was created.
 pub(crate) struct SharedOf {
     version: u64,
     published: Arc<Catalog>,

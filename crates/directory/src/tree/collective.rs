@@ -118,8 +118,8 @@ pub(crate) fn changes_collective(read: &Read, catalog: &Catalog, change: &Change
         // The modify may remove the class that makes the entry a collective attribute subentry.
         Change::Modify(modify) if !is_one(modify.class_set) => was_one(modify.id),
         Change::Delete(delete) => was_one(delete.id),
-        // The DNs of subentries occur only in the descriptions of faults. Other renames of entries above a subentry
-        // have no effect.
+        // The table contains DNs of subentries only in the descriptions of faults. If there are no faults, renaming an
+        // entry above a subentry has no effect.
         Change::ModifyDn(rename) => Ok(known.has_faults() || was_one(rename.id)?),
         Change::Settings(settings) => Ok(settings.schema.is_some()),
         Change::Modify(_) | Change::DeleteTree(_) | Change::Undelete(_) => Ok(true),
@@ -194,7 +194,7 @@ pub(crate) fn subentries_of(
     Ok(covering.into_iter().filter(gives).map(|subentry| subentry.id).collect())
 }
 
-/// Returns the values without those that equal an earlier value.
+/// Returns the values, without values that equal an earlier value.
 fn distinct<'v>(
     catalog: &Catalog,
     attribute: AttrId,

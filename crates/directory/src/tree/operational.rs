@@ -149,8 +149,8 @@ pub(crate) fn member_attributes(catalog: &Catalog) -> impl Iterator<Item = AttrI
         .copied()
 }
 
-/// Returns true if a group may be shown as a group of its member. The arguments are the group and the attribute that
-/// contains the member.
+/// Callback that returns true if a group may be shown as a group of its member. The arguments are the group and the
+/// attribute that contains the member.
 pub(crate) type ShowsGroup<'f> = dyn FnMut(EntryId, AttrId) -> Result<bool, OperationError> + 'f;
 
 /// Calls `each` with the DN of each group that contains the entry, and of each group in `described`, until `each`

@@ -124,7 +124,7 @@ pub(crate) fn values_of_type(state: TreeState<'_>, id: EntryId, name: &str) -> R
 }
 
 /// Calls `each` with each value of a stored attribute until `each` breaks. Links are passed as the current DNs of their
-/// targets in ascending entry id, followed by names that are stored as text.
+/// targets, in ascending order of the targets' ids. Names that are stored as text follow.
 pub(crate) fn for_each_value(
     state: TreeState<'_>,
     id: EntryId,

@@ -152,8 +152,8 @@ pub(crate) fn check_not_virtual(
 /// # Errors
 /// unwillingToPerform beyond [`TREE_DEPTH_MAX`].
 pub(crate) fn check_depth(rdn_count: usize, suffix_rdn_count: usize) -> Result<()> {
-    // TREE_DEPTH_MAX limits the number of entries from the suffix entry down. The suffix entry counts as one, whatever
-    // its number of RDNs.
+    // The depth counts the entries from the suffix entry down. The suffix entry counts as one, whatever its number of
+    // RDNs. TREE_DEPTH_MAX also counts the root.
     let depth = rdn_count + 1 - suffix_rdn_count.min(rdn_count);
     if depth < TREE_DEPTH_MAX {
         return Ok(());

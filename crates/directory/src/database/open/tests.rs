@@ -50,7 +50,7 @@ fn put_format(batch: &mut Batch<'_>, version: u32) {
     batch.put(META, META_FORMAT, &row).unwrap();
 }
 
-/// Turns the rows into those of format 2.
+/// Converts the rows to format 2.
 fn make_format_2(directory: &mut TestDirectory) {
     change(directory, |batch| {
         let all = (Bound::Unbounded, Bound::Unbounded);
@@ -73,7 +73,7 @@ fn format_of(directory: &TestDirectory) -> Vec<u8> {
     directory.snapshot.state().read.get(META, META_FORMAT).unwrap().unwrap().to_vec()
 }
 
-/// Returns what nodes of a cluster compare.
+/// Returns the rows that nodes of a cluster compare.
 fn compared(directory: &TestDirectory) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut rows = Vec::new();
     let each = &mut |_: &str, key: &[u8], value: &[u8]| {
@@ -118,7 +118,7 @@ fn rows_of_format_2_mean_the_same_and_are_packed_when_they_change() {
     }
     assert_eq!(check(&directory.snapshot).unwrap(), Vec::<String>::new());
 
-    // The rows of a twin that was never of format 2 change to the same ones.
+    // A twin that never had format 2 has the same rows after the same changes.
     let mut twin = people();
     for directory in [&mut directory, &mut twin] {
         directory.use_indexes = true;
