@@ -34,10 +34,10 @@ use testing::{SUFFIX, TestDirectory};
 
 const PERSON_COUNT: u32 = 2_000;
 
-/// Number of counted requests per case. At least the same number of uncounted requests precedes the counted ones.
+/// Number of counted requests per case. Each case first executes at least as many uncounted requests.
 const COUNT: u32 = 500;
 
-/// Memory for the row cache, as in an event loop.
+/// Size of the row cache, in bytes.
 const KNOWN_BYTES: usize = 4 << 20;
 
 /// Encodes the request about the person with this number.
@@ -46,8 +46,7 @@ type MakeRequest = fn(u32) -> Vec<u8>;
 /// Case whose requests examine every entry.
 const SCAN: &str = "search-scan";
 
-/// Superior of the entries with passwords. The next constant is the superior of the entries that a one-level search
-/// returns.
+/// Superior of the entries with passwords. `TEAM` is the superior of the entries that a one-level search returns.
 const ACCOUNTS: &str = "ou=accounts,dc=example,dc=com";
 const TEAM: &str = "ou=team,dc=example,dc=com";
 const TEAM_SIZE: u32 = 100;
@@ -56,8 +55,8 @@ const PASSWORD: &str = "correct horse";
 const CASES: [(&str, MakeRequest); 21] = [
     ("search-uid-dn", by_uid_dn),
     ("search-uid-all", by_uid_all),
-    // The requester of these cases is a user, with no access rules, with 50 rules of which five depend on the entry,
-    // and with 500 rules.
+    // In these cases the requester is a user. There are no access rules, 50 rules, or 500 rules. Five of the rules
+    // depend on the entry.
     ("user-dn-rules-0", by_uid_dn),
     ("user-dn-rules-50", by_uid_dn),
     ("user-dn-rules-500", by_uid_dn),

@@ -20,7 +20,7 @@ use sample::{PEOPLE, sample};
 use testing::{SUFFIX, TestDirectory};
 
 const PERSON_COUNT: u32 = 100_000;
-/// Size of the row cache of an event loop, see `View::cache_rows`.
+/// Size of the row cache in bytes, see `View::cache_rows`.
 const KNOWN_BYTES: usize = 128 << 20;
 const ROUNDS: usize = 7;
 

@@ -1,9 +1,9 @@
 //! Password policies, the entries that they apply to, and the recorded state of passwords
 //! (draft-behera-ldap-password-policy sections 5.3 and 10).
 //!
-//! An entry has the policy that its pwdPolicySubentry names; otherwise that of the nearest subentry whose subtree
-//! contains the entry; otherwise the policy in the setting `password_policy`. The administrator has no entry and no
-//! policy.
+//! The policy of an entry is the policy that its pwdPolicySubentry names. Otherwise it is the policy of the nearest
+//! subentry whose subtree contains the entry. Otherwise it is the policy in the setting `password_policy`. The
+//! administrator has no entry and no policy.
 
 pub(crate) mod managed;
 
@@ -62,7 +62,7 @@ pub(crate) const LAST_SUCCESS: &str = AccountAttribute::LastSuccess.name();
 
 /// SCRAM keys that the server derived from the password.
 pub(crate) const SCRAM_KEYS: &str = AccountAttribute::ScramKeys.name();
-/// Secret of a user's time-based codes; the time step of the last code used.
+/// Secret of a user's time-based codes. `TOTP_LAST_STEP` is the time step of the last code used.
 pub(crate) const TOTP_SECRET: &str = AccountAttribute::TotpSecret.name();
 pub(crate) const TOTP_LAST_STEP: &str = AccountAttribute::TotpLastStep.name();
 
@@ -92,8 +92,8 @@ fn has_fraction(value: &[u8]) -> bool {
     value.iter().any(|byte| matches!(byte, b'.' | b','))
 }
 
-/// Returns the start of the lock recorded in pwdAccountLockedTime. If it is stored in whole seconds, the failure that
-/// locked the account provides the microsecond.
+/// Returns the start of the lock recorded in pwdAccountLockedTime. If this time is stored in whole seconds, the failure
+/// that locked the account provides the microsecond.
 fn locked_since(value: &[u8], failures: &[i64]) -> Option<i64> {
     let last = moment(value)?;
     let in_its_second = failures.iter().copied().filter(|time| *time > last - SECOND && *time <= last);
@@ -165,7 +165,7 @@ pub(crate) fn read_policies(read: &Read, catalog: &Catalog) -> Result<PolicyTabl
     Ok(table)
 }
 
-/// Returns the notice why the setting `password_policy` has no effect.
+/// Returns a notice that explains why the setting `password_policy` has no effect.
 fn unusable_default(name: &str, is_entry: bool) -> String {
     let why = if is_entry { "which is not a password policy" } else { "and there is no such entry" };
     format!("the setting password_policy names {}, {why}: no policy applies by default", Quoted(name))
@@ -253,7 +253,7 @@ fn read_policy(
     Ok(is_of_passwords.then_some(policy))
 }
 
-/// Returns the subtree in which a policy applies as a subentry.
+/// Returns the subtree to which a policy applies, if the policy is a subentry.
 fn read_area(
     read: &Read,
     catalog: &Catalog,
@@ -291,7 +291,7 @@ fn read_area(
     Ok(Some(PolicyArea { base, minimum, maximum }))
 }
 
-/// Returns the values of an attribute that are in the entry row, as all small ones are.
+/// Returns the small values of an attribute, which are in the entry row.
 fn small_values<'r>(
     catalog: &Catalog,
     row: &EntryRow<'r>,
@@ -344,8 +344,8 @@ fn attribute_row<'r>(catalog: &Catalog, row: &EntryRow<'r>, name: &str) -> Optio
     row.find(id)
 }
 
-/// Returns the account that binds have to respect: the recorded state of an entry's password and its policy. Without a
-/// policy, returns it only if an administrator has restricted binds.
+/// Returns the recorded state of an entry's password, and its policy, for the decision on a bind. If no policy applies,
+/// returns `None`, unless an administrator has restricted binds.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
@@ -467,7 +467,8 @@ fn read_account(
         if is_permanent(&value) {
             Some(Lock::Permanent)
         } else {
-            // The policy determines how long wrong passwords lock an account. Without one, they do not.
+            // The policy determines how long wrong passwords lock an account. Without a policy, wrong passwords do not
+            // lock it.
             policy.as_ref().and_then(|_| locked_since(&value, &failures)).map(Lock::Since)
         }
     });
@@ -624,12 +625,12 @@ pub(crate) fn history_value(time: i64, stored: &[u8]) -> Vec<u8> {
     value
 }
 
-/// Returns the time of the password's replacement in a value of pwdHistory.
+/// Returns the time at which a former password was replaced, from a value of pwdHistory.
 pub(crate) fn time_in_history(value: &[u8]) -> Option<i64> {
     schema::generalized_micros(value.split(|byte| *byte == b'#').next()?)
 }
 
-/// Returns the stored form in a value of pwdHistory.
+/// Returns the stored form of a former password, from a value of pwdHistory.
 pub(crate) fn stored_in_history(value: &[u8]) -> Option<&[u8]> {
     let mut parts = value.splitn(4, |byte| *byte == b'#');
     let (_, _, length, data) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);

@@ -8,8 +8,8 @@
 //! Reads use [`search::Search`], a state machine that runs in slices. Any thread may run a slice, on its own
 //! [`Snapshot`].
 //!
-//! The modules are floors: each uses only lower floors, in the order of `crates/house/floors.toml`. Items for other
-//! crates are re-exported at the root.
+//! The modules are layers, called floors. Each uses only lower floors, in the order of `crates/house/floors.toml`.
+//! Items for other crates are re-exported at the root.
 //!
 //! This crate opens no socket, starts no thread, and reads neither a clock nor a random source: a [`Stamp`] contains
 //! the time and random bits.
@@ -17,7 +17,7 @@
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]
 
-// The name `directory` serves `testing.rs`, which unit tests and integration tests share.
+// Unit tests and integration tests share `testing.rs`, which uses the name `directory`.
 #[cfg(test)]
 extern crate self as directory;
 

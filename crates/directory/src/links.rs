@@ -1,12 +1,12 @@
 //! Links: values of member, manager and similar attributes, stored as entry ids in both directions.
 //!
-//! A value that names an entry is a row of `links` (source to target) and one of `linked` (target to source). Readers
+//! A value that names an entry is a row of `links` (source to target) and a row of `linked` (target to source). Readers
 //! receive the target's current name, so a rename changes no link. Adding one member to ten million touches two rows. A
 //! value that names no entry is text: a row of `values`, and a row of `dangling` with its normal name. When an entry
 //! with that name is added, the row of `dangling` finds the values that become links. When an entry is deleted, links
 //! to it become text again, or are removed if the attribute is one of `integrity_attributes`. If such a value is the
-//! last one of a required attribute, the empty DN replaces it: the source stays valid, and no later entry takes the
-//! place of the deleted one.
+//! last value of a required attribute, the empty DN replaces it. The source then stays valid, and a later entry with
+//! the same name does not become the target.
 //!
 //! A value may have an end time, at which the writer removes it: see [`ends`]. A value keeps its end time when it
 //! changes between link and text.
@@ -236,7 +236,7 @@ fn attach_attribute(
     let Some(dn) = dn_of(batch, target)? else { return Ok(()) };
     let normal = normal_value(&catalog.schema, def, dn.as_bytes());
     for source in sources.into_iter().map(EntryId) {
-        // `position + 1`, because the source's last record may be the present one, which has just written it.
+        // `position + 1` also loads a source that the present record has just written.
         let Some(mut entry) = load_older(batch, source, position + 1)? else { continue };
         if batch.delete(VALUES, &value_key(source, attribute, &normal))? {
             batch.bump(&value_counter(source, attribute), -1)?;
@@ -350,8 +350,9 @@ fn detach_one(
     save(batch, source, &entry)
 }
 
-/// Makes entries name a restored entry again. Skips entries that have changed since: the value with its former name is
-/// gone, the classes no longer allow the removed values, or another value has replaced the only one.
+/// Restores the values that named a restored entry. Skips entries that have changed meanwhile: the value with the
+/// former name is missing, the classes no longer allow the removed values, or another value has replaced the only
+/// value.
 pub(crate) fn restore(
     batch: &mut Batch<'_>,
     catalog: &Catalog,
@@ -363,7 +364,7 @@ pub(crate) fn restore(
     let def = catalog.attribute(attribute);
     let schema = &catalog.schema;
     for source in sources.iter().copied() {
-        // `position + 1`, because the source's last record may be the present one, if the source is restored too.
+        // `position + 1` also loads a source that the present record restores.
         let Some(mut entry) = load_older(batch, source, position + 1)? else { continue };
         let count = batch.count(&value_counter(source, attribute))?;
         if vanished {

@@ -69,8 +69,8 @@ pub mod limits {
     pub const DES_ROUNDS_MAX: u32 = 1_000_000;
     /// bcrypt: maximum cost, the binary logarithm of the number of rounds.
     pub const BCRYPT_COST_MAX: u32 = 15;
-    /// Maximum length of a password, in octets. A longer password never matches, and is refused as a new one. Every
-    /// digest processes the whole password, which must be cheap compared with a slow hash.
+    /// Maximum length of a password, in octets. A longer password never matches, and is refused as a new password.
+    /// Every digest processes the whole password, which must be cheap compared with a slow hash.
     pub const PASSWORD_SIZE_MAX: usize = 4096;
     /// Maximum length of a password verified against {CRYPT}, in bytes, which is the limit of libxcrypt. The cost of
     /// SHA-crypt grows with the square of the length.
@@ -97,7 +97,7 @@ pub enum Scheme {
     Digest {
         /// Digest algorithm, applied to password and salt.
         algorithm: DigestAlgorithm,
-        /// Whether a salt of at least one byte is required. Without this, a salt is not allowed.
+        /// Whether the value must have a salt. If false, the value must not have a salt.
         salted: bool,
     },
     /// {PBKDF2}, {PBKDF2-SHA1}, {PBKDF2-SHA256}, {PBKDF2-SHA512}: `iterations$salt$hash`. OpenDJ's {PBKDF2},
@@ -249,17 +249,17 @@ fn split_scheme(stored: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((name, rest.strip_prefix(b"}")?))
 }
 
-/// Returns true if `asserted` is the password of the form `stored`.
+/// Returns true if `asserted` is the password whose stored form is `stored`.
 ///
 /// Compares hashes in constant time. Returns false for malformed values, unknown schemes and values beyond [`limits`].
 /// Also returns false if `asserted` is longer than [`limits::PASSWORD_SIZE_MAX`], or empty: an empty password proves
-/// nothing (RFC 4513 section 5.1.2). Takes microseconds. If [`is_slow`] returns true, takes up to seconds and the
-/// memory [`limits::MEMORY_KIB_MAX`].
+/// nothing (RFC 4513 section 5.1.2). Takes microseconds for fast values. For values of which [`is_slow`] returns true,
+/// takes up to seconds and the memory [`limits::MEMORY_KIB_MAX`].
 pub fn verify(stored: &[u8], asserted: &[u8]) -> bool {
     try_verify(stored, asserted).unwrap_or(false)
 }
 
-/// Like [`verify`], but returns `None` for a result that is false without computing a hash.
+/// Like [`verify`], but returns `None` if the value or the password is not acceptable, so that nothing was compared.
 fn try_verify(stored: &[u8], asserted: &[u8]) -> Option<bool> {
     if asserted.is_empty() || asserted.len() > limits::PASSWORD_SIZE_MAX {
         return None;
@@ -285,8 +285,8 @@ fn verify_hashed(scheme: Scheme, encoded: &[u8], asserted: &[u8]) -> Option<bool
     }
 }
 
-/// Returns true for a value that the hash pool should verify, which is one of PBKDF2, Argon2 or crypt. Returns false
-/// for clear text, fast digests and unknown schemes.
+/// Returns true for a value of a slow scheme, such as PBKDF2, Argon2 or crypt, which the hash pool should verify.
+/// Returns false for clear text, fast digests and unknown schemes.
 pub fn is_slow(stored: &[u8]) -> bool {
     matches!(parse(stored), Stored::Hashed(scheme, _) if scheme.is_slow())
 }
@@ -308,9 +308,9 @@ pub fn is_hashed(value: &[u8]) -> bool {
 
 /// Returns the value to store for a clear password.
 ///
-/// `value` is as the client sent it. A prefix {CLEARTEXT} is not hashed. `salt` must come from a secure random source,
-/// and be new for every call. Argon2id takes about 20 ms and 19 MiB, PBKDF2 about 200 ms, and other schemes
-/// microseconds.
+/// `value` is the value that the client sent. A prefix {CLEARTEXT} is removed before hashing. `salt` must come from a
+/// secure random source, and be new for every call. Argon2id takes about 20 ms and 19 MiB, PBKDF2 about 200 ms, and
+/// other schemes microseconds.
 pub fn hash(scheme: StorageScheme, value: &[u8], salt: &[u8; 16]) -> Vec<u8> {
     let clear = clear_of(value);
     match scheme {

@@ -58,8 +58,8 @@ pub(crate) fn for_seeds(count: u64, run: fn(u64)) {
     }
 }
 
-/// Temporary folder of a test, which is removed at the end of the test. If the system has a folder in memory, it is
-/// there, because syncs are fast.
+/// Temporary folder of a test, which is removed at the end of the test. If the system has a file system in memory, the
+/// folder is created there, because syncs are fast.
 pub(crate) struct TemporaryFolder(PathBuf);
 
 impl TemporaryFolder {
@@ -110,7 +110,7 @@ pub(crate) struct Found {
     pub(crate) references: Vec<String>,
 }
 
-/// Makes the result of a refused search from its outcome.
+/// Converts the outcome of a refused search to a result.
 impl From<Outcome> for Found {
     fn from(outcome: Outcome) -> Found {
         Found {
@@ -142,7 +142,7 @@ pub(crate) fn deleted_uuid(state: TreeState<'_>, dn: &str) -> [u8; 16] {
     }
 }
 
-/// An open directory, with all that a test needs for requests.
+/// An open directory, with everything that a test needs to execute requests.
 pub(crate) struct TestDirectory {
     pub(crate) directory: Arc<Directory>,
     pub(crate) writer: Writer,
@@ -326,7 +326,7 @@ impl TestDirectory {
         outcome
     }
 
-    /// Asks for a new time to live of a dynamic entry. Returns the one that it got.
+    /// Requests a new time to live of a dynamic entry. Returns the granted time to live.
     pub(crate) fn refresh(&mut self, entry: &str, ttl_seconds: u32) -> Result<u32, Outcome> {
         let stamp = self.stamp();
         let mut batch = self.writer.begin().unwrap();
@@ -342,7 +342,7 @@ impl TestDirectory {
         EPOCH_MICROS + self.clock * 1_000
     }
 
-    /// Lets time pass.
+    /// Advances the test clock.
     pub(crate) fn pass(&mut self, seconds: u64) {
         self.clock += seconds * 1_000;
     }

@@ -519,7 +519,7 @@ fn rejected_records_have_the_line_of_the_fault() {
     assert_eq!(lines, [(14, Refusal::Bad), (16, Refusal::Malformed)]);
 }
 
-/// Random generator of entry names, links with and without targets, and values of many kinds.
+/// Generator of random entry names, links with and without targets, and values of many kinds.
 struct Random(fastrand::Rng);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! Tests of the checks at the opening of a data directory, and of CSNs across restarts and clocks that are set back.
+//! Tests of the checks when a data directory is opened, and of CSNs across restarts and after the clock is set back.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../src/testing.rs"]

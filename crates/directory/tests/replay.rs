@@ -394,7 +394,7 @@ fn applying_groups_of_another_node_gives_the_same_rows() {
     // Both directories begin with the same first record.
     let mut follower = TestDirectory::new();
     for (first, group) in (1..).step_by(3).zip(records.chunks(3)) {
-        // The log is applied twice, because it is read again after a crash.
+        // Each group is applied twice, because a node reads the log again after a crash.
         for _ in 0..2 {
             let cursor = (first + group.len() as u64).to_be_bytes();
             let group = group.iter().map(Vec::as_slice);

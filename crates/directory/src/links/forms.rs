@@ -46,7 +46,7 @@ pub(crate) fn follow_schema(
     if !has_new_names(before, now) {
         return Ok(Vec::new());
     }
-    // This must come before texts become links, because the names of links have the new form.
+    // Find stale indexes before texts become links, because the names of links have the new form.
     let indexes = stale_indexes(batch, before, now)?;
     let mut after = None;
     loop {

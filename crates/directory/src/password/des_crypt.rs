@@ -171,8 +171,8 @@ fn encrypt(keys: &Keys, salt: u32, rounds: u32, block: u64) -> u64 {
         for key in &keys.0 {
             (left, right) = (right, left ^ mix(right, *key, exchanged));
         }
-        // Undo the exchange of the last round, which the standard omits. No permutation is needed between two
-        // encryptions, because the final and the next initial permutation cancel out.
+        // The standard omits the exchange of the halves in the last round, so undo it. No permutation is needed between
+        // two encryptions, because the final and the next initial permutation cancel out.
         (left, right) = (right, left);
     }
     permute(u64::from(left) << 32 | u64::from(right), 64, &FINAL)

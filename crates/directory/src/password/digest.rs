@@ -1,5 +1,5 @@
-//! Schemes with a single digest: {SHA}, {SSHA} and their relatives. A value is fast to verify, and as fast to guess.
-//! They are supported because most existing directories contain such values.
+//! Schemes with a single digest: {SHA}, {SSHA} and similar schemes. A value is fast to verify, and equally fast to
+//! guess. The schemes are supported because most existing directories contain such values.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

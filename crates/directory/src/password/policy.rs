@@ -63,7 +63,7 @@ pub enum Lock {
 pub struct AttemptRecord {
     /// Whether to clear the failures, and a lock that has passed.
     pub clears_failures: bool,
-    /// Whether to record the time as that of the last success.
+    /// Whether to record the time as the time of the last success.
     pub success: bool,
     /// Whether to record a grace login. The response then waits until the record is durable.
     pub grace: bool,
@@ -97,9 +97,9 @@ impl Account {
         self.is_unavailable(now) || self.is_failure_locked(now) || self.is_idle_locked(now)
     }
 
-    /// Returns true if the account accepts no proof of any kind at this time: an administrator has locked it, or the
-    /// time is before its start or after its end. Locks by wrong passwords or by idleness do not count, because other
-    /// persons can cause them.
+    /// Returns true if the account accepts no credentials of any kind at this time: an administrator has locked it, or
+    /// the time is before its start or after its end. Locks by wrong passwords or by idleness do not count, because
+    /// other persons can cause them.
     pub fn is_unavailable(&self, now: i64) -> bool {
         self.is_disabled() || self.is_before_start(now) || self.is_past_end(now)
     }
@@ -207,9 +207,9 @@ impl Account {
         self.failures.iter().copied().filter(counts)
     }
 
-    /// Applies attempts that are not recorded yet. If `ends_recorded` is true, a success first ends the recorded
-    /// failures. The failures follow in the order in which they occurred. Recording the attempts later has the same
-    /// result.
+    /// Applies attempts that are not recorded yet. If `ends_recorded` is true, the first attempt is a success, which
+    /// clears the recorded failures. `failures` contains the times of later failures, in order. Recording the attempts
+    /// later has the same result.
     pub fn apply_attempts(&mut self, ends_recorded: bool, failures: &[i64]) {
         if ends_recorded {
             self.failures.clear();
@@ -248,8 +248,8 @@ impl Account {
         Judgement { response: PolicyResponse { warning: None, error }, ..Judgement::default() }
     }
 
-    /// Returns true if a success at this time must be recorded as the last one. If the recorded time is later, the
-    /// clock was set back after it.
+    /// Returns true if a success at this time must be recorded as the last success. A recorded time in the future is
+    /// replaced, because it shows that the clock was set back.
     pub fn records_success_at(&self, now: i64) -> bool {
         let precision = seconds(self.policy.last_success_precision);
         let is_fresh = |last: i64| {
@@ -505,7 +505,7 @@ mod tests {
             change(&mut account);
             let told = account.usability(second * SECOND);
             assert_eq!(told, expected, "{account:?} at {second}");
-            // A bind succeeds exactly if the usability says so.
+            // A bind succeeds if and only if the usability says so.
             let is_good = !account.is_locked(second * SECOND) && account.verified(second * SECOND).succeeds;
             let good = matches!(
                 told,

@@ -324,8 +324,8 @@ fn refuses_values_that_require_too_much_before_any_work() {
             .to_owned(),
         format!("{{CRYPT}}$2b$31{bcrypt}"),
         format!("{{CRYPT}}$2b$16{bcrypt}"),
-        // N = 2^17 with r = 32 takes 512 MiB. The next value has N = 2^48, r = 48, and the last one the optional
-        // fields.
+        // N = 2^17 with r = 32 takes 512 MiB. The next value has N = 2^48 and r = 48. The last two values have more
+        // parameters.
         format!("{{CRYPT}}$y$jET{yescrypt}"),
         format!("{{CRYPT}}$y$jjj{yescrypt}"),
         format!("{{CRYPT}}$y$j9T.zzzzz{yescrypt}"),

@@ -42,7 +42,7 @@ impl Totp {
         let secret = Zeroizing::new(secret_of(&self.secret)?);
         let (present, window) = (now.div_euclid(STEP), i64::from(self.window));
         let mut found = None;
-        // Try all of them, so that the duration does not reveal which one matches.
+        // Try all time steps, so that the duration does not reveal which one matches.
         for step in present - window..=present + window {
             let is_right: bool = code_of(&secret, step).ct_eq(code).into();
             if is_right && self.last_step.is_none_or(|last| step > last) {

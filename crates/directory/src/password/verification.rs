@@ -1,4 +1,4 @@
-//! Verification of an asserted password. Its cost does not reveal why the password is wrong.
+//! Verification of an asserted password. The cost of a verification does not reveal why the password is wrong.
 //!
 //! A right password costs as much as its stored form. A wrong password costs one verification of the settings' scheme.
 //! This applies to an unknown name, to an entry without a password, and to a stored fast digest. It also applies to a
@@ -9,7 +9,7 @@
 //! Limitation: every slow value of an entry must be tried before the result is negative. Binds to an entry fail later
 //! than other binds if its values together cost more than one verification of the settings' scheme. This happens if the
 //! entry has several slow values, or if another server made them with a higher cost. Setting the password again
-//! corrects this. If the settings' scheme is itself fast, only fast digests are hidden.
+//! corrects this. If the settings' scheme is itself fast, only entries with fast digests are hidden.
 
 use super::cost::decoy;
 use super::{
@@ -17,8 +17,8 @@ use super::{
     verify,
 };
 
-/// Schemes of values that delegate verification to another service: Pando's, and that of OpenLDAP for migrated data.
-/// They match no password.
+/// Schemes of values that delegate verification to another service: Pando's scheme, and OpenLDAP's scheme for migrated
+/// data. Such values match no password.
 pub(super) const PASS_THROUGH: [&[u8]; 2] = [b"PASSTHROUGH", b"SASL"];
 
 /// Stored values against which an asserted password is verified.
@@ -107,7 +107,7 @@ impl Verification {
     /// Decides within microseconds if possible: if a fast value matches, or if no value matches and none of them is
     /// slow. Returns `None` if [`run`](Verification::run) must decide, on the hash pool.
     pub fn run_quick(&self, asserted: &[u8]) -> Option<bool> {
-        // Try all of them, so that the duration does not reveal which one matches.
+        // Try all fast values, so that the duration does not reveal which one matches.
         let mut is_right = false;
         for stored in self.stored.iter().filter(|stored| !is_slow(stored)) {
             is_right |= verify(stored, asserted);

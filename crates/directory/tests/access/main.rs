@@ -458,7 +458,7 @@ fn check_values(
     let is_allowed = match names_all {
         true => given.iter().all(|value| may("write", value)),
         // The requester needs the right to write all values that were removed, and all values that are present
-        // afterwards. Only values that it may read and that stay are exempt.
+        // afterwards. Only values that stay and that the requester may read are exempt.
         false => {
             before.difference(&after).all(|value| may("write", value))
                 && after.iter().all(|value| may("write", value) || stays(value))
@@ -511,7 +511,7 @@ fn check_compare(directory: &TestDirectory, rng: &mut Rng, rights: &Rights<'_>, 
     let dn = names[rng.usize(..names.len())];
     let all = ["cn", "mail", "description", "manager", "member", "memberOf", "isMemberOf", "title", "name"];
     let attribute = all[rng.usize(..all.len())];
-    // A supertype covers its subtypes. The requester has separate rights on each of them.
+    // A supertype covers its subtypes. The requester has separate rights to each subtype.
     let is_asked = |(name, _, above): &&(&str, _, &[&str])| *name == attribute || above.contains(&attribute);
     let names = rules::TYPES.iter().filter(is_asked).map(|(name, ..)| *name);
     let names = names.filter(|name| rights.may("compare", dn, name));

@@ -319,7 +319,7 @@ fn filter(rng: &mut Rng) -> String {
     }
 }
 
-/// Removes what may differ: data about the whole directory, and the order of values.
+/// Removes permitted differences: data about the whole directory, and the order of values.
 fn comparable(found: Found) -> Found {
     let mut found = found;
     for entry in &mut found.entries {

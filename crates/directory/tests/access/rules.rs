@@ -544,7 +544,7 @@ impl Rights<'_> {
         String::new()
     }
 
-    /// Returns true if a search with the requester's rights by the URL of a dynamic group finds an entry.
+    /// Returns true if the search in the URL of a dynamic group finds an entry with the requester's rights.
     fn finds(&self, right: Right, group: &str, dn: &str) -> bool {
         describes(&self.tree[group], dn)
             && self.extent(right, group, "memberURL") == Extent::All

@@ -1,6 +1,6 @@
 //! Random changes under rules of `auto_members` and `next_numbers`, compared with a simple list of entries. Groups have
 //! exactly the members that result from the rules, from changes by clients, and from renames and deletes. `{next}` is
-//! the number after the highest number in use. At the end of the range, it is the lowest free number.
+//! the number after the highest number in use. If no higher number is in the range, `{next}` is the lowest free number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;

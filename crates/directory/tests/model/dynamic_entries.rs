@@ -1,6 +1,6 @@
-//! Random changes of dynamic entries (RFC 2589), compared with a simple list of entries. A dynamic entry is at a place
-//! that the settings allow, and static ones are not below it. It ends at the time that its last add, refresh or
-//! undelete gave it. The log has the deletes of expired entries in the order of these times.
+//! Random changes of dynamic entries (RFC 2589), compared with a simple list of entries. A dynamic entry is in a
+//! subtree that the settings allow, and has no static entries below it. It expires at the time that its last add,
+//! refresh or undelete set. The log contains the deletes of expired entries in the order of these times.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const DEPTH_MAX: usize = 6;
 
 /// Base of the first value of `dynamic_subtrees`.
 const MEETINGS: &str = "cn=meetings,dc=example,dc=com";
-/// Base of the second value, which often does not exist.
+/// Base of the second value of `dynamic_subtrees`. The base entry often does not exist.
 const ROOM: &str = "cn=a,cn=b,dc=example,dc=com";
 
 /// Longest time to live that a request may contain.
@@ -38,7 +38,7 @@ type Entries = BTreeMap<String, Entry>;
 struct Plain {
     /// All entries except the suffix entry.
     entries: Entries,
-    /// Entries of each delete that have not returned.
+    /// Entries of each delete that have not been restored.
     deleted: Vec<Entries>,
     subtrees: Vec<&'static str>,
     ttl_min: u32,
@@ -55,7 +55,7 @@ impl Plain {
         !self.entries.keys().any(|other| other != dn && is_at_or_below(other, dn))
     }
 
-    /// Returns success if a dynamic or static entry may be below `parent`.
+    /// Returns success if an entry, dynamic or static, may be below `parent`.
     fn place(&self, is_dynamic: bool, parent: &str) -> ResultCode {
         let is_open = |base: &&str| self.exists(base) && is_at_or_below(parent, base);
         let is_allowed = match is_dynamic {
@@ -65,7 +65,7 @@ impl Plain {
         if is_allowed { ResultCode::SUCCESS } else { ResultCode::OBJECT_CLASS_VIOLATION }
     }
 
-    /// Deletes the entries that have ended, and returns their names in the order of the deletes.
+    /// Deletes the entries that have expired, and returns their names in the order of the deletes.
     fn expire(&mut self, now: u64) -> Vec<String> {
         let mut expired = Vec::new();
         loop {
@@ -170,7 +170,7 @@ impl Run {
         }
     }
 
-    /// Changes an entry without a new end, or tries to make it static or dynamic.
+    /// Changes an entry without changing its expiry time, or tries to make it static or dynamic.
     fn modify(&mut self) {
         let Some(dn) = self.entry() else { return };
         let (name, value, operation, expected) = match self.rng.bool() {
@@ -185,7 +185,7 @@ impl Run {
         self.check(&outcome, expected, &format!("modify {dn} {name}"));
     }
 
-    /// Renames or moves an entry with all below it. Only the place of this entry is checked.
+    /// Renames or moves an entry and all entries below it. Only the new superior of the top entry is checked.
     fn rename(&mut self) {
         let (Some(dn), superior) = (self.entry(), self.superior()) else { return };
         let rdn = self.rdn();
@@ -218,7 +218,8 @@ impl Run {
         }
     }
 
-    /// Restores an entry with all below it. If it is dynamic, these are too, and all begin a new time to live.
+    /// Restores an entry and all entries below it. If the top entry is dynamic, all of them are dynamic and begin a new
+    /// time to live.
     fn undelete(&mut self) {
         let all: Vec<String> = self.plain.deleted.iter().flat_map(BTreeMap::keys).cloned().collect();
         let (Some(dn), superior) = (self.pick(&all), self.superior()) else { return };

@@ -87,7 +87,8 @@ impl Plain {
         self.entries.iter().find(|(_, entry)| entry.dn == dn).map(|(number, _)| *number)
     }
 
-    /// Returns the groups that a chain of stored members leads to; with `is_nested` false, those with direct members.
+    /// Returns the groups with an entry of `of` as a stored member. If `is_nested` is true, also returns the groups of
+    /// these groups.
     fn stored_groups(&self, of: &BTreeSet<usize>, is_nested: bool) -> BTreeSet<usize> {
         let (mut found, mut pending): (BTreeSet<usize>, _) = (BTreeSet::new(), of.clone());
         while let Some(member) = pending.pop_first() {
@@ -130,7 +131,8 @@ impl Plain {
         })
     }
 
-    /// Returns the groups of an entry. Those that describe it count only for the entry itself.
+    /// Returns the groups of an entry, including groups that describe the entry. Groups that describe one of its groups
+    /// are not included.
     fn groups(&self, number: usize, is_nested: bool) -> BTreeSet<usize> {
         let described: BTreeSet<usize> =
             self.entries.keys().copied().filter(|group| self.describes(*group, number)).collect();
@@ -150,7 +152,7 @@ struct Run {
     directory: TestDirectory,
     plain: Plain,
     rng: Rng,
-    /// Numbers of described memberships that were compared, alone and with nested groups.
+    /// Numbers of described memberships that were compared, without and with nested groups.
     described: [usize; 2],
 }
 
@@ -282,7 +284,7 @@ impl Run {
         });
     }
 
-    /// Renames or moves an entry. Stored members follow, and the names in URLs do not.
+    /// Renames or moves an entry. Stored members follow the rename. Names in URLs do not.
     fn rename(&mut self) {
         let (top, unit) = match self.rng.u32(..4) {
             0 => (1 + self.rng.usize(..UNITS.len()), true),

@@ -1,5 +1,6 @@
-//! Random changes under rules of `value_limits`, compared with a simple list of entries. A change is refused exactly if
-//! an entry that begins to match a rule has a value against it, or another entry that matches gains one.
+//! Random changes under rules of `value_limits`, compared with a simple list of entries. A change is refused if and
+//! only if an entry that begins to match a rule violates the rule, or an entry that already matches a rule gains a
+//! value that violates the rule.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,7 +101,8 @@ fn of_type<'v>(values: &'v Values, name: &str) -> Vec<(&'static str, &'v String)
     of_type.flat_map(|(description, all)| all.iter().map(|value| (*description, value))).collect()
 }
 
-/// Returns true if an entry may change from `before`, or be added, while the directory has these entries.
+/// Returns true if the rule permits an entry to change from `before` to `after`, or to be added as `after`, in a
+/// directory with these entries.
 fn is_allowed(rule: &Rule, entries: &Entries, before: Option<&Values>, after: &Values) -> bool {
     if !(rule.covers)(after) {
         return true;
@@ -271,7 +273,7 @@ impl Run {
         self.entries.remove(&dn);
     }
 
-    /// Puts other rules in force. Entries may have values against them.
+    /// Puts other rules in force. Existing entries may violate them.
     fn change_rules(&mut self) {
         self.rules = RULES.iter().filter(|_| self.rng.u32(..4) > 0).collect();
         let texts = self.rules.iter().map(|rule| rule.text.to_owned()).collect();

@@ -1,4 +1,4 @@
-//! Maps of entries by DN, whose trees are taken and moved. All names have one spelling.
+//! Removal and moves of trees in maps of entries by DN. All names have one spelling.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(crate) fn take_tree<T>(entries: &mut BTreeMap<String, T>, top: &str) -> BTre
     taken
 }
 
-/// Returns the entries of a tree after a rename or a move of its first one from `top`.
+/// Returns the entries of a tree after its top entry was renamed or moved from `top` to `to`.
 pub(crate) fn moved<T>(tree: BTreeMap<String, T>, top: &str, to: &str) -> BTreeMap<String, T> {
     let moved = |dn: String| [dn.strip_suffix(top).unwrap(), to].concat();
     tree.into_iter().map(|(dn, entry)| (moved(dn), entry)).collect()

@@ -64,7 +64,7 @@ struct Tombstone {
     named_by: Vec<(&'static str, usize, bool, Option<u64>)>,
 }
 
-/// A value of a link attribute: the entry that has this name, or text as long as no entry has it.
+/// A value of a link attribute: the entry with this name, or text if there is no such entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Link {
     To(usize),
@@ -100,8 +100,8 @@ pub(crate) struct Plain {
     tombstones: BTreeMap<usize, Tombstone>,
 }
 
-/// Id in tombstones that stands for an old suffix entry, as a superior or as the target of values. It is used after the
-/// suffix entry was added again, which has the same number.
+/// Id that replaces the id of a deleted suffix entry in tombstones, as a superior or as the target of values. A new
+/// suffix entry receives the id of the deleted suffix entry.
 const GONE: usize = usize::MAX;
 
 const LINKS: [&str; 3] = ["member", "seealso", "manager"];
@@ -631,7 +631,7 @@ impl Plain {
 
     pub(crate) fn random(&self, rng: &mut Rng) -> Operation {
         if self.entries.is_empty() {
-            // After everything was deleted, the suffix entry last, the suffix entry can be added again.
+            // If all entries were deleted, the suffix entry can be added again.
             let attributes = vec![("objectClass", vec!["domain".to_owned()])];
             return Operation::Add { dn: SUFFIX.to_owned(), attributes };
         }

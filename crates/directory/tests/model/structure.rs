@@ -54,7 +54,7 @@ enum Kind {
 struct Entry {
     kind: Kind,
     present: BTreeSet<&'static str>,
-    /// Places in [`AUXILIARY`].
+    /// Indexes in [`AUXILIARY`].
     auxiliary: BTreeSet<usize>,
 }
 
@@ -90,8 +90,8 @@ impl Rules {
         }
     }
 
-    /// Returns the rule that governs an entry below one that `above` governs, or `None` without structure rules. Fails
-    /// if the name or the place is not permitted.
+    /// Returns the rule that governs an entry whose superior is governed by `above`; `None` without structure rules.
+    /// Fails if the name or the superior is not permitted.
     fn place(self, kind: Kind, rdn: &str, above: Option<u32>) -> Result<Option<u32>, ()> {
         let types: Vec<&str> = rdn.split('+').map(|part| part.split('=').next().unwrap()).collect();
         let forms: &[&str] = match (kind, types.as_slice()) {
@@ -122,7 +122,7 @@ impl Rules {
         self.structure.then_some(1)
     }
 
-    /// Returns the governing rules of all entries, or `None` if a place is not permitted.
+    /// Returns the governing rules of all entries; `None` if an entry is not permitted below its superior.
     fn govern(self, entries: &Entries) -> Option<BTreeMap<String, Option<u32>>> {
         let mut governing = BTreeMap::from([(SUFFIX.to_owned(), self.of_suffix())]);
         let mut dns: Vec<&String> = entries.keys().collect();
@@ -140,7 +140,7 @@ struct Run {
     directory: TestDirectory,
     rules: Rules,
     entries: Entries,
-    /// Entries of each delete that have not returned.
+    /// Entries of each delete that have not been restored.
     deleted: Vec<Entries>,
     rng: Rng,
     /// Numbers of successes and refusals, by operation.
@@ -176,8 +176,8 @@ impl Run {
         self.pick(&forms).replace('@', ["a", "b", "c", "d"][self.rng.usize(..4)])
     }
 
-    /// Compares the outcome of a change after which the directory has the entries `after`. The content of the changed
-    /// entry is checked, if there is one.
+    /// Compares the outcome of a change that results in the entries `after`. If `changed` contains a DN, the content of
+    /// this entry is checked, too.
     fn check(
         &mut self,
         operation: &'static str,
@@ -300,7 +300,7 @@ impl Run {
         after.extend(moved(tree, &dn, &to));
         let outcome = self.directory.undelete(&dn, Some(&superior));
         let outcome = outcome.map_or_else(|outcome| outcome, |_| Outcome::success());
-        // The content of entries that return is not checked.
+        // The content of restored entries is not checked.
         self.check("undelete", &outcome, (after, None));
         if outcome.code == ResultCode::SUCCESS {
             self.deleted[newest] = kept;
