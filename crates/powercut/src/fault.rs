@@ -1,4 +1,4 @@
-//! [`Fault`]: a rule by which system calls fail or take long.
+//! [`Fault`]: a rule by which system calls fail or are delayed.
 
 use std::ffi::OsString;
 use std::fmt::{self, Display, Formatter};
@@ -62,7 +62,7 @@ impl Fault {
         Fault::with(call, Effect::Error(errno))
     }
 
-    /// Creates a rule by which every call of a kind waits, in whole milliseconds, and is then carried out.
+    /// Creates a rule by which every call of a kind is delayed, by whole milliseconds.
     pub fn delay(call: FaultCall, delay: Duration) -> Fault {
         Fault::with(call, Effect::Delay(delay))
     }
@@ -143,7 +143,7 @@ impl Display for Fault {
     }
 }
 
-/// Sets the environment of a process to be started, so that calls in it fail.
+/// Sets the environment of a process to be started, so that calls of the process fail by these rules.
 pub fn inject(command: &mut Command, faults: &[Fault]) {
     let rules: Vec<String> = faults.iter().map(ToString::to_string).collect();
     command.env("LD_PRELOAD", library()).env("POWERCUT_FAULTS", OsString::from(rules.join(";")));

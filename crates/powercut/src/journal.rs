@@ -77,7 +77,7 @@ fn discard(file: &Unsynced<'_>, random: &mut fastrand::Rng) -> io::Result<usize>
     }
     let seed = random.u64(..);
     let restored = restore(&on_disk, &file.sectors, |index| {
-        // Decided once per page, so that all sectors of a page get the same decision in whatever order they come.
+        // The decision depends only on the page, so that all sectors of a page get the same decision, in any order.
         let mut of_page =
             fastrand::Rng::with_seed(seed ^ (index / SECTORS_PER_PAGE).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         match fates[of_page.usize(..fates.len())] {
@@ -96,7 +96,7 @@ fn discard(file: &Unsynced<'_>, random: &mut fastrand::Rng) -> io::Result<usize>
     Ok(restored)
 }
 
-/// Restores the old bytes of the sectors for which `lost` returns true.
+/// Restores the old bytes of the sectors for which `lost` returns true. Returns the number of restored sectors.
 fn restore(file: &File, sectors: &[(u64, &[u8])], mut lost: impl FnMut(u64) -> bool) -> io::Result<usize> {
     let mut restored = 0;
     for (index, before) in sectors {

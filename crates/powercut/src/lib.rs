@@ -1,4 +1,4 @@
-//! For tests: cuts the power under a process, and discards what it had not synced.
+//! Simulates a power failure in tests: ends a process, and discards the writes that it has not synced.
 //!
 //! Killing a process proves little about durability: its writes remain in the page cache and reach the disk later. This
 //! crate discards them. A small library (src/interpose.c, built by this crate's build script) is preloaded into the
@@ -22,25 +22,25 @@
 //! if status.code() == Some(powercut::EXIT_STATUS) {
 //!     powercut::discard_unsynced(journal, 42).unwrap();
 //! }
-//! // Start it again on the same data and see what it has.
+//! // Start the process again on the same data, and check which changes it finds.
 //! ```
 //!
 //! [`Fault`]s are simpler: system calls that fail without any effect, selected by thread, path and number, and switched
-//! on and off by a file. They need no directory and no journal, and can be combined with all of the above.
+//! on and off by a file. They need no directory and no journal, and can be combined with the failures above.
 //!
-//! To use it from another crate, add `powercut` to the dev-dependencies; nothing else needs building. The environment
-//! variables are:
+//! To use this crate from another crate, add `powercut` to the dev-dependencies. No other build step is needed. The
+//! environment variables are:
 //!
 //! - `LD_PRELOAD`: [`library`]
 //! - `POWERCUT_DIRECTORY`: absolute path without symbolic links; files below it are watched
 //! - `POWERCUT_JOURNAL`: file to write at the cut, not below the directory
-//! - `POWERCUT_AT`: number of the call at which the power goes, from 1; writes, truncations and syncs of watched files
-//!   count
+//! - `POWERCUT_AT`: number of the call at which the power is cut, from 1; only writes, truncations and syncs of watched
+//!   files are counted
 //! - `POWERCUT_KILL_AT`: number of the call after which the process is killed by SIGKILL, from 1; its writes are
 //!   retained
 //! - `POWERCUT_ROOM`: file with the number of bytes by which watched files may grow in total; read again at every
 //!   growth
-//! - `POWERCUT_COUNT`: file to which a process that ends regularly writes the number of calls and of bytes grown
+//! - `POWERCUT_COUNT`: file to which a process that ends normally writes the number of calls and of bytes grown
 //! - `POWERCUT_FAIL_KIND`, `_AT`, `_ERRNO`: `write` or `sync`, the number of the call that fails, and its error
 //! - `POWERCUT_FAULTS`: rules for faults, separated by `;`, at most 16
 //! - `POWERCUT_FAULTS_LOG`: file to which each fault appends a line: call, error number, thread, path
@@ -112,7 +112,7 @@ pub fn memory_folder() -> PathBuf {
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
 }
 
-/// Plan of the failures of a process.
+/// Plan of the failures of a process under test.
 #[derive(Debug, Clone)]
 pub struct PowerCut {
     directory: PathBuf,
@@ -124,10 +124,10 @@ pub struct PowerCut {
     count: Option<PathBuf>,
 }
 
-/// Calls and growth of a process that ended by itself. Another run can then be stopped at any of these calls.
+/// Calls and growth of a process that ended by itself. Another run can be stopped at any of these calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
-    /// Number of calls, counted like those of [`PowerCut::cut_at`] and [`PowerCut::kill_at`].
+    /// Number of calls, counted as by [`PowerCut::cut_at`] and [`PowerCut::kill_at`].
     pub calls: u64,
     /// Bytes by which files grew, less the bytes by which they were truncated.
     pub grown_bytes: i64,
@@ -179,7 +179,7 @@ impl PowerCut {
         self
     }
 
-    /// Limits the total growth of files to the number of bytes in the text of `file`, in decimal. A new number in it
+    /// Limits the total growth of files, in bytes. `file` contains the limit as a decimal number. A changed limit
     /// applies from the next growth on.
     pub fn room(mut self, file: &Path) -> PowerCut {
         self.room = Some(file.to_owned());

@@ -142,7 +142,7 @@ fn reads(view: &View) {
 /// Repeats the reads with cached rows.
 fn known_reads(view: &mut View) {
     view.cache_rows(KNOWN_BYTES);
-    // Twice, because the table evicts rows when it grows.
+    // Read each row twice, because the table evicts rows when it grows.
     for id in (0..ENTRY_COUNT).chain(0..ENTRY_COUNT) {
         black_box(view.get(ENTRIES, &id.to_be_bytes()).unwrap().unwrap()[0]);
         black_box(view.ids(EQUAL, &index_key(id)).unwrap().estimate());

@@ -22,15 +22,15 @@ use crate::{MapId, Position, Read, Result, StoreError};
 
 /// The single writer of a store. It may change threads.
 ///
-/// A commit whose failure leaves the disk's state unknown (a failed sync above all) stops the writer until the store is
-/// opened again. After such a failure the system may have dropped pages that it could not write, and a second sync that
-/// succeeds proves nothing.
+/// If a commit fails and leaves the state of the disk unknown, most often by a failed sync, the writer stops until the
+/// store is opened again. After such a failure the system may have dropped pages that it could not write, so a later
+/// sync that succeeds proves nothing.
 pub struct Writer {
     /// State that a batch reads and changes. Parked between batches.
     read: Read,
     pending: Arc<Pending>,
     group: Group,
-    /// The last frame built; its allocation is reused.
+    /// Buffer of the last frame. Its allocation is reused.
     frame: Vec<u8>,
     /// Result of the last check whether the reserve is free. `None` before the first check of a batch, so that each
     /// batch makes at most one system call.
@@ -241,7 +241,7 @@ impl Batch<'_> {
         Ok(existed)
     }
 
-    /// Adds `id` to the ids under `key` of an id set map. Returns true if it was not there.
+    /// Adds `id` to the ids under `key` of an id set map. Returns true if the id is new.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `Engine`.
@@ -257,7 +257,7 @@ impl Batch<'_> {
     }
 
     /// Adds an id that is not under the key yet, without the look-up of [`insert_id`](Batch::insert_id). If the id is
-    /// there nevertheless, the count of the key is one too high until the next checkpoint, and nothing else is wrong.
+    /// already under the key, the count of the key is one too high until the next checkpoint. This has no other effect.
     ///
     /// # Errors
     /// The same as [`insert_id`](Batch::insert_id).
@@ -288,8 +288,8 @@ impl Batch<'_> {
 
     /// Adds `delta` to the counter `key` and returns its new value. A counter of 0 occupies no space.
     ///
-    /// The operations of a batch usually change the same few counters: those of a common parent and of all its
-    /// superiors. So changed counters are buffered and written once.
+    /// The operations of a batch usually change the same few counters: the counters of a common parent and of all its
+    /// superiors. Changed counters are therefore buffered and written once.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `CounterOverflow`, `DamagedRow`, `Engine`.
@@ -319,7 +319,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Appends a record to the log and returns its position, which is one above the previous record's.
+    /// Appends a record to the log. Returns its position, which is one higher than the position of the previous record.
     ///
     /// # Errors
     /// `ValueTooLong`, `Engine`.

@@ -1,4 +1,4 @@
-//! [`BulkStore`]: a new data file, written in key order, which replaces the old one when it is complete.
+//! [`BulkStore`]: a new data file, written in key order, that replaces the old data file when it is complete.
 //!
 //! Rows that arrive in key order fill page after page. No written page is read again, so building is as fast as writing
 //! a file. The engine's transaction is committed without a sync whenever enough pages are in memory. A crash may leave
@@ -26,14 +26,16 @@ use crate::redo::{self, Identity};
 use crate::shared::{DataWriter, Shared};
 use crate::{OpenError, Options, Position, Result, StoreError, View, log};
 
-/// Bytes of rows after which a transaction is committed. Few enough that their pages stay in the processor's cache.
+/// Bytes of rows after which a transaction is committed. Small enough that the changed pages stay in the processor's
+/// cache.
 const CUT_BYTES: usize = 8 << 20;
 /// Bytes of rows after which a transaction is committed if the speed is limited. Each commit is then synced, and other
 /// users of the disk wait for that sync.
 const PACED_CUT_BYTES: usize = 1 << 20;
 /// Bytes that a row occupies on a page in addition to its key and value: its header and its offset in the page's table.
 const ROW_HEAD_LEN: usize = 10;
-/// Cost of a removal: it copies the pages from the root down to the row, because they were written out before.
+/// Bytes by which a removal counts. A removal copies the pages from the root to the row, because they are already
+/// written.
 const REMOVAL_LEN: usize = 4 << 12;
 /// Number of ids passed to the engine at once.
 const IDS_AT_ONCE: usize = 16 << 10;
@@ -73,11 +75,11 @@ pub struct BulkStore {
     id_bytes: Vec<u8>,
 }
 
-/// The highest key of a map so far; empty before the first.
+/// The highest key of a map so far; empty before the first row.
 #[derive(Default)]
 struct LastKey {
     key: Vec<u8>,
-    /// Its highest id, in an id set map.
+    /// Highest id under the key, in an id set map.
     id: u64,
 }
 
@@ -182,7 +184,7 @@ impl BulkStore {
         Ok(Some(View::begin(&Arc::new(shared))?))
     }
 
-    /// Adds a row to a plain map. `key` must be above all earlier ones of the map.
+    /// Adds a row to a plain map. `key` must be above all earlier keys of the map.
     ///
     /// # Errors
     /// `OutOfOrder`, `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind`: the row is refused, and others may
@@ -207,8 +209,8 @@ impl BulkStore {
         Ok(was_there)
     }
 
-    /// Adds ids under a key of an id set map: either a key above all earlier ones of the map, or the last key again
-    /// with higher ids. `ids` must ascend. An empty slice adds no key.
+    /// Adds ids under a key of an id set map. The key is either above all earlier keys of the map, or the last key
+    /// again, with higher ids. `ids` must ascend. An empty slice adds no key.
     ///
     /// # Errors
     /// The same as [`append`](BulkStore::append).

@@ -19,7 +19,7 @@ use crate::{OpenError, Options, Read};
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compacted {
-    /// Size of the data file before, in bytes.
+    /// Size of the data file before compaction, in bytes.
     pub bytes_before: u64,
     /// Size of the data file after compaction, in bytes.
     pub bytes_after: u64,

@@ -21,7 +21,7 @@ pub trait RowSink {
     /// The row is refused, and copying ends.
     fn row(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<(), Self::Error>;
 
-    /// Receives ids under a key of an id set map, ascending; more may follow under the same key.
+    /// Receives ids under a key of an id set map, in ascending order. More ids may follow under the same key.
     ///
     /// # Errors
     /// The same as [`row`](RowSink::row).

@@ -75,8 +75,8 @@ impl Room {
         }
     }
 
-    /// Returns `DiskFull` if that is the cause of a failed write. A short write, which LMDB reports as EIO, also means
-    /// a full disk if less than the reserve is free.
+    /// Returns `DiskFull` if a full disk is the cause of a failed write. A short write, which LMDB reports as EIO, also
+    /// means a full disk if less than the reserve is free.
     pub(crate) fn full(&self, failure: Failure) -> Option<StoreError> {
         let space = self.space().ok()?;
         let cut_short = is_io_error(failure.code) && space.free_bytes < self.reserve_bytes;
@@ -123,7 +123,7 @@ pub(crate) fn map_bytes(disk_bytes: u64) -> u64 {
     disk_bytes.clamp(MAP_BYTES_MIN, MAP_BYTES_MAX).next_multiple_of(MAP_BYTES_MIN)
 }
 
-/// Returns half of `map_bytes`, if that is still worth trying.
+/// Returns half of `map_bytes`, if that is not below the minimum size.
 pub(crate) fn smaller_map(map_bytes: u64) -> Option<u64> {
     (map_bytes / 2 >= MAP_BYTES_MIN).then_some(map_bytes / 2)
 }
@@ -184,7 +184,7 @@ fn sync_name_of(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// A locked data directory. It is unlocked when this is dropped and when the process ends in any way.
+/// A locked data directory. It is unlocked when this value is dropped, and when the process ends in any way.
 ///
 /// Three locks are needed, because files can be removed, renamed and linked while the server has them open:
 ///
@@ -279,9 +279,9 @@ pub(crate) fn owner(file: &mut File) -> Option<u32> {
     text.strip_suffix('\n')?.parse().ok()
 }
 
-/// Opens and locks the data file of a directory, which cannot be replaced while the returned file is open. Set
-/// `exclusive` to replace the file: readers can then not open it either. Writers do not use this lock, because the lock
-/// file excludes them. `None` if there is no data file.
+/// Opens and locks the data file of a directory. The data file cannot be replaced while the returned file is open. A
+/// caller that replaces the data file sets `exclusive`, so that readers cannot open it. Writers do not use this lock,
+/// because the lock file excludes other writers. Returns `None` if there is no data file.
 pub(crate) fn hold_data_file(directory: &Path, exclusive: bool) -> Result<Option<File>, OpenError> {
     let path = directory.join(layout::DATA_FILE);
     let failed = |action| failed(action, &path);
@@ -364,7 +364,7 @@ pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
 const READ_LEN: usize = 1 << 20;
 
 /// Reads the first `len` bytes of a file, which brings them into the page cache, while `go_on` returns true. Returns
-/// the number of bytes read. Only the speed of later reads depends on it.
+/// the number of bytes read. This affects only the speed of later reads.
 ///
 /// # Errors
 /// The disk cannot be read.
@@ -405,7 +405,8 @@ mod tests {
         fs::remove_dir_all(&root).unwrap();
     }
 
-    /// Regression: this recursed until the stack overflowed for a directory in /proc, which allows no new directories.
+    /// Regression test: for a directory in /proc, which allows no new directories, the function recursed until the
+    /// stack overflowed.
     #[test]
     fn creates_a_directory_in_an_existing_one() {
         let missing = std::env::temp_dir().join(format!("store-mistyped-{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! Errors of the store: [`OpenError`] when a store is opened (the operator's to fix), [`StoreError`] afterwards.
+//! Errors of the store: [`OpenError`] when a store is opened (for the operator to fix), [`StoreError`] afterwards.
 //!
 //! The variants show whose fault an error is and what the caller may do. `DiskFull` and `WritesStopped` refuse writes
 //! while reads continue. `Exhausted` is temporary: try again. `EmptyKey`, `KeyTooLong`, `ValueTooLong`,
@@ -15,7 +15,7 @@ use crate::layout;
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process, or another part of this one, has the store open.
+    /// Another process, or another part of this process, has the store open.
     #[error("the data directory {} is in use by {}", directory.display(), owner(*pid))]
     InUse {
         /// The data directory.
@@ -88,7 +88,7 @@ pub enum OpenError {
     Store(#[from] StoreError),
 }
 
-/// Returns advice for a store of a newer format; empty for an older one.
+/// Returns advice for a store of a newer format. The text is empty for a store of an older format.
 fn newer(found: u32, supported: u32) -> String {
     match found > supported {
         true => format!("; a newer build reads it: one whose `pando version` lists store version {found}"),
@@ -214,7 +214,7 @@ pub enum StoreError {
     /// The view is parked: call [`View::renew`](crate::View::renew) before reading.
     #[error("read through a parked view")]
     Parked,
-    /// A page was to be read only from memory and is not there; see
+    /// A read that must not wait needs a page that is not in memory; see
     /// [`Read::without_waiting`](crate::Read::without_waiting).
     #[error("not in memory")]
     NotInMemory,
@@ -237,7 +237,7 @@ fn hint(findings: &[RedoFinding]) -> String {
     findings.first().map(|finding| salvage_hint(&finding.file)).unwrap_or_default()
 }
 
-/// Returns advice for a directory that is refused because a file of ours is missing or damaged.
+/// Returns advice for a directory that is refused because one of the store's files is missing or damaged.
 pub(crate) fn salvage_hint(file: &Path) -> String {
     let directory = file.parent().unwrap_or(file);
     format!("`pando verify --data {} --salvage FILE.ldif` writes what is whole", directory.display())
@@ -247,10 +247,10 @@ pub(crate) fn salvage_hint(file: &Path) -> String {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LogDamage {
-    /// Shorter than a frame's head, or its key is not a position.
+    /// The record is shorter than a frame's head, or its key is not a position.
     #[error("too short")]
     Short,
-    /// Written in a frame version that this program does not read.
+    /// The record has a frame version that this program does not read.
     #[error("frame version {0} is unknown")]
     Version(u8),
     /// The checksum does not match the bytes.
@@ -275,11 +275,11 @@ fn listed(findings: &[RedoFinding]) -> String {
     texts.collect::<Vec<_>>().join("; ")
 }
 
-/// Damage of the redo log.
+/// Kind of damage of the redo log.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RedoDamage {
-    /// A segment written in a format that this program does not read.
+    /// A segment has a format that this program does not read.
     #[error("format version {0} is unknown")]
     Version(u32),
     /// A segment has groups after an invalid header.
@@ -288,15 +288,15 @@ pub enum RedoDamage {
     /// A segment that the mark names is missing.
     #[error("the segment is missing, with groups up to at least {last}")]
     SegmentMissing {
-        /// The last group known to be in the segment; 0 if none is.
+        /// Number of the last group known to be in the segment; 0 if no group is known.
         last: u64,
     },
     /// A segment that the mark names was truncated.
     #[error("the segment has {found} bytes instead of {length}")]
     SegmentShort {
-        /// Its length according to the mark.
+        /// Length of the segment according to the mark.
         length: u64,
-        /// Its length now.
+        /// Length of the segment now.
         found: u64,
     },
     /// Groups that were durable when the mark was written are missing.
@@ -317,10 +317,10 @@ pub enum RedoDamage {
         "the file, which lists the required segments of the redo log, is damaged or belongs to other data"
     )]
     Mark,
-    /// A segment with groups has the file name of another one.
+    /// A segment with groups has the file name of another segment.
     #[error("by its header this is segment {number}: its name must be {}", layout::redo_file(*number))]
     Misnamed {
-        /// The number in its header.
+        /// Number in the header of the segment.
         number: u64,
     },
     /// Groups are missing or unreadable, and later groups follow them. A later group is written only after the earlier
@@ -329,13 +329,13 @@ pub enum RedoDamage {
     Missing {
         /// The first group that is missing.
         first: u64,
-        /// The last one.
+        /// The last group that is missing.
         last: u64,
     },
     /// A group follows a group with a higher number.
     #[error("redo group {found} follows group {last}; expected {}", last + 1)]
     Order {
-        /// The higher number, of the preceding group.
+        /// Number of the preceding group.
         last: u64,
         /// Number of the group that follows.
         found: u64,

@@ -9,7 +9,8 @@ use crate::maps::{Map, MapKind};
 use crate::pending::checkpoint::count_write_through;
 use crate::{MapId, Result, StoreError, Writer};
 
-/// Bytes of rows after which a transaction is committed. The pages that it changed are in memory until then.
+/// Bytes of rows after which a transaction is committed. Until then, the pages that the transaction changed are in
+/// memory.
 const CUT_BYTES: usize = 8 << 20;
 /// Number of ids passed to the engine at once.
 const IDS_AT_ONCE: usize = 16 << 10;

@@ -7,8 +7,8 @@ use std::ffi::OsStr;
 /// open.
 pub const FORMAT_VERSION: u32 = 3;
 
-/// The oldest version that can be opened. Opening it for writing upgrades it to the newest. Version 2 has no mark of
-/// the redo log.
+/// The oldest version that can be opened. A store of this version is upgraded to the newest version when it is opened
+/// for writing. Version 2 has no mark of the redo log.
 pub const FORMAT_VERSION_MIN: u32 = 2;
 
 /// Maximum length of a key in bytes. Two keys with the heads of their values must fit on one page of the engine.

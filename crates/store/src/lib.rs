@@ -14,10 +14,10 @@
 //!                             +--> put, delete, insert_id, remove_id, bump, append_record; commit or drop
 //! ```
 //!
-//! - [`Store::open`] returns a [`Store`], to be cloned freely, and the one [`Writer`]. The data directory is locked for
-//!   as long as any of them, or of the views, lives.
-//! - A [`View`] shows one durable position and moves to a newer one on request. It costs nothing to hold and little to
-//!   renew, so each thread holds one for all its requests.
+//! - [`Store::open`] returns a [`Store`], which can be cloned, and the only [`Writer`]. The data directory is locked as
+//!   long as a store, the writer or a view exists.
+//! - A [`View`] shows one durable position and moves to a newer position on request. Holding a view costs nothing, and
+//!   renewing it costs little, so each thread holds one view for all its requests.
 //! - A [`Batch`] sees its own writes. Its [`commit`](Batch::commit) returns when everything is on the disk, after one
 //!   sync; only then do views see it. Dropping it discards its changes. There are no nested batches, so decide whether
 //!   to refuse an operation before writing its rows.
@@ -51,22 +51,22 @@
 //! Failures and their effects:
 //!
 //! - the process is killed, or the power fails: the next open restores every acknowledged batch, and all or nothing of
-//!   the current one
-//! - the disk fills up: `DiskFull` before it is full, and also when it is: the batch is rolled back, reads and later
+//!   the current batch
+//! - the disk is full, or less than the reserve is free: `DiskFull`; the batch is rolled back, and reads and later
 //!   batches continue
-//! - the system is out of descriptors or memory before a write: `Exhausted`: nothing is written and nothing stops; the
-//!   next batch tries again
+//! - the system is out of descriptors or memory before a write: `Exhausted`; nothing is written, writes are not
+//!   stopped, and the next batch tries again
 //! - a sync or the write of the root fails: `WritesStopped` until the store is opened again; reads continue
 //! - a log record is damaged: `DamagedLog` with its position when it is read; damaged records are never returned
 //! - a build in bulk is killed, fails, or finds the disk full: the old data is unchanged; the next open removes the
 //!   remains
 //! - another process opens the store: `InUse` with the owner's process id
-//! - a checkpoint finds the disk full: it is tried again; pending changes stay visible and durable; batches get
-//!   `DiskFull` when no more can be pending
+//! - a checkpoint finds the disk full: the checkpoint is retried; pending changes stay visible and durable; batches
+//!   fail with `DiskFull` when the limit of pending changes is reached
 //! - a segment of the redo log is damaged: `DamagedRedo` when the store is opened; nothing is changed. [`salvage()`]
 //!   reads the intact groups
-//! - another process reads the store: it sees durable states only; until it closes, the data file cannot be replaced by
-//!   another; if it dies, the writer frees the pages that it pinned
+//! - another process reads the store: the reader sees only durable states; the data file cannot be replaced until the
+//!   reader closes it; if the reader dies, the writer frees the pages that the reader pinned
 //!
 //! Left out: the store knows no entry, no attribute, no DN. It reads the clock only to time checkpoints and yields, and
 //! starts one thread, the checkpointer. The on-disk format is drawn in docs/reference/store-format.md. All `unsafe`

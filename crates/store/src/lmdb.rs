@@ -1,10 +1,10 @@
 //! The engine: the part of LMDB that the store uses, with a page reader and a row cache of our own.
 //!
 //! ```text
-//!   Env, Txn, Cursor          what the store sees
+//!   Env, Txn, Cursor          interface to the store
 //!     row_cache               locations of rows found by earlier look-ups
 //!     residency               which pages are in memory
-//!     page_reader             look-ups and walks over LMDB's pages; one unsafe function
+//!     page_reader             look-ups and traversals of LMDB's pages; one unsafe function
 //!     ffi                     LMDB's calls
 //! ```
 //!
@@ -81,8 +81,8 @@ impl Env {
         self.page_bytes == PAGE_LEN && cfg!(target_endian = "little")
     }
 
-    /// Returns the record of moved pages and keys, which is maintained from the first call on. `None` if it cannot be
-    /// maintained because another process writes the file.
+    /// Returns the record of moved pages and keys, which is maintained from the first call on. Returns `None` if the
+    /// record cannot be maintained because another process writes the file.
     fn moved(&self) -> Option<Arc<MovedPages>> {
         let can_record = self.mode == Mode::ReadWrite && self.has_usual_pages();
         let last_txn_id = self.facts().ok().filter(|_| can_record)?.last_txn_id;
@@ -104,7 +104,7 @@ pub(crate) struct Txn {
     env: Arc<Env>,
     /// Whether pages are read by our own page reader instead of LMDB.
     reads_pages: bool,
-    /// `Some` only in a reading transaction: a writing one may move the rows that it has read.
+    /// `Some` only in a reading transaction, because a writing transaction may move the rows that it has read.
     row_cache: Option<RefCell<RowCache>>,
     /// Record of moved pages and keys, to which the commit is added. `Some` only in a writing transaction that began
     /// when the record existed. Readers drop their cached rows after a commit that was not recorded.
@@ -257,7 +257,7 @@ impl Txn {
         Some((self.pages().ok()??.offset_of(value)?, value.len()))
     }
 
-    /// Looks up a key; returns `None` if LMDB has to do it.
+    /// Looks up a key. Returns `None` if only LMDB can look it up.
     #[inline]
     pub(crate) fn find(&self, map: usize, key: &[u8]) -> Result<Option<Found<'_>>> {
         if key.is_empty() || key.len() > KEY_LEN_MAX {
@@ -291,8 +291,8 @@ impl Txn {
         Ok(root)
     }
 
-    /// Looks up `key` in a map of id sets and returns its one value if that is cached. Otherwise returns the key in the
-    /// form that [`cache_id`](Txn::cache_id) accepts, if it could be cached.
+    /// Returns the only id under `key` in a map of id sets, if the id is cached. Otherwise returns the key in the form
+    /// that [`cache_id`](Txn::cache_id) accepts; `None` if the key cannot be cached.
     #[inline]
     pub(crate) fn cached_id(&self, map: usize, key: &[u8]) -> Option<Result<u64, NewKey>> {
         let mut cache = self.row_cache.as_ref()?.borrow_mut();
@@ -331,7 +331,8 @@ impl Txn {
         }
     }
 
-    /// Caches `id`, the bytes that a look-up of `key` returned from the data file. They are the only id of the key.
+    /// Caches `id`, the bytes that a look-up of `key` returned from the data file. `id` must be the only id under the
+    /// key.
     pub(crate) fn cache_id(&self, map: usize, key: &NewKey, id: &[u8]) {
         let (Some(cache), Ok(number)) = (&self.row_cache, id.try_into().map(u64::from_be_bytes)) else {
             return;
@@ -423,8 +424,8 @@ const PREFETCHED_MAX: usize = 1_024;
 /// changed are already recorded.
 fn record_moved(moved: &MovedPages, env: &Arc<Env>, txn_id: u64) -> Result<()> {
     let txn = Txn::begin(env, TxnKind::Read)?;
-    // If the commit changed nothing, it has no number, and the newest state has a lower one. If the newest state is of
-    // a later commit, that commit may have changed the list of pages that this one freed.
+    // If the commit changed nothing, it has no number, and the newest state has a lower number. If the newest state
+    // belongs to a later commit, the later commit may have changed the list of pages that this commit freed.
     if txn.id() == txn_id {
         moved.note(txn_id, txn.engine.freed_pages(txn_id)?);
     }

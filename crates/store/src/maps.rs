@@ -7,7 +7,7 @@ use crate::{OpenError, Result, StoreError};
 
 const RESERVED_PREFIX: &str = "store.";
 
-/// A range of keys in memcmp order. Bounds may have any length; an empty one is below every key.
+/// A range of keys in memcmp order. Bounds may have any length; an empty bound is below every key.
 pub type KeyRange<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
 
 /// The direction of a scan.
@@ -55,7 +55,7 @@ impl MapId {
     }
 }
 
-/// A map of the engine. The store's own maps come first, then the user's in their order.
+/// A map of the engine. The store's own maps come first, then the user's maps in their order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Map {
     pub(crate) index: usize,

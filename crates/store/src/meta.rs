@@ -1,5 +1,5 @@
-//! The redo log's facts in `store.meta`, and building an overlay from that log: when a store is opened after a crash,
-//! and for every view of a process that does not write.
+//! Facts about the redo log, stored in `store.meta`. Also builds an overlay from the redo log: when a store is opened
+//! after a crash, and for every view of a process that does not write.
 
 use crate::layout::{
     CHECKPOINTED_KEY, FORMAT_KEY, FORMAT_VERSION, IDENTITY_KEY, MAP_NAMES_KEY, MARKED_KEY, REPLACED_KEY,

@@ -24,7 +24,7 @@ use crate::redo::RedoLog;
 use crate::shared::{DataWriter, Shared};
 use crate::{OpenError, Options, Position, Read, Result, StoreError, View, Writer};
 
-/// An open store, to be cloned freely. The files close when the last clone, view and writer are dropped.
+/// An open store. Clones share it. The files are closed when the last clone, view and writer are dropped.
 #[derive(Clone)]
 pub struct Store {
     shared: Arc<Shared>,
@@ -310,7 +310,7 @@ impl Opening<'_> {
         room: &Room,
         held: Arc<H>,
     ) -> Result<(Env, usize), OpenError> {
-        // In this mode the file is unfinished and may have any length.
+        // In the mode `Making`, the file is unfinished and may have any length.
         if self.mode != Mode::Making {
             data_file::check_length(self.data_file)?;
         }
@@ -426,7 +426,7 @@ pub(crate) fn put_format(txn: &mut Txn) -> Result<(), Failure> {
     meta::put_identity(txn)
 }
 
-/// Syncs a complete data file and renames it to `data_file`, replacing any other.
+/// Syncs a complete data file and renames it to `data_file`, replacing an existing file.
 fn put_in_place(directory: &File, new_file: &Path, data_file: &Path) -> Result<(), OpenError> {
     File::open(new_file).and_then(|file| file.sync_all()).map_err(failed("sync", new_file))?;
     fs::rename(new_file, data_file).map_err(failed("rename", new_file))?;

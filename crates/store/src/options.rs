@@ -18,11 +18,11 @@ pub struct Options {
     /// Size of the map in bytes, which limits the data file; `None`, the default, derives it from the size of the disk.
     /// For tests.
     pub map_bytes: Option<u64>,
-    /// Approximate limit of memory for changes that are durable but not in the data file yet; batches wait when it is
-    /// reached. A checkpoint begins at a quarter of it. Default 64 MiB.
+    /// Approximate limit of memory for changes that are durable but not in the data file yet. Batches wait when the
+    /// limit is reached. A checkpoint begins at a quarter of the limit. Default 64 MiB.
     pub pending_bytes_max: u64,
-    /// Speed of writing a new data file, in bytes of rows a second; with a limit it is synced as it grows. `None`, the
-    /// default: full speed, with one sync at the end, which delays other users of the same disk.
+    /// Speed of writing a new data file, in bytes of rows a second. With a limit, the file is synced as it grows.
+    /// `None`, the default: full speed, with one sync at the end, which delays other users of the same disk.
     pub bulk_bytes_per_second: Option<u64>,
     /// Receiver of events on the store's own thread. Default none.
     pub observer: Option<Arc<dyn Observer>>,

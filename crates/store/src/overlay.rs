@@ -40,7 +40,8 @@ const CHANGE_LEN: usize = 96;
 /// Maximum length of a key that is stored in place. A [`Key`] then takes 32 bytes.
 const SHORT_KEY_LEN_MAX: usize = 30;
 
-/// A key: short ones are stored in place, so that most need no allocation and comparing them touches no other memory.
+/// A key. Short keys are stored in place, so that most keys need no allocation, and comparing them touches no other
+/// memory.
 #[derive(Debug, Clone)]
 pub(crate) enum Key {
     Short(u8, [u8; SHORT_KEY_LEN_MAX]),
@@ -58,7 +59,7 @@ impl Key {
         Key::short(key).unwrap_or_else(|| Key::Long(Arc::from(key)))
     }
 
-    /// Creates a key that is stored in place; `None` for a longer one.
+    /// Creates a key that is stored in place; `None` for a longer key.
     #[inline]
     fn short(key: &[u8]) -> Option<Key> {
         let mut bytes = [0; SHORT_KEY_LEN_MAX];
@@ -239,7 +240,7 @@ pub(crate) struct MapLayer {
     pub(crate) row_count: Option<u64>,
 }
 
-/// Changes of all maps. To be cloned freely.
+/// Changes of all maps. Cloning costs little.
 #[derive(Debug, Clone)]
 pub(crate) struct Layer {
     pub(crate) maps: Vec<MapLayer>,
@@ -352,7 +353,8 @@ impl Overlay {
     }
 
     /// Returns the change of a row of a plain map; `None` if no layer changes it.
-    // Not inlined, nor is `set`: otherwise reads would pay for their registers even while nothing is pending.
+    // Neither this function nor `set` is inlined, because reads would otherwise pay for their registers even while
+    // nothing is pending.
     #[inline(never)]
     pub(crate) fn row(&self, map: usize, key: &[u8]) -> Option<&RowChange> {
         let layers = self.layers().filter(|layer| !layer.maps[map].rows.is_empty());

@@ -7,15 +7,15 @@
 //!                   --> redo log trimmed
 //! ```
 //!
-//! A reader takes the [`Published`] state without a lock, and only if there was a publication since its last visit. The
-//! state is consistent with an older snapshot of the data file if that snapshot contains the transaction
+//! A reader takes the [`Published`] state without a lock, and only if there was a publication since it last took the
+//! state. The state is consistent with an older snapshot of the data file if that snapshot contains the transaction
 //! [`Published::base_txn`]: the frozen layer covers everything that the checkpoint in progress has written. While there
 //! is no frozen layer, the data file is written only by [`write_through`](Pending::write_through), which requires that
 //! the overlay is empty.
 //!
 //! Batches wait when the limit of pending changes is reached. A checkpoint that finds the disk full, or too little
 //! memory to begin, is retried; until then pending changes stay readable and durable. Any other failure of a checkpoint
-//! stops writes. The [`Observer`] is notified of each.
+//! stops writes. The [`Observer`] is notified of each failure.
 //!
 //! Locks: `state` is never held while waiting for the disk.
 
@@ -96,7 +96,7 @@ impl Published {
 
 /// State under [`Pending`]'s lock.
 pub(crate) struct PendingState {
-    /// Overlay that readers see, too.
+    /// The overlay, which is also published to readers.
     pub(crate) overlay: Arc<Overlay>,
     /// Sequence of the last group that is or was in the overlay.
     sequence: u64,

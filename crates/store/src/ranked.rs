@@ -341,13 +341,13 @@ impl RankedKeys {
         Err(self.damaged(read))
     }
 
-    /// Returns the segment of a level to which `member` belongs, with the member at which it begins. If there is none
-    /// yet, it is empty.
+    /// Returns the segment of a level to which `member` belongs, with the member at which it begins. If there is no
+    /// such segment yet, returns an empty segment.
     fn segment(&self, read: &Read, level: u8, member: &[u8]) -> Result<(Vec<u8>, Segment)> {
         self.segment_near(read, level, Bound::Included(member))
     }
 
-    /// Returns the segment before the one that begins at `first`.
+    /// Returns the segment before the segment that begins at `first`.
     fn segment_before(&self, read: &Read, level: u8, first: &[u8]) -> Result<(Vec<u8>, Segment)> {
         self.segment_near(read, level, Bound::Excluded(first))
     }

@@ -213,8 +213,8 @@ impl Read {
         }
     }
 
-    /// Returns the log's records from position `from` (or the oldest existing one, if that is later) to the end, as
-    /// `(position, bytes)`. Each is checked against its checksum, and a missing one is an error.
+    /// Returns the log's records from position `from` (or the oldest existing record, if that is later) to the end, as
+    /// `(position, bytes)`. The checksum of each record is verified. A missing record is an error.
     pub fn log_records(&self, from: Position) -> LogScan<'_> {
         let low = from.max(self.log_start()).to_be_bytes();
         let range = (Bound::Included(&low[..]), Bound::Unbounded);
@@ -239,10 +239,10 @@ impl Read {
         changes.item().map(|(key, _)| log::position_of(key.bytes())).transpose()
     }
 
-    /// Calls `look`. During the call, reads through this do not wait for the disk: if a page is not in memory, they
-    /// fail with [`NotInMemory`](StoreError::NotInMemory). Returns the result and the absent pages. Scans, and reads of
-    /// sets with many ids, fail in any case, because their pages are not known in advance. A page of unknown residency
-    /// counts as resident.
+    /// Calls `look`. During the call, reads through this value do not wait for the disk: if a page is not in memory,
+    /// they fail with [`NotInMemory`](StoreError::NotInMemory). Returns the result and the absent pages. Scans, and
+    /// reads of sets with many ids, fail in any case, because their pages are not known in advance. A page of unknown
+    /// residency counts as resident.
     pub fn without_waiting<T>(&self, look: impl FnOnce() -> T) -> (T, AbsentPages) {
         self.txn.without_waiting(look)
     }

@@ -29,13 +29,13 @@
 //! frame belong to a group that was never acknowledged because of a crash; the next group overwrites them. If the
 //! predecessor of a frame is missing, the log is damaged and is refused.
 //!
-//! **A write that fails** because the disk is full leaves part of a frame. Blocks that were written before should
-//! exclude this, but some file systems move blocks when they are rewritten. The frame's head is erased and synced
-//! before `DiskFull` is returned, so the group cannot reappear, whatever is written in its place. **A sync that
-//! fails**, or any other failure, leaves the contents of the disk in doubt. The system may return bytes that the disk
-//! does not have, and reports the error only once. So the log accepts no more groups. The next open, which cannot know
-//! about the error, appends a copy of the last group before any reader relies on that group. No other group can be in
-//! doubt: each was written after the previous one was synced.
+//! **A write that fails** because the disk is full leaves part of a frame. Rewriting an allocated block should need no
+//! space, but some file systems move blocks when they are rewritten. The frame's head is erased and synced before
+//! `DiskFull` is returned, so the group cannot reappear, whatever is written in its place. **A sync that fails**, or
+//! any other failure, leaves the contents of the disk in doubt. The system may return bytes that the disk does not
+//! have, and reports the error only once. So the log accepts no more groups. The next open, which cannot know about the
+//! error, appends a copy of the last group before any reader relies on that group. No other group can be in doubt: each
+//! was written after the previous one was synced.
 //!
 //! **The mark**, a separate file, records which segments must exist, their sizes, and the last group that is known to
 //! be durable. A log that does not meet these requirements is refused. See the module `mark`.
@@ -134,7 +134,7 @@ struct Chain {
 /// A segment that accepts no more groups.
 struct OlderSegment {
     segment: Segment,
-    /// Sequence of its last group, 0 if it has none.
+    /// Sequence of the segment's last group; 0 if it has no group.
     last: u64,
 }
 
@@ -198,7 +198,7 @@ impl RedoLog {
         let written = chain.write_mark().map_err(failed);
         match written {
             Ok(()) => {}
-            // The requirements of the old mark are met, and remain so until the next mark is written.
+            // The log meets the requirements of the old mark until the next mark is written.
             Err(StoreError::DiskFull { .. }) if marked.is_some() => {}
             Err(StoreError::DiskFull { .. }) => chain.mark = None,
             Err(error) => return Err(error),
@@ -459,7 +459,7 @@ impl Chain {
     }
 
     /// Writes the present requirements to the mark. After that, segments that the mark no longer names may be removed,
-    /// and the active one may be written to.
+    /// and the active segment may be written to.
     fn write_mark(&mut self) -> io::Result<()> {
         let checkpointed = self.checkpointed;
         let older = self.older.iter().filter(|older| older.last > checkpointed);

@@ -26,7 +26,7 @@ use crate::open::{self, MissingMaps, Opening};
 use crate::redo::{Change, FileDamage, Findings};
 use crate::{OpenError, Options, Position, Read, Result, StoreError};
 
-/// Readable contents of a damaged data directory. The directory is locked while this lives.
+/// Readable contents of a damaged data directory. The directory is locked while this value exists.
 pub struct Salvage {
     /// The data file with the groups that may be applied to it, or the error of reading it.
     read: Result<Read, OpenError>,
@@ -38,7 +38,7 @@ pub struct Salvage {
 /// A log record after a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OmittedRecord<'a> {
-    /// Number of its group.
+    /// Number of the record's group.
     pub group: u64,
     /// Position of the record, and its bytes or their damage. `None` for a group without records.
     pub record: Option<(Position, Result<&'a [u8], LogDamage>)>,

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// finding an item faster.
 const WIDTH: usize = 32;
 
-/// A sorted map. To be cloned freely.
+/// A sorted map. Cloning it costs nothing.
 #[derive(Debug)]
 pub(crate) struct SnapshotMap<K, V> {
     root: Option<Arc<Node<K, V>>>,
@@ -99,7 +99,7 @@ impl<K: Ord + Clone, V: Clone> SnapshotMap<K, V> {
                 Node::Inner(children) => {
                     let mut at = child_of(children, &key);
                     // Full nodes are divided on the way down, so the parent of a full child always has room for one
-                    // more.
+                    // more child.
                     if children[at].1.is_full() {
                         let (lowest, right) = Arc::make_mut(&mut children[at].1).divide(&key);
                         if key >= lowest {

@@ -6,8 +6,8 @@
 //!
 //! Memory: while it is filled, a sorter uses `memory_bytes` and, after its first write, a write buffer of 1 MiB. A
 //! merge uses at most the sum of the limits of its sorters. Sorters that have written nothing keep their rows in
-//! memory; the runs of the others are read through buffers. A sorter reserves nearly twice that address space, which
-//! matters only if the system does not allow overcommit.
+//! memory; the runs of the other sorters are read through buffers. A sorter reserves nearly twice that address space,
+//! which matters only if the system does not allow overcommit.
 //!
 //! Disk: about the bytes of the rows, less the common prefixes of adjacent keys. If there are more runs than 64 KiB
 //! buffers fit in memory, some runs are merged beforehand, which takes the space of these runs a second time.

@@ -14,7 +14,7 @@ use crate::pending::Pending;
 use crate::scratch::{MAPS, ROWS, SETS, Scratch};
 use crate::{BulkStore, Direction, MapId, MapKind, MapSpec, Options, Store, Writer, compact};
 
-/// Keeps the checkpointer from writing until it is dropped.
+/// Returns a transaction that prevents the checkpointer from writing until it is dropped.
 fn hold_up(store: &Store) -> Txn {
     Txn::begin(&store.shared().env, TxnKind::Write).unwrap()
 }

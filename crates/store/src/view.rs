@@ -12,7 +12,7 @@ use crate::redo::RedoLog;
 use crate::shared::{DataWriter, Shared};
 use crate::{Read, Result};
 
-/// A [`Read`] at one durable position. Each reading thread has its own; it may change threads.
+/// A [`Read`] at one durable position. Each reading thread has its own view. A view may move to another thread.
 ///
 /// Renew a view once per pass of an event loop, never per request. Renewing costs next to nothing while nothing has
 /// changed. The pages of a view's position cannot be reused, so an idle view makes the file grow during writes: call
@@ -34,7 +34,7 @@ pub struct View {
 impl View {
     pub(crate) fn begin(shared: &Arc<Shared>) -> Result<View> {
         let mut txn = begin(shared)?;
-        // Renewed below, together with the pending changes.
+        // The transaction is renewed below, together with the pending changes.
         txn.reset();
         let mut read = Read::new(txn, shared.maps);
         read.parked = true;
@@ -162,7 +162,8 @@ impl View {
     }
 }
 
-/// Begins a reading transaction of the environment, or of the frozen one that replaces it once it has failed for good.
+/// Begins a reading transaction of the environment, or of the frozen environment that replaces it after a permanent
+/// failure.
 fn begin(shared: &Shared) -> Result<Txn> {
     match Txn::begin(&shared.env, TxnKind::Read) {
         Err(failure) if failure.code == Failure::PANIC => {

@@ -207,7 +207,7 @@ fn a_failed_sync_leaves_the_old_content_or_the_new() {
         let output = run(&scratch, "build or fail", |plan| plan.fail_at(FailKind::Sync, sync, EIO));
         assert!(output.status.success(), "sync {sync}: {}", String::from_utf8_lossy(&output.stderr));
         let now = check(&scratch);
-        // A refused build may have reached its last sync, which is the directory's.
+        // A refused build may have reached its last sync, which is the sync of the directory.
         assert!(now == there + 1 || (now == there && said(&output, "refused")), "sync {sync}: {now}");
         there = now;
     }

@@ -153,7 +153,7 @@ fn piled_up(seed: u64) -> Trial {
     trial
 }
 
-/// The numbers of the redo log's segments.
+/// Returns the numbers of the redo log's segments.
 fn redo_segments(data: &Path) -> Vec<u64> {
     let names = std::fs::read_dir(data).unwrap().map(|entry| entry.unwrap().file_name());
     let numbers =

@@ -62,7 +62,8 @@ fn a_store_shrinks_after_many_deletes_and_not_again() {
         batch.put(ROWS, key, &[3; 500]).unwrap();
     }
     batch.commit().unwrap();
-    // Without this, one checkpoint could write both batches, and the data file would never contain the deleted rows.
+    // Without this call, one checkpoint could write both batches, and the data file would never contain the deleted
+    // rows.
     store.checkpoint().unwrap();
     let mut batch = writer.begin().unwrap();
     for key in &keys[1_000..] {

@@ -1,4 +1,4 @@
-//! Replays the corpora of this crate's fuzz targets on stable.
+//! Replays the corpora of this crate's fuzz targets on stable Rust.
 
 mod properties;
 #[path = "../../../fuzz/replay.rs"]

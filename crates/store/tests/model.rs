@@ -2,7 +2,7 @@
 //! committed and rolled back, views are old and new, and the store is closed and opened again. Commits are checkpointed
 //! at random points, so results come from memory, from the file, and from mixtures of both.
 //!
-//! Each run prints its seed. `STORE_MODEL_SEED=n cargo test -p store --test model` repeats one.
+//! Each run prints its seed. `STORE_MODEL_SEED=n cargo test -p store --test model` repeats one run.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -82,7 +82,7 @@ fn run(random: &mut Rng) {
     compare(&opened.0.view().unwrap(), &model);
 }
 
-/// Old views do not change; renewed and new ones are up to date.
+/// Checks that old views do not change, and that renewed and new views are up to date.
 fn views_agree(store: &store::Store, views: &mut Vec<(View, Model)>, model: &Model, random: &mut Rng) {
     if views.len() < 4 {
         views.push((store.view().unwrap(), model.clone()));

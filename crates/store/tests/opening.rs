@@ -241,7 +241,7 @@ fn a_data_file_is_read_in_unless_it_is_too_large() {
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     assert_eq!(store.warm_up(1_000_000, || true).unwrap(), 0);
     assert_eq!(store.warm_up(u64::MAX, || false).unwrap(), 0);
-    // Counted once, because asking for an absent page makes the system fetch it.
+    // Count the pages once, because asking for an absent page makes the system fetch it.
     let absent = pages_on_disk(&scratch);
     assert!(absent > 100, "{absent}");
     assert!(store.warm_up(u64::MAX, || true).unwrap() > 2_000_000);

@@ -1,6 +1,6 @@
 //! The power fails at a random file call while batches are written, the disk retains a random part of the unsynced
 //! data, and the store is opened again. Every acknowledged batch must be there, and the batch in progress completely or
-//! not at all. Then writing continues from there.
+//! not at all. Writing then continues.
 //!
 //! Also tests the store when the disk itself fails. The crate `powercut` injects the failures. The process under test
 //! is this binary again, running [`child`].
@@ -97,7 +97,7 @@ fn a_failed_sync_stops_writes_until_restart_and_reads_go_on() {
     let mut random = Rng::with_seed(9);
     for seed in 0..12 {
         let trial = Trial::new(seed);
-        // The syncs of creating the store come first. After that each batch has two, of its pages and of its root.
+        // The syncs of creating the store come first, then the syncs of the batches.
         let sync = random.u64(8..30);
         let output = trial.run("failing disk", |plan| plan.fail_at(FailKind::Sync, sync, EIO));
         assert!(output.status.success(), "sync {sync}: {}", String::from_utf8_lossy(&output.stderr));
@@ -127,7 +127,7 @@ fn a_disk_full_in_mid_commit_refuses_that_batch_only() {
     let mut refusals = 0;
     for seed in 0..10 {
         let trial = Trial::new(seed);
-        // The writes of creating the store come first. After that each batch has one.
+        // The writes of creating the store come first, then the writes of the batches.
         let write = random.u64(20..45);
         let output = trial.run("full disk", |plan| plan.fail_at(FailKind::Write, write, ENOSPC));
         assert!(output.status.success(), "write {write}: {}", String::from_utf8_lossy(&output.stderr));

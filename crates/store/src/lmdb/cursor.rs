@@ -10,14 +10,15 @@ use super::{Result, Txn};
 
 /// A position in a map. Returned slices borrow from the transaction, so they outlive the cursor.
 ///
-/// LMDB's cursor is at the row returned last. If that row came from `leaf`, the position of LMDB's cursor is arbitrary.
+/// LMDB's cursor is at the row returned last, unless this row came from `leaf`. In that case the position of LMDB's
+/// cursor is arbitrary.
 pub(crate) struct Cursor<'t> {
     engine: ffi::Cursor<'t>,
     /// Map and state of a forward traversal that reads rows in place. `Some` only in a reading transaction.
     traversal: Option<TraversalState<'t>>,
     /// Key of the row at LMDB's cursor, if known.
     at: Option<&'t [u8]>,
-    /// Rows that follow the last one returned, on the same page.
+    /// Rows after the row returned last, on the same page.
     leaf: LeafRows<'t>,
     /// Leaf traversal at the page of `leaf`; `None` if `leaf` is on another page.
     leaf_traversal: Option<Box<LeafTraversal<'t, Mapping<'t>>>>,

@@ -54,13 +54,13 @@ impl Failure {
     pub(crate) const READERS_FULL: i32 = sys::MDB_READERS_FULL;
     pub(crate) const VERSION_MISMATCH: i32 = sys::MDB_VERSION_MISMATCH;
 
-    /// Returns true if the call failed before the transaction was synced. The pages that it wrote until then are not
-    /// referenced.
+    /// Returns true if the call failed before the transaction was synced. Pages that were written before the failure
+    /// are not referenced.
     pub(crate) fn is_before_commit(self) -> bool {
         self.is_of_beginning() || matches!(self.operation, "mdb_put" | "mdb_cursor_put" | "mdb_del")
     }
 
-    /// Returns true if the call failed before any write, in beginning a transaction or a cursor, which allocates
+    /// Returns true if the call failed before any write. Such a call begins a transaction or a cursor, and allocates
     /// memory.
     pub(crate) fn is_of_beginning(self) -> bool {
         matches!(self.operation, "mdb_txn_begin" | "mdb_txn_renew" | "mdb_cursor_open")

@@ -97,13 +97,13 @@ impl Txn {
         (outcome, absent.unwrap_or_default())
     }
 
-    /// Fails while the transaction must not wait and a page on the path to the value of `key` is not in memory.
+    /// Fails if the transaction must not wait and a page on the path to the value of `key` is not in memory.
     #[inline]
     pub(crate) fn check_residency(&self, map: usize, key: &[u8]) -> Result<()> {
         if self.must_not_wait.get() { self.check_row(map, key) } else { Ok(()) }
     }
 
-    /// Fails while the transaction must not wait: the pages of a scan are not known in advance.
+    /// Fails if the transaction must not wait, because the pages of a scan are not known in advance.
     #[inline]
     pub(crate) fn check_traversal(&self) -> Result<()> {
         if !self.must_not_wait.get() {

@@ -66,7 +66,7 @@ pub(crate) fn check_length(path: &Path) -> Result<(), OpenError> {
                 (expected, is_whole)
             }
         };
-        // If another process was replacing the root, look again.
+        // If another process was replacing the root, read the root again.
         match root {
             _ if is_whole => return Ok(()),
             Some(_) if before != root => before = root,

@@ -1,13 +1,13 @@
 //! [`ReadOnlyStore`]: a store that is read while another process may write it.
 //!
 //! The engine has one table of readers for all processes, in `data.mdb-lock`. So a writer does not reuse the pages that
-//! are read here. When a reader's process dies, the writer frees its slot. A reader holds a shared lock on `data.mdb`
-//! itself, so the file is not replaced while it is read, and the table of readers always belongs to it. Only
-//! [`BulkStore`](crate::BulkStore) takes that lock exclusively.
+//! are read here. When a reader's process dies, the writer frees the reader's slot. A reader holds a shared lock on
+//! `data.mdb` itself, so the file is not replaced while it is read, and the table of readers always belongs to this
+//! file. Only [`BulkStore`](crate::BulkStore) takes that lock exclusively.
 //!
 //! Changes that are not in the data file yet are in the writer's memory and in the redo log. So a view of this store
-//! reads that log, whether or not the writer still runs, syncs the groups that it has read, and holds them in memory.
-//! It shows all changes that were acknowledged when it was created or renewed.
+//! reads the redo log, whether or not the writer still runs, syncs the groups that it has read, and holds them in
+//! memory. The view shows all changes that were acknowledged when it was created or renewed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::maps::{self, MapSpec};
 use crate::shared::{DataWriter, Shared};
 use crate::{OpenError, Options, Result, Store, View};
 
-/// A store open for reading only, whether or not another process has it open for writing. To be cloned freely. A
-/// process can open a directory only once, as a `ReadOnlyStore` or as a [`Store`].
+/// A store open for reading only, whether or not another process has it open for writing. Clones share it. A process
+/// can open a directory only once, as a `ReadOnlyStore` or as a [`Store`].
 #[derive(Clone)]
 pub struct ReadOnlyStore {
     shared: Arc<Shared>,

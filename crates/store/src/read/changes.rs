@@ -41,7 +41,7 @@ impl Read {
         self.active().set_row(map.index, key, value);
     }
 
-    /// Sets whether an id is present under a key. Returns true if that is a change.
+    /// Sets whether an id is present under a key. Returns true if the presence changed.
     pub(crate) fn change_id(&mut self, map: Map, key: &[u8], id: u64, present: bool) -> Result<bool> {
         let (was_present, count) = self.id_and_count(map, key, id, present)?;
         if was_present == present {

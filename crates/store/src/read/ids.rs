@@ -14,7 +14,7 @@ use crate::overlay::{IdChangeCursor, SetChanges};
 /// An id as the engine stores it.
 type IdBytes = [u8; 8];
 
-/// Cursor over the ids under one key, ascending. It starts before the lowest.
+/// Cursor over the ids under one key, ascending. It starts before the lowest id.
 pub struct IdCursor<'r> {
     file: FileIds<'r>,
     changes: Option<Box<Merge<'r>>>,
@@ -39,8 +39,8 @@ impl<'r> IdCursor<'r> {
         Ok(IdCursor { file, changes: Some(Box::new(Merge::new(changes))), count: changes.count() })
     }
 
-    /// Moves before the lowest id that is at least `at_least` and returns it, or moves to the end. Seeks forward and
-    /// backward.
+    /// Moves before the lowest id that is at least `at_least` and returns this id, or moves to the end. Seeks forward
+    /// and backward.
     ///
     /// # Errors
     /// `Engine`.

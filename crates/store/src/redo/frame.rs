@@ -17,9 +17,9 @@
 //!              20   4  crc32c of: identity (16), bytes 0 to 19
 //! ```
 //!
-//! Numbers are big-endian, checksums little-endian. The head has a separate checksum, so that a length is used only if
-//! it was written as such. The checksum covers the identity, which is random and secret, so clients cannot store values
-//! that look like a frame.
+//! Numbers are big-endian, checksums little-endian. The head has a separate checksum, so that a damaged length is never
+//! used. The checksum covers the identity, which is random and secret, so clients cannot store values that look like a
+//! frame.
 //!
 //! The tail repeats the sequence at the end of the frame. If the head of the last group and the previous group are
 //! damaged, the tail still proves that the previous group was durable. Programs of earlier versions ignore the tail. A

@@ -33,10 +33,10 @@ const DELETE: u8 = 2;
 const INSERT_ID: u8 = 3;
 const REMOVE_ID: u8 = 4;
 
-/// Kind, map and length of the key: the head of every change.
+/// Length of the head of every change: kind, map and length of the key.
 const CHANGE_HEAD_LEN: usize = 5;
 
-/// Buffer of a group, to be reused for the next one.
+/// Buffer of a group, to be reused for the next group.
 ///
 /// The buffer begins with room for the frame's head, so that the whole frame is written at once.
 #[derive(Debug)]

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! The mark is written before the first group of a segment, at each checkpoint and before a segment is released, and
-//! when the log is closed. It lists the active segment and the segments with groups that are not checkpointed. All that
-//! it lists always exists: a segment exists before the mark lists it, and is removed only after the mark no longer
+//! when the log is closed. It lists the active segment and the segments with groups that are not checkpointed. Every
+//! listed segment exists: a segment is created before the mark lists it, and is removed only after the mark no longer
 //! lists it.
 
 use std::fs::{self, File, OpenOptions};
@@ -39,9 +39,9 @@ const SEGMENTS_MAX: usize = (SLOT_LEN - HEAD_LEN - CRC_LEN) / LISTED_LEN;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ListedSegment {
     pub(crate) number: u64,
-    /// Its size in bytes.
+    /// Size of the segment in bytes.
     pub(crate) length: u64,
-    /// Sequence of its last group that is known to be durable, 0 if there is none.
+    /// Sequence of the segment's last group that is known to be durable; 0 if there is none.
     pub(crate) last: u64,
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn path(directory: &Path) -> PathBuf {
     directory.join(MARK_FILE)
 }
 
-/// Reads the mark for the data of `identity`. The outer error is the system's; the inner one is damage of the mark.
+/// Reads the mark for the data of `identity`. The outer error is the system's. The inner error is damage of the mark.
 pub(crate) fn read(directory: &Path, identity: Identity) -> io::Result<Result<MarkContents, RedoDamage>> {
     let bytes = match fs::read(path(directory)) {
         Ok(bytes) => bytes,

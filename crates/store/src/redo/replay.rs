@@ -26,7 +26,7 @@ const FIRST_FRAME_AT: u64 = BLOCK_LEN as u64;
 /// A segment and the findings of reading it.
 pub(crate) struct SurveyedSegment {
     pub(crate) segment: Segment,
-    /// Sequence of its last group, `None` if it has none.
+    /// Sequence of the segment's last group; `None` if it has no group.
     pub(crate) last: Option<u64>,
     /// Offset of the next frame.
     pub(crate) end: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Survey {
     pub(crate) segments: Vec<SurveyedSegment>,
     /// Segments that were being created or reused when the process ended.
     pub(crate) unfinished: Vec<PathBuf>,
-    /// Segments of other data, with its identity.
+    /// Segments of other data, each with the identity of that data.
     pub(crate) foreign: Vec<(PathBuf, Identity)>,
     /// The highest number in the name of a segment.
     pub(crate) highest_number: u64,
@@ -191,7 +191,7 @@ impl Survey {
     }
 
     /// Adds a file whose header and name disagree. If it contains frames with the number in its name, it was in use as
-    /// that segment. Otherwise it was about to become one.
+    /// the segment of that number. Otherwise it was about to become that segment.
     fn add_unfinished(&mut self, segment: Segment, room: &Room) -> Result<()> {
         let (mut from, mut highest) = (FIRST_FRAME_AT, 0);
         loop {
@@ -241,7 +241,7 @@ fn damaged(file: &Path, offset: u64, damage: RedoDamage) -> StoreError {
     StoreError::DamagedRedo { file: file.to_owned(), offset, damage }
 }
 
-/// Groups of a log after the checkpointed one, in order. Drop it before the log is trimmed.
+/// Groups of a log after the last checkpointed group, in order. Drop the replay before the log is trimmed.
 pub(crate) struct Replay {
     segments: Vec<Segment>,
     groups: Vec<(usize, Found)>,

@@ -14,7 +14,7 @@
 //! being written.
 //!
 //! Salvage does not detect deliberate changes. Unreadable bytes count as zeroes. Each frame contains the number and the
-//! identity of its segment. If they contradict the segment's header, the frame is believed.
+//! identity of its segment. If they contradict the segment's header, the frame takes precedence.
 
 #![expect(
     clippy::indexing_slicing,
@@ -113,7 +113,7 @@ type GroupLocation = (usize, Found);
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     segments: Vec<Segment>,
-    /// The groups after the checkpointed one, up to the first gap.
+    /// The groups after the last checkpointed group, up to the first gap.
     whole: Vec<GroupLocation>,
     /// Detached groups, which follow the gap, by number.
     detached: Vec<GroupLocation>,

@@ -21,7 +21,7 @@ pub(crate) struct Segment {
     pub(crate) path: PathBuf,
     pub(crate) file: Arc<File>,
     pub(crate) life: Life,
-    /// Its size in bytes, including the header block.
+    /// Size of the file in bytes, including the header block.
     pub(crate) length: u64,
 }
 

@@ -268,7 +268,7 @@ fn a_replayed_group_returns_its_changes_or_the_place_of_an_invalid_one() {
     assert_eq!(nonsense.changes().next(), Some(Err(expected)));
 }
 
-/// Every length of a payload around the length at which the tail has no room.
+/// Tests every payload length around the length at which the tail has no room.
 #[test]
 fn frames_of_every_length_around_a_block_come_back() {
     let scratch = Scratch::new();

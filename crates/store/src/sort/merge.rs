@@ -1,5 +1,5 @@
-//! A tree of losers: each inner node stores the source that lost there, so the winner's next row is compared with only
-//! one opponent per level on its way up.
+//! A loser tree: each inner node stores the source that lost there, so the winner's next row is compared with only one
+//! opponent per level on its way up.
 
 #![expect(
     clippy::indexing_slicing,

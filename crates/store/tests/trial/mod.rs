@@ -108,7 +108,7 @@ pub(crate) struct Task {
     pub(crate) role: String,
 }
 
-/// Returns the task of this process if it is one under test.
+/// Returns the task of this process, if it is a process under test.
 pub(crate) fn task() -> Option<Task> {
     let directory = PathBuf::from(std::env::var_os(CHILD_DIRECTORY)?);
     let seed = std::env::var(CHILD_SEED).unwrap().parse().unwrap();

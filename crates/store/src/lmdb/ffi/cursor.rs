@@ -132,8 +132,8 @@ impl<'t> Cursor<'t> {
         self.go(sys::MDB_GET_BOTH, &mut value_of(key), &mut value_of(value))
     }
 
-    /// In a map of sets, returns the whole page of values around the position, including lower ones. Empty if the key
-    /// has only one value.
+    /// In a map of sets, returns the whole page of values around the position, including lower values. The result is
+    /// empty if the key has only one value.
     pub(crate) fn block(&mut self) -> Result<&'t [u8]> {
         Ok(self.values(sys::MDB_GET_MULTIPLE)?.unwrap_or_default())
     }

@@ -21,7 +21,7 @@ pub(crate) enum TxnKind {
 /// Mode of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PutKind {
-    /// Set the value, replacing one that is there.
+    /// Set the value, replacing an existing value.
     Set,
     /// Add a value to the set of the key, unless the set contains it.
     Insert,

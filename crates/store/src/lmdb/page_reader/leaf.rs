@@ -24,7 +24,7 @@ impl<'t> LeafRows<'t> {
     /// No rows.
     pub(crate) const NONE: LeafRows<'t> = LeafRows { page: &[], next: 0, count: 0, last: None };
 
-    /// Returns the rows after the one with this `key`, which is a slice of the page.
+    /// Returns the rows after the row with this `key`, which is a slice of the page.
     #[inline]
     pub(crate) fn after(page: &'t [u8], key: &[u8]) -> LeafRows<'t> {
         let at = key.as_ptr().addr().wrapping_sub(page.as_ptr().addr()).wrapping_sub(ROW_HEAD);

@@ -1,4 +1,4 @@
-//! [`LeafTraversal`]: traversal of a map's leaves in their order, which it takes from the branches above them.
+//! [`LeafTraversal`]: traversal of a map's leaves in key order. The order is read from the branches above the leaves.
 //!
 //! LMDB's cursor takes one call per leaf and waits for each leaf's memory, because the leaves of a tree that was
 //! changed are scattered over the file. But the branch above contains the numbers of all its leaves, so the processor
@@ -19,8 +19,8 @@ const ROW_LINES: usize = 4;
 /// a few leaves.
 const LEAVES_AHEAD: usize = 3;
 
-/// Heads of leaves are prefetched in groups of this number. A group is prefetched when at most this number of leaves
-/// ahead is left.
+/// Number of leaves in a group whose heads are prefetched together. The next group is prefetched when at most this
+/// number of prefetched leaves is left.
 const HEADS_AHEAD: usize = 8;
 
 /// Maximum number of rows prefetched at the end of the current leaf.
@@ -54,11 +54,10 @@ impl<'t, P: Pages<'t>> LeafTraversal<'t, P> {
         self.leaf
     }
 
-    /// Moves to the next leaf. Returns `Some(false)` if the current one is the last. Returns `None`, which ends the
+    /// Moves to the next leaf. Returns `Some(false)` if the current leaf is the last. Returns `None`, which ends the
     /// traversal, if a page has an unsupported layout.
     pub(crate) fn advance(&mut self) -> Option<bool> {
-        // Prefetches the remaining rows, in case the current leaf had fewer rows than the leaf that is being
-        // prefetched.
+        // Prefetch the remaining rows, in case the current leaf had fewer rows than the leaf that is being prefetched.
         (0..REST_MAX).for_each(|_| self.ahead.fetch_row());
         self.ahead = RowsAhead::NONE;
         while let Some((branch, place)) = self.branches.last_mut() {
@@ -81,7 +80,7 @@ impl<'t, P: Pages<'t>> LeafTraversal<'t, P> {
         self.ahead.fetch_row();
     }
 
-    /// Returns the leaf `count` places after this one, if it is below the same branch. Does not read the leaf.
+    /// Returns the leaf `count` places after the current leaf, if it is below the same branch. Does not read the leaf.
     pub(crate) fn leaf_after(&self, count: usize) -> Option<&'t [u8]> {
         let (branch, place) = self.branches.last()?;
         let page = child(branch, place + count)
@@ -89,8 +88,8 @@ impl<'t, P: Pages<'t>> LeafTraversal<'t, P> {
         self.pages.page(page)
     }
 
-    /// Prefetches the heads of the next leaves. Most of the time is for address translations, of which the processor
-    /// does several in parallel.
+    /// Prefetches the heads of the next leaves. Most of the time is spent on address translations, which the processor
+    /// does in parallel.
     fn fetch_heads(&mut self) {
         let Some(&(branch, place)) = self.branches.last() else { return };
         if self.heads_fetched > place + HEADS_AHEAD {

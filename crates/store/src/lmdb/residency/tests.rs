@@ -50,7 +50,7 @@ fn filled() -> Scratch {
 }
 
 /// Returns the pages that hold the values of a key, in either kind of map. For a set of many pages, returns the first
-/// ones.
+/// pages.
 fn pages_of(view: &View, map: usize, key: &[u8]) -> Option<Range<u64>> {
     let mut cursor = view.txn.cursor(map).unwrap();
     let (_, mut value) = cursor.at_key(key).unwrap()?;

@@ -7,10 +7,10 @@
 //! tables it touches one for an id and two for a row.
 //!
 //! Both are caches: their contents change no result. Keys are compared in full; keys with the same slot, by accident or
-//! by intent, only evict each other. The tables belong to a transaction. When it moves to another state, it retains the
-//! rows that no commit in between has moved, according to [`MovedPages`]; if that is unknown, it drops all rows.
-//! Caching then begins again after [`PATIENCE`] look-ups, so a transaction that often drops its rows does not pay for
-//! caching.
+//! by intent, only evict each other. The tables belong to a transaction. When the transaction moves to another state,
+//! rows that no commit in between has moved stay cached, according to [`MovedPages`]. If that is unknown, all rows are
+//! dropped. Caching then begins again after [`PATIENCE`] look-ups, so a transaction that often drops its rows does not
+//! pay for caching.
 //!
 //! A slot has a *stamp*: the number of the state in which it was last known to be valid. In a later state, the first
 //! use of the slot checks whether its row has moved since.
@@ -41,7 +41,8 @@ const ROWS_EIGHTHS: usize = 3;
 pub(crate) struct RowCache {
     ids: CachedIds,
     rows: CachedRows,
-    /// Record of moved pages, by which cached rows outlive commits. Without it, each commit evicts them.
+    /// Record of moved pages, by which cached rows outlive commits. Without this record, each commit evicts all cached
+    /// rows.
     moved: Option<Arc<MovedPages>>,
     /// Committed state that is read, while the transaction is active.
     txn_id: u64,
@@ -51,7 +52,7 @@ pub(crate) struct RowCache {
     /// Whether the cache is active. False while the transaction is reset, because pages may change then, and while
     /// commits are not recorded.
     is_in_use: bool,
-    /// Committed state that is read and whose commits were not recorded at the last [`resume`](RowCache::resume).
+    /// Committed state that is read, if its commits were not recorded at the last [`resume`](RowCache::resume).
     awaited: Option<u64>,
 }
 
@@ -101,7 +102,7 @@ impl RowCache {
         self.awaited = None;
     }
 
-    /// Activates the cache for the committed state of this number, which is the previous one or a later one.
+    /// Activates the cache for the committed state of this number, which is the previous state or a later state.
     pub(crate) fn resume(&mut self, txn_id: u64) {
         self.is_in_use = true;
         self.awaited = None;
@@ -160,9 +161,9 @@ impl RowCache {
         ids.find(*moment, moved.as_deref(), map, key)
     }
 
-    /// Caches the one id under a key. Returns true if adjacent keys should be cached too; see
-    /// [`cache_id_ahead`](RowCache::cache_id_ahead). Returns false if the key evicted another one. Keys that evict each
-    /// other are missed again and again, and each miss would cache all their neighbours.
+    /// Caches the only id under a key. Returns true if adjacent keys should be cached too; see
+    /// [`cache_id_ahead`](RowCache::cache_id_ahead). Returns false if the key evicted another key. Keys that evict each
+    /// other are missed repeatedly, and each miss would cache all adjacent keys.
     pub(crate) fn cache_id(&mut self, key: &NewKey, id: u64) -> bool {
         self.ids.remember(self.moment, key, id) && !self.ids.places.is_full(IDS_EIGHTHS)
     }
@@ -188,7 +189,7 @@ impl RowCache {
     }
 
     /// Caches the location of the value of `key` in the current state. Returns true if adjacent rows should be cached
-    /// too, by the rule of [`cache_id`](RowCache::cache_id).
+    /// too, as for [`cache_id`](RowCache::cache_id).
     pub(crate) fn cache_row(&mut self, map: usize, key: u64, place: ValueLocation) -> bool {
         self.rows.remember(self.moment, map, key, place) && !self.rows.places.is_full(ROWS_EIGHTHS)
     }
@@ -246,9 +247,9 @@ impl RowCache {
 ///
 /// A slot is a cache line: the stamp with a part of the hash; the id; and the length, map and key, padded with zeroes.
 /// If the key is short, the last two words are hints: the locations of the rows with that id in two maps. A key is in
-/// one of [`SLOTS_PER_KEY`] neighbouring slots. It enters at the first free one, or else at the last, and moves one
-/// slot forward each time it is requested again. So keys that are requested once do not evict keys that are requested
-/// often.
+/// one of [`SLOTS_PER_KEY`] neighbouring slots. A new key takes the first free slot, or the last slot if none is free.
+/// It moves one slot forward each time it is requested again. So keys that are requested once do not evict keys that
+/// are requested often.
 struct CachedIds {
     places: GrowingTable<8>,
     hasher: RandomState,

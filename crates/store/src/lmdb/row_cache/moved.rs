@@ -4,8 +4,8 @@
 //! A commit copies each page that it changes, and records in LMDB's map of free pages which pages it freed. A page that
 //! no commit has freed is unchanged, and so is every row in it. In addition, the writer records here each key whose set
 //! of ids it changes, before the commit. For each page and key, a table stores the stamp of the last commit that moved
-//! it. A table has fewer slots than there are pages or keys, so all that share a slot count as moved together. A cached
-//! row is valid if nothing in its slot has moved since the row was last known to be valid.
+//! it. A table has fewer slots than there are pages or keys, so all pages or keys that share a slot count as moved
+//! together. A cached row is valid if nothing in its slot has moved since the row was last known to be valid.
 //!
 //! This requires that every commit has recorded what it moved, which holds for all commits after `since` and up to
 //! `until`. A transaction whose state is older than `since` drops all its cached rows. A transaction whose state is
@@ -39,7 +39,7 @@ pub(crate) struct MovedPages {
     pages: Box<[AtomicU32]>,
     keys: Box<[AtomicU32]>,
     pub(crate) hasher: RandomState,
-    /// All commits after this one and up to `until` are recorded.
+    /// All commits after this commit and up to `until` are recorded.
     since: AtomicU64,
     until: AtomicU64,
     /// Held while a commit is recorded.
@@ -298,7 +298,7 @@ mod tests {
         move_on(&mut txn);
         assert_eq!(cached_rows(&txn, &tree).len(), 0);
         record_moved(&moved, &tree.env, id).unwrap();
-        // Without another commit, the reader does not use its cache again.
+        // The reader uses its cache again, without another commit.
         let known = cached_rows(&txn, &tree);
         assert!(!known.contains(&3) && known.contains(&1_000));
     }

@@ -8,10 +8,10 @@
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
 
-/// Slots of a table that a key may use.
+/// Number of slots of a table that a key may use.
 pub(crate) const SLOTS_PER_KEY: usize = 4;
 
-/// Slots of the smallest table.
+/// Number of slots of the smallest table.
 const PLACES_MIN: usize = 1 << 10;
 
 /// Size in bytes from which a table is allocated by a separate thread.
@@ -27,7 +27,7 @@ const LOOKS_PER_PLACE: usize = 2;
 /// all zeroes.
 pub(crate) struct Table<const WORDS: usize> {
     words: Vec<u64>,
-    /// Index of the first word that begins a cache line, so that no slot spans two of them.
+    /// Index of the first word that begins a cache line, so that no slot spans two cache lines.
     start: usize,
     place_count: usize,
     /// Number of slots taken since all rows were last evicted.
@@ -107,7 +107,8 @@ impl<const WORDS: usize> GrowingTable<WORDS> {
         self.before.is_some()
     }
 
-    /// Returns the previous table, for rows that this one lacks. It is dropped after a number of look-ups.
+    /// Returns the previous table, for rows that the present table lacks. The previous table is dropped after a number
+    /// of look-ups.
     pub(crate) fn before(&mut self) -> Option<&mut Table<WORDS>> {
         let lookups_left = self.before.as_ref()?.lookups_left.checked_sub(1);
         if lookups_left.is_none() {
@@ -180,7 +181,7 @@ impl<const WORDS: usize> GrowingTable<WORDS> {
 fn allocate_in_background<const WORDS: usize>(place_count: usize) -> Option<Receiver<Table<WORDS>>> {
     let (sender, receiver) = sync_channel(1);
     let make = move || {
-        // If the system refuses, this thread delays threads that serve clients more often.
+        // If the system refuses the niceness, this thread delays threads that serve clients more often.
         let _ = system::set_thread_niceness(NICENESS);
         let mut table = Table::new(place_count);
         table.take_memory();

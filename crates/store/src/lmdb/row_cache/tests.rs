@@ -31,7 +31,7 @@ fn ask(read: &Read, key: &[u8]) -> Answers {
     (read.get(ROWS, key).unwrap().map(<[u8]>::to_vec), ids, count, read.count(key).unwrap())
 }
 
-/// Returns how many of these numeric keys a view has cached.
+/// Returns the number of these numeric keys that a view has cached.
 fn cached_count(view: &View, mut keys: impl Iterator<Item = u64>) -> usize {
     let map = view.map(ROWS).index;
     keys.by_ref().filter(|key| view.txn.knows_row(map, *key)).count()

@@ -143,7 +143,7 @@ fn intact_heads_prove_that_the_groups_before_them_were_durable() {
     let findings = scratch.findings(0);
     assert_eq!(whole(&scratch, &findings), model[..2]);
     assert_eq!((findings.missing, findings.in_doubt), (vec![3..=4], Some(5)));
-    // If all earlier groups are checkpointed, the torn one is in doubt.
+    // If all earlier groups are checkpointed, the torn group is in doubt.
     assert_eq!(scratch.findings(4).in_doubt, Some(5));
 }
 
@@ -260,8 +260,8 @@ fn returns_every_group_without_a_data_file() {
     assert_eq!(findings.missing.len(), 1);
 }
 
-/// After random damage, the whole groups equal the first ones that were written, and opening the log returns no more
-/// groups than these.
+/// After random damage, the whole groups equal the first written groups, and opening the log returns no more groups
+/// than these.
 #[test]
 fn random_damage_never_changes_the_whole_groups() {
     let mut random = Rng::with_seed(0x5a1f);
