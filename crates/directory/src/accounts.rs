@@ -579,8 +579,8 @@ fn app_passwords(catalog: &Catalog, row: &EntryRow<'_>, policy: &PasswordPolicy)
     named.take(usize::try_from(policy.app_passwords).unwrap_or(usize::MAX)).collect()
 }
 
-/// Returns the text forms of an entry's keys for SCRAM (RFC 5803), CRAM-MD5 and DIGEST-MD5. They are the keys that the
-/// server derived, and imported keys for SCRAM.
+/// Returns the text forms of an entry's keys for SCRAM (RFC 5803), CRAM-MD5 and DIGEST-MD5. The result contains the
+/// keys that the server derived, and imported keys for SCRAM.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.

@@ -327,7 +327,7 @@ pub fn hash(scheme: StorageScheme, value: &[u8], salt: &[u8; 16]) -> Vec<u8> {
 }
 
 /// Base64 with or without padding, and with any unused bits in the last character. Other servers write all these forms.
-/// They do not weaken a comparison of the decoded bytes.
+/// The variants do not weaken a comparison of the decoded bytes.
 const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()

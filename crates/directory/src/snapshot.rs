@@ -51,9 +51,9 @@ impl Snapshot {
         if self.view.version() != version {
             self.names.get_mut().forget();
         }
-        // The catalog is loaded after the view. Because it is published before its commit, it then contains every
-        // number in the view. It may be too new for the indexes: an index that it marks as complete may only be
-        // complete in a later view.
+        // The catalog is loaded after the view. Because the catalog is published before its commit, it then contains
+        // every number in the view. The catalog may be too new for the indexes: an index that the catalog marks as
+        // complete may only be complete in a later view.
         let published = self.directory.catalog.load();
         let is_new = !Arc::ptr_eq(&published, &self.published);
         if is_new || self.view.version() != version {
@@ -174,7 +174,7 @@ impl Snapshot {
 }
 
 impl Directory {
-    /// Returns a snapshot at the newest durable position. Each reading thread needs one.
+    /// Returns a snapshot at the newest durable position. Each reading thread needs its own snapshot.
     ///
     /// # Errors
     /// All view slots are in use, or the store failed.

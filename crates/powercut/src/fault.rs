@@ -149,7 +149,7 @@ pub fn inject(command: &mut Command, faults: &[Fault]) {
     command.env("LD_PRELOAD", library()).env("POWERCUT_FAULTS", OsString::from(rules.join(";")));
 }
 
-/// Does the same as [`inject`]. Each fault also appends a line to `log`.
+/// Like [`inject`]. Each fault also appends a line to `log`.
 pub fn inject_logged(command: &mut Command, faults: &[Fault], log: &Path) {
     inject(command, faults);
     command.env("POWERCUT_FAULTS_LOG", log);

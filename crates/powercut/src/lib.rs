@@ -1,11 +1,11 @@
 //! Simulates a power failure in tests: ends a process, and discards the writes that it has not synced.
 //!
 //! Killing a process proves little about durability: its writes remain in the page cache and reach the disk later. This
-//! crate discards them. A small library (src/interpose.c, built by this crate's build script) is preloaded into the
-//! process under test. It forwards every file call. For each 512-byte sector that the process writes below one
-//! directory, the library stores the content of the last sync. At a chosen call it saves these contents in a journal
-//! and ends the process. [`discard_unsynced`] then reverts all unsynced writes or some of them, as a disk may: whole
-//! files, single pages, or sectors of a page. A process can rely only on data that it has synced.
+//! crate discards unsynced writes. A small library (src/interpose.c, built by this crate's build script) is preloaded
+//! into the process under test. The library forwards every file call. For each 512-byte sector that the process writes
+//! below one directory, the library stores the content of the last sync. At a chosen call it saves these contents in a
+//! journal and ends the process. [`discard_unsynced`] then reverts all unsynced writes or some of them, as a disk may:
+//! whole files, single pages, or sectors of a page. A process can rely only on data that it has synced.
 //!
 //! The same library can make the Nth write or sync fail with a chosen error, kill the process at the Nth call, or
 //! simulate a disk with limited space.

@@ -20,7 +20,7 @@ use crate::redo::{Change, Group};
 use crate::shared::Shared;
 use crate::{MapId, Position, Read, Result, StoreError};
 
-/// The single writer of a store. It may change threads.
+/// The single writer of a store. The writer may move to another thread.
 ///
 /// If a commit fails and leaves the state of the disk unknown, most often by a failed sync, the writer stops until the
 /// store is opened again. After such a failure the system may have dropped pages that it could not write, so a later

@@ -117,8 +117,8 @@ impl Room {
     }
 }
 
-/// Returns the address space to map for a data file on a file system of `disk_bytes`. It covers the whole disk, since
-/// the file cannot become larger.
+/// Returns the address space to map for a data file on a file system of `disk_bytes`. The address space covers the
+/// whole disk, since the file cannot become larger.
 pub(crate) fn map_bytes(disk_bytes: u64) -> u64 {
     disk_bytes.clamp(MAP_BYTES_MIN, MAP_BYTES_MAX).next_multiple_of(MAP_BYTES_MIN)
 }

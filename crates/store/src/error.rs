@@ -60,7 +60,7 @@ pub enum OpenError {
     DataFileCut {
         /// The data file.
         file: PathBuf,
-        /// Its size in bytes.
+        /// Size of the data file in bytes.
         length: u64,
         /// Length required by the newest root page; 0 if there is none.
         expected: u64,

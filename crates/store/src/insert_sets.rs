@@ -130,8 +130,8 @@ mod tests {
         let (store, mut writer) = scratch.open();
         let mut expected: BTreeMap<Vec<u8>, Vec<u64>> = BTreeMap::new();
         let mut batch = writer.begin().unwrap();
-        // Keys that exist before the insertion, below, among and above the inserted keys. One has a single id that is
-        // inserted again, another has many ids.
+        // Keys that exist before the insertion, below, among and above the inserted keys. One key has a single id that
+        // is inserted again; another key has many ids.
         for (key, ids) in [("a", 7..8), ("k00500", 3..4), ("k00501", 0..2_000), ("z", 1..3)] {
             for id in ids.clone() {
                 batch.insert_id(SETS, key.as_bytes(), id).unwrap();

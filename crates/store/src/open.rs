@@ -122,7 +122,7 @@ impl Store {
         &self.shared
     }
 
-    /// Returns the new paths of files that opening the store moved out of the data directory. They belong to other
+    /// Returns the new paths of files that opening the store moved out of the data directory. The files belong to other
     /// data, and may be the only copy of changes.
     pub fn set_aside(&self) -> &[PathBuf] {
         &self.set_aside

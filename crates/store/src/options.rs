@@ -72,8 +72,8 @@ pub enum Event<'a> {
     },
 }
 
-/// Receiver of events. It is called on the thread where an event happens, without any lock of the store, and must
-/// return soon.
+/// Receiver of events. The receiver is called on the thread where an event happens, without any lock of the store, and
+/// must return soon.
 pub trait Observer: Debug + Send + Sync {
     /// Receives an event.
     fn notice(&self, event: &Event<'_>);

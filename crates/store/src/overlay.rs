@@ -1,5 +1,5 @@
-//! [`Overlay`]: changes that are durable in the redo log but not in the data file yet. They are in memory and are read
-//! first.
+//! [`Overlay`]: changes that are durable in the redo log but not in the data file yet. The changes are in memory, and
+//! are read before the data file.
 //!
 //! ```text
 //!   active    changes committed since the last checkpoint began; in a batch, also the batch's own changes

@@ -170,7 +170,7 @@ impl Pending {
         })
     }
 
-    /// Locks the state. It changes in single steps, so a panic of another thread leaves it consistent.
+    /// Locks the state. The state changes in single steps, so a panic of another thread leaves it consistent.
     pub(crate) fn lock(&self) -> MutexGuard<'_, PendingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -362,8 +362,8 @@ impl Pending {
 
     fn run(&self) {
         let _guard = StopsIfPanicking(self);
-        // Layers that are already in the data file. Each is dropped by this thread once no view uses it. The lock is
-        // released for that, because freeing a hundred thousand rows takes milliseconds.
+        // Layers that are already in the data file. This thread drops each layer once no view uses the layer. The lock
+        // is released meanwhile, because freeing a hundred thousand rows takes milliseconds.
         let mut retired: Vec<Arc<Layer>> = Vec::new();
         let mut has_failed = false;
         let mut state = self.lock();

@@ -149,8 +149,8 @@ impl Salvage {
         &self.findings.missing
     }
 
-    /// Returns the number of the unreadable group that may or may not have been durable. It is the last group, and only
-    /// its head or tail is valid.
+    /// Returns the number of the unreadable group that may or may not have been durable. This group is the last group,
+    /// and only its head or tail is valid.
     pub fn in_doubt(&self) -> Option<u64> {
         self.findings.in_doubt
     }

@@ -12,7 +12,7 @@ use crate::maps::{self, Map, MapSpec};
 use crate::pending::Pending;
 use crate::{Options, Result};
 
-/// Writer of the data. It determines where the changes are that are not in the data file yet.
+/// Writer of the data. The writer determines where to find the changes that are not in the data file yet.
 pub(crate) enum DataWriter {
     /// This process: the pending changes are in its memory.
     Us(Arc<Pending>, Option<JoinHandle<()>>),

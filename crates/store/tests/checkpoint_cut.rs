@@ -64,7 +64,8 @@ fn child() {
     }
 }
 
-/// Opens a store on a disk that fails once. It opens with all data, or returns an error that names the reason.
+/// Opens a store on a disk that fails once. The store opens with all data, or `open` returns an error that names the
+/// reason.
 fn try_to_open(task: &Task) {
     match patiently(|| Store::open(&task.directory, MAPS, &options())) {
         Ok((store, _)) => {

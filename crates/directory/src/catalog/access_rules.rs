@@ -363,8 +363,8 @@ fn has_password(types: &TypeSet, schema: &Schema) -> bool {
     schema.attribute_type(USER_PASSWORD).is_some_and(|password| types.contains(password.id))
 }
 
-/// Returns true if filters may test the type in every entry that the requester may browse. This applies to objectClass.
-/// Nearly every filter tests it, and it reveals little more than the existence of an entry.
+/// Returns true if filters may test the type in every entry that the requester may browse. This applies to objectClass:
+/// nearly every filter tests objectClass, and it reveals little more than the existence of an entry.
 pub(crate) fn is_testable_with_browse(schema: &Schema, type_id: TypeId) -> bool {
     schema.type_by_id(type_id).oid == OBJECT_CLASS
 }

@@ -1,7 +1,8 @@
-//! The entries that a rule of the settings covers. They are at or below a DN and match a filter.
+//! The entries that a rule of the settings covers. The entries are at or below a DN and match a filter.
 //!
-//! The filter depends only on user attributes that are stored in the entry itself and are not links. Therefore it can
-//! be evaluated on an entry that a change is building, and changes of other entries do not affect its result.
+//! The filter depends only on user attributes that are stored in the entry itself and are not links. Therefore the
+//! filter can be evaluated on an entry that a change is building, and changes of other entries do not affect its
+//! result.
 
 use ldap::{Filter, FilterBuf, FilterKind};
 use schema::{AttributeType, Schema, TypeId};

@@ -59,8 +59,8 @@ pub(crate) fn meta_key(kind: u8, number: u32) -> [u8; 5] {
 }
 
 /// Attribute: number (varint), then three texts, each after its length: OID, options, and `syntax equality ordering` as
-/// OIDs. The third text ends with `link` if `X-LINK` makes the values links. It is empty if the type was removed from
-/// the schema.
+/// OIDs. The third text ends with `link` if `X-LINK` makes the values links. The third text is empty if the type was
+/// removed from the schema.
 pub(crate) const META_ATTRIBUTE: u8 = b'A';
 /// Class set: number (varint), count, OIDs. The last OID is empty if one of the classes was removed from the schema.
 pub(crate) const META_CLASS_SET: u8 = b'C';

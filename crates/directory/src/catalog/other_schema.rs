@@ -127,8 +127,8 @@ impl Catalog {
         allocations.collect()
     }
 
-    /// Adds an attribute whose definition was removed. It is treated as a variant of userPassword, so that no requester
-    /// can read its former values in histories.
+    /// Adds an attribute whose definition was removed. The attribute is treated as a variant of userPassword, so that
+    /// no requester can read its former values in histories.
     pub(super) fn add_retired_attribute(&mut self, allocation: &AttributeAllocation) {
         let oid = allocation.oid.as_str();
         let type_id = self.schema.attribute_type(USER_PASSWORD).map_or(TypeId(0), |known| known.id);

@@ -1,5 +1,5 @@
-//! Bit sets of the attributes that a search may return. They replace a lookup in the catalog for each attribute of each
-//! result.
+//! Bit sets of the attributes that a search may return. The bit sets replace a lookup in the catalog for each attribute
+//! of each result.
 
 use super::{AttributeDef, Secrecy};
 use crate::model::low_numbers::LowNumbers;

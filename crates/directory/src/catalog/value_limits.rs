@@ -1,5 +1,5 @@
-//! Value limits of the settings. Each limits the values of certain attribute types by a maximum number, a maximum size,
-//! a pattern or a set of allowed values.
+//! Value limits of the settings. Each rule limits the values of certain attribute types by a maximum number, a maximum
+//! size, a pattern or a set of allowed values.
 
 use ldap::{LdapUrl, Scope};
 use regex_lite::Regex;

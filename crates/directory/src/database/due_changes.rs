@@ -15,8 +15,8 @@ use crate::model::stamp::Stamp;
 use crate::write::{dynamic_entries, linking, undelete, value_ends};
 
 impl WriteBatch<'_> {
-    /// Makes a limited number of the changes that are due at the time of the stamp. It removes values whose end time
-    /// has passed, deletes expired dynamic entries, purges expired tombstones, converts plain values to links, and adds
+    /// Makes a limited number of the changes that are due at the time of the stamp. Removes values whose end time has
+    /// passed, deletes expired dynamic entries, purges expired tombstones, converts plain values to links, and adds
     /// entries to groups. Returns true if it made any change. In other respects, works like
     /// [`execute`](WriteBatch::execute).
     ///
@@ -101,8 +101,8 @@ impl WriteBatch<'_> {
         }
     }
 
-    /// Returns the step that converts the plain values of an entry to links. It must be made before the request changes
-    /// the entry.
+    /// Returns the step that converts the plain values of an entry to links. The step must be made before the request
+    /// changes the entry.
     #[inline]
     pub(super) fn step_first(&self, request: &Request<'_>) -> Result<Option<LinkStep>, OperationError> {
         match linking::is_pending(self.state()) {

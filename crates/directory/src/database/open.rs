@@ -159,8 +159,8 @@ fn raise_versions(writer: &mut store::Writer) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Gives a directory the role of a replica. This appends no record, because the log of a replica is a copy of its
-/// supplier's log.
+/// Gives a directory the role of a replica. Appends no record, because the log of a replica is a copy of its supplier's
+/// log.
 fn become_replica(writer: &mut store::Writer, is_new: bool) -> Result<(), OpenError> {
     let mut batch = writer.begin()?;
     if is_new || catalog::is_node(&batch)? {

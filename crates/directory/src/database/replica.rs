@@ -1,9 +1,9 @@
 //! Replication of a directory without a shared log: access to the log, to the records of a supplier, to the lineage of
 //! the data, and to the role of this server.
 //!
-//! The lineage lists the servers that were allowed to write, each with its first position. It is opaque to this crate.
-//! The role belongs to the data directory, not to the data, so the receiver of copied data sets its own role. Unless
-//! the role permits other changes, only a caller that follows a supplier may change the directory.
+//! The lineage lists the servers that were allowed to write, each with its first position. The lineage is opaque to
+//! this crate. The role belongs to the data directory, not to the data, so the receiver of copied data sets its own
+//! role. Unless the role permits other changes, only a caller that follows a supplier may change the directory.
 
 use std::path::Path;
 

@@ -1,9 +1,9 @@
 //! Replication of a cluster node, which receives its changes from a log that all nodes share.
 //!
 //! The writer decides a batch as usual, and keeps it open while its records are sent to the shared log
-//! ([`WriteBatch::records`]). It commits the batch when the log has accepted the records. Otherwise it drops the batch.
-//! The other nodes apply the same records with [`Writer::apply_group`]. Rows of the same commit store the node's state
-//! of the shared log. Their keys and values are opaque to this crate.
+//! ([`WriteBatch::records`]). When the log has accepted the records, the writer commits the batch. Otherwise the writer
+//! drops the batch. The other nodes apply the same records with [`Writer::apply_group`]. Rows of the same commit store
+//! the node's state of the shared log. The keys and values of these rows are opaque to this crate.
 //!
 //! A data directory with such rows is a node. Only the follower of the log may change it, because nodes stay equal only
 //! if they apply the same records at the same positions.
@@ -110,7 +110,7 @@ fn check_kind(view: &store::View, of_node: bool) -> Result<(), OpenError> {
 }
 
 /// Moves a copy of a node, which [`Directory::copy_to`] wrote to the directory `from`, to the new data directory `to`.
-/// Both must be on the same file system.
+/// Both directories must be on the same file system.
 ///
 /// # Errors
 /// See [`OpenError`]; or `from` is not a node, or `to` contains data. `to` is then unchanged.

@@ -1,6 +1,6 @@
-//! Rows with the end times (expiration times) of values. They are written together with the values.
+//! Rows with the end times (expiration times) of values. These rows are written together with the values.
 //!
-//! If no value has an end time, this module reads only the number of these rows.
+//! If no value has an end time, this module reads only the number of such rows.
 
 use store::Batch;
 

@@ -1,4 +1,4 @@
-//! Existing values that violate a uniqueness rule. They are older than the rule, or were imported.
+//! Existing values that violate a uniqueness rule. The values are older than the rule, or were imported.
 
 use std::collections::BTreeSet;
 

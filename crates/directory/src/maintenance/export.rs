@@ -204,7 +204,7 @@ impl<'s, 'o> Export<'s, 'o> {
             let (key, value) = row?;
             let id = EntryId(u64::from_be_bytes(key.try_into().unwrap_or_default()));
             let node = NodeRow::decode(value).ok_or_else(|| damaged_row("nodes", id))?;
-            // Both maps contain all entries, so both cursors advance together.
+            // `nodes` and `entries` contain all entries, so both cursors advance together.
             let (entry_key, row) = rows.next().transpose()?.ok_or_else(|| damaged_row("entries", id))?;
             if entry_key != key {
                 return Err(damaged_row("entries", id).into());
@@ -229,8 +229,8 @@ impl<'s, 'o> Export<'s, 'o> {
         }
     }
 
-    /// Exports the entries below `container` that are older than `last`. They were postponed until `container` was
-    /// exported.
+    /// Exports the entries below `container` that are older than `last`. These entries were postponed until `container`
+    /// was exported.
     fn older_below(&mut self, container: EntryId, last: EntryId, depth: usize) -> Result<()> {
         if depth > TREE_DEPTH_MAX || self.state.read.count(&children_counter(container))? == 0 {
             return Ok(());

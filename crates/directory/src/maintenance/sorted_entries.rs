@@ -137,7 +137,7 @@ impl<'s> EntrySorter<'s> {
     }
 }
 
-/// Reader of entries in the order of their names. It is at a current entry, or at the end.
+/// Reader of entries in the order of their names. The reader is at a current entry, or at the end.
 pub(super) struct SortedEntries {
     sorted: Sorted,
     pub(super) key: Vec<u8>,

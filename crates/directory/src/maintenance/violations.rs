@@ -36,9 +36,9 @@ const TEXTS_MAX: usize = 50;
 /// Maximum number of cached results: one limit for sets of attributes and one for superiors.
 const CACHED_MAX: usize = 100_000;
 
-/// Returns a text for each kind of violation in the entries. It checks uniqueness rules; classes and content rules, if
-/// the schema has DIT content rules; name forms and structure rules; and value limits. Uniqueness rules have one text
-/// each. Other violations are counted by reason, with examples, in one pass over all entries.
+/// Returns a text for each kind of violation in the entries. Checks uniqueness rules; classes and content rules, if the
+/// schema has DIT content rules; name forms and structure rules; and value limits. Uniqueness rules have one text each.
+/// Other violations are counted by reason, with examples, in one pass over all entries.
 ///
 /// # Errors
 /// The store failed.

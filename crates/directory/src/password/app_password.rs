@@ -1,9 +1,9 @@
-//! Application passwords, which a user has in addition to the user's own password. Each is for one program, which must
-//! not know the user's own password.
+//! Application passwords, which a user has in addition to the user's own password. Each application password is for one
+//! program, which must not know the user's own password.
 //!
-//! They are random, and long enough that a fast digest protects them. Trying all of a user's application passwords
-//! therefore takes microseconds. They need no time-based code. Rules about the age and change of the user's own
-//! password do not apply to them.
+//! Application passwords are random, and so long that a fast digest suffices to protect them. Trying all of a user's
+//! application passwords therefore takes microseconds. They need no time-based code. Rules about the age and change of
+//! the user's own password do not apply to them.
 
 use super::{Stored, is_slow, parse, verify};
 

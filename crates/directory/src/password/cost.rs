@@ -1,4 +1,4 @@
-//! Cost of verifying or computing a stored value. It is computed from the parameters in the value.
+//! Cost of verifying or computing a stored value. The cost is computed from the parameters in the value.
 //!
 //! The unit is the cost of one Argon2id hash of [`hash`](super::hash), about 20 ms of one core. Queues count in this
 //! unit. A limit in this unit applies to the forms that users may store. The factors between schemes are approximate.
@@ -18,8 +18,8 @@ const BCRYPT_ROUNDS: u64 = 1 << 8;
 /// yescrypt work of one unit: KiB.
 const YESCRYPT_KIB: u64 = 16 << 10;
 
-/// Returns the cost of verifying a stored value. It is 0 for clear text, fast digests and malformed values. A value
-/// beyond the [`limits`](super::limits) has the cost that it announces, although it is never verified.
+/// Returns the cost of verifying a stored value. The cost is 0 for clear text, fast digests and malformed values. A
+/// value beyond the [`limits`](super::limits) has the cost that it announces, although it is never verified.
 pub fn cost(stored: &[u8]) -> u32 {
     let Stored::Hashed(scheme, encoded) = parse(stored) else { return 0 };
     let (work, unit) = match scheme {

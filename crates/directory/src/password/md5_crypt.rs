@@ -1,4 +1,4 @@
-//! The MD5 forms of crypt(3): `$1$salt$hash`, and Apache's `$apr1$salt$hash`. They differ only in the name.
+//! The MD5 forms of crypt(3): `$1$salt$hash`, and Apache's `$apr1$salt$hash`. The two forms differ only in the name.
 
 use md5::{Digest as _, Md5};
 use subtle::ConstantTimeEq as _;

@@ -92,8 +92,8 @@ impl Verification {
         self.stored.iter().find(|stored| verify(stored, asserted)).map(Vec::as_slice)
     }
 
-    /// Returns the approximate cost of [`run`](Verification::run), in units of [`cost`](super::cost()). It is the cost
-    /// of all slow values, but at least that of the settings' scheme.
+    /// Returns the approximate cost of [`run`](Verification::run), in units of [`cost`](super::cost()). The result is
+    /// the cost of all slow values, but at least the cost of the settings' scheme.
     pub fn cost(&self) -> u32 {
         let stored = self.stored.iter().map(|stored| cost(stored));
         stored.fold(0, u32::saturating_add).max(cost_of_scheme(self.scheme)).max(1)

@@ -110,7 +110,7 @@ impl Directory {
         self.catalog.load().policies.entries.len()
     }
 
-    /// Returns notices about password policies that cannot be applied as written. They include the policy that a
+    /// Returns notices about password policies that cannot be applied as written. The notices include the policy that a
     /// setting names.
     pub fn policy_notices(&self) -> Vec<String> {
         self.catalog.load().policies.all_notices()

@@ -38,7 +38,7 @@ struct Line([u64; ASSOCIATIVITY]);
 /// Table of known names.
 #[derive(Debug, Default)]
 pub(crate) struct KnownNames {
-    /// The lines. Their number is a power of two, or zero.
+    /// The lines. The number of lines is a power of two, or zero.
     lines: Vec<Line>,
     line_count_max: usize,
     taken: usize,
@@ -50,7 +50,7 @@ pub(crate) struct KnownNames {
 pub(crate) struct NameHash(u64);
 
 impl KnownNames {
-    /// Returns a table of up to `bytes_max` bytes. It starts small and grows with use.
+    /// Returns a table of up to `bytes_max` bytes. The table starts small and grows with use.
     pub(crate) fn new(bytes_max: usize) -> KnownNames {
         let line_count_max = match bytes_max / size_of::<Line>() {
             0 => 0,
@@ -140,7 +140,8 @@ impl Names for Snapshot {
 }
 
 impl Snapshot {
-    /// Returns the entry whose DN has exactly this spelling, if the DN is cached. It may be a special entry.
+    /// Returns the entry whose DN has exactly this spelling, if the DN is cached. The entry may be an alias, a referral
+    /// or a subentry.
     #[inline]
     pub(crate) fn known_entry(&self, dn: &str) -> Result<Option<(EntryId, NodeRow<'_>)>, OperationError> {
         let state = self.state();

@@ -2,8 +2,8 @@
 //!
 //! Most results are below a few containers, and most searches start at a few bases, so each
 //! [`Snapshot`](crate::snapshot::Snapshot) caches their names. A search by an indexed value then costs two lookups in
-//! the store instead of five. The size is limited. A snapshot that moves to another position drops the cache. That is
-//! cheap, because a few lookups fill the cache again and commits are batched.
+//! the store instead of five. The size is limited. A snapshot that moves to another position drops the cache. Dropping
+//! it is cheap, because a few lookups fill the cache again and commits are batched.
 
 use std::collections::HashMap;
 

@@ -12,7 +12,7 @@ use super::{Directory, Snapshot};
 use crate::catalog::Catalog;
 use crate::model::settings::Settings;
 
-/// A snapshot that does not move and has several owners. It is dropped with its last owner.
+/// A snapshot that does not move and has several owners. The snapshot is dropped with its last owner.
 pub(crate) struct SharedSnapshot {
     /// Number in the order in which shared snapshots are created.
     number: u64,

@@ -72,7 +72,7 @@ fn ask_as(directory: &mut TestDirectory, dn: &str) {
     };
 }
 
-/// A search with a size limit. It uses pages if a page size is given.
+/// A search with a size limit. The search uses pages if a page size is given.
 #[derive(Clone, Debug)]
 struct SearchCase {
     base: String,

@@ -341,7 +341,8 @@ impl Plain {
                     let to = Link::To(*id);
                     let until = ends.remove(&(*attribute, link));
                     let until = match resolved.contains(&to) {
-                        // Two values become one. It has the later end time, or none if either value has none.
+                        // Two values become one. The remaining value has the later end time, or none if either value
+                        // has none.
                         true => until.zip(ends.remove(&(*attribute, to.clone()))).map(|(a, b)| a.max(b)),
                         false => until,
                     };

@@ -45,8 +45,8 @@ impl AbsentPages {
 /// Number of pages whose residency is cached.
 const SEEN: usize = 8192;
 
-/// Number of absent pages to find before the kernel is asked again about a page that was resident. This many pages are
-/// a few megabytes, a small part of a system's memory.
+/// Number of absent pages to find before the kernel is asked again about a page that was resident. These pages are a
+/// few megabytes, a small part of a system's memory.
 const TRUST: u64 = 1024;
 
 /// Maximum number of pages of a value that are checked one by one. A longer value is treated as a traversal.

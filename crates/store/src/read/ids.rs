@@ -14,7 +14,7 @@ use crate::overlay::{IdChangeCursor, SetChanges};
 /// An id as the engine stores it.
 type IdBytes = [u8; 8];
 
-/// Cursor over the ids under one key, ascending. It starts before the lowest id.
+/// Cursor over the ids under one key, ascending. The cursor starts before the lowest id.
 pub struct IdCursor<'r> {
     file: FileIds<'r>,
     changes: Option<Box<Merge<'r>>>,

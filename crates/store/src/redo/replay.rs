@@ -1,9 +1,9 @@
 //! Reads the log from end to end: checks that it is complete, then returns its groups in order.
 //!
 //! The sequence numbers alone prove that the log is complete. An area without a complete frame may be left by a power
-//! cut or a full disk. It belongs to a group that was never acknowledged, provided that the next frame, wherever it is,
-//! has the next number. If that frame has a higher number, the group in between was acknowledged and is lost: the log
-//! is damaged. Checkpointed groups may be missing.
+//! cut or a full disk. Such an area belongs to a group that was never acknowledged, provided that the next frame,
+//! wherever it is, has the next number. If that frame has a higher number, the group in between was acknowledged and is
+//! lost: the log is damaged. Checkpointed groups may be missing.
 //!
 //! A valid head or tail proves the same even if its payload is damaged, because a group is written only when the
 //! previous one is durable. So only the group after the last complete one may be torn. After a crash, another group may

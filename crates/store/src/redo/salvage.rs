@@ -349,8 +349,8 @@ impl Findings {
     fn sort_out(&mut self, scanned: Scanned, checkpointed: Option<u64>) {
         let mut last = checkpointed.unwrap_or(0);
         let mut gap = checkpointed.is_none();
-        // Offset and checksum of each group by number. They distinguish a group that was written twice from a different
-        // group.
+        // Offset and checksum of each group by number. Offset and checksum distinguish a group that was written twice
+        // from a different group.
         let mut known: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
         let (mut detached, mut broken) = (Vec::new(), BTreeSet::new());
         for (place, is_changes) in scanned.groups {
@@ -460,7 +460,7 @@ impl Findings {
         Replay::of_groups(self.segments.clone(), self.whole.clone(), room)
     }
 
-    /// Calls `each` with the changes and the number of each detached group. One group at a time is in memory.
+    /// Calls `each` with the changes and the number of each detached group. Only one group is in memory at a time.
     ///
     /// # Errors
     /// `Engine`: the log can no longer be read.

@@ -61,8 +61,8 @@ impl SortFile {
     }
 }
 
-/// Creates a temporary file in the data directory, readable by its owner alone. It is unlinked at once, so its space is
-/// freed however the process ends. The caller holds the lock of the data directory.
+/// Creates a temporary file in the data directory, readable by its owner alone. The file is unlinked at once, so its
+/// space is freed however the process ends. The caller holds the lock of the data directory.
 ///
 /// # Errors
 /// The file cannot be created.
@@ -135,7 +135,7 @@ pub(crate) struct RunReader {
     run: Run,
     /// Range of the run that has not been read into the buffer yet.
     unread: Range<u64>,
-    /// Allocated with its final length. It grows only if a row is longer.
+    /// Allocated with its final length. The buffer grows only if a row is longer.
     buffer: Vec<u8>,
     /// Range of `buffer` that was read from the file and not returned yet.
     filled: Range<usize>,

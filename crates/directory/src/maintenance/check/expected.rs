@@ -1,4 +1,4 @@
-//! Expected rows: the rows that should exist. They are derived from the entries and sorted.
+//! Expected rows: the rows that should exist. The rows are derived from the entries and sorted.
 //!
 //! One sorter receives the rows of all maps. A sorted row consists of the map's number, the row's key, and the id or
 //! value. A byte after an id says whether the row is required, or only allowed because its index is being built.

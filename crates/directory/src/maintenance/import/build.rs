@@ -108,7 +108,7 @@ impl Builder {
         Ok(count)
     }
 
-    /// Writes entry rows. Their ids must be higher than those written before.
+    /// Writes entry rows. The ids must be higher than the ids of all rows written before.
     ///
     /// # Errors
     /// The disk is full or failed.

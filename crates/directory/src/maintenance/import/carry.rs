@@ -1,9 +1,9 @@
 //! Carries over the entries of naming contexts that the import does not replace. Writes them into the new data file
 //! with their ids.
 //!
-//! Their rows are copied, except those that depend on replaced entries. Names, and links to replaced entries, are
-//! resolved together with those of imported entries. A link to a replaced entry becomes text. It becomes a link again
-//! if an entry with the name is imported.
+//! The rows of these entries are copied, except rows that depend on replaced entries. Names, and links to replaced
+//! entries, are resolved together with the names and links of imported entries. A link to a replaced entry becomes
+//! text. It becomes a link again if an entry with the name is imported.
 
 use std::ops::Bound;
 

@@ -1,8 +1,8 @@
 //! Ids under frequent keys, collected before they are sorted.
 //!
 //! Most index rows add one entry to a key that thousands of entries share: a gram, a surname, a class set. A thread
-//! reads its entries in ascending order of ids, so the ids under a key need no sorting. [`IdCollector`] collects them
-//! in a table of limited size. It passes them to the sorter in blocks under their key:
+//! reads its entries in ascending order of ids, so the ids under a key need no sorting. [`IdCollector`] collects the
+//! ids in a table of limited size. It passes the ids to the sorter in blocks under their key:
 //!
 //! ```text
 //!  first id (8, big-endian) | difference to the next (varint) | ...

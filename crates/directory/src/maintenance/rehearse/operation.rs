@@ -174,7 +174,7 @@ pub(super) struct RequesterCache {
 
 impl RequesterCache {
     /// Returns two requesters: the bound identity of the client, and the authorization identity of the operation. Each
-    /// is `None` if it no longer exists.
+    /// requester is `None` if it no longer exists.
     pub(super) fn of(
         &mut self,
         state: TreeState<'_>,

@@ -33,8 +33,8 @@ const PLACES: usize = 1 << 20;
 
 /// Pages and keys that commits have moved.
 pub(crate) struct MovedPages {
-    /// The newest commit when recording began. It has stamp 1, and later commits count on from there. Stamp 0 is for
-    /// earlier commits.
+    /// The newest commit when recording began. This commit has stamp 1, and each later commit has the next stamp. Stamp
+    /// 0 is for earlier commits.
     first_txn: u64,
     pages: Box<[AtomicU32]>,
     keys: Box<[AtomicU32]>,

@@ -1,9 +1,9 @@
 //! Operational attributes that an import adds to entries without them: entryUUID, entryCSN, creator, modifier and
 //! times.
 //!
-//! Of the six values, four are equal for all entries whose CSNs are in the same second. They are formatted, checked and
-//! normalized once per second instead of once per entry. The normal forms of the other two are computed only if they
-//! are indexed.
+//! Of the six values, four are equal for all entries whose CSNs are in the same second. These four values are
+//! formatted, checked and normalized once per second instead of once per entry. The normal forms of the other two
+//! values are computed only if they are indexed.
 
 #![expect(clippy::indexing_slicing, reason = "places are those of NAMES, and a UUID has sixteen bytes")]
 
