@@ -577,7 +577,7 @@ impl Catalog {
         Ok(Suffix { dn: rendered, key, rdn_count: dn.len(), number: 0 })
     }
 
-    /// Replaces the indexes by those in the rows of `read`.
+    /// Replaces the indexes by the indexes in the rows of `read`.
     ///
     /// # Errors
     /// Rows are damaged.

@@ -1,7 +1,7 @@
 //! Values of userPassword: parsing a stored value, verifying an asserted password, and hashing a clear password.
 //!
-//! A stored value is clear text, or `{SCHEME}` followed by a text of the scheme (RFC 2307 section 5.3; the idea is that
-//! of RFC 3112). Imported directories contain values of other servers. This module therefore verifies every form that
+//! A stored value is clear text, or `{SCHEME}` followed by a text of the scheme (RFC 2307 section 5.3; the idea comes
+//! from RFC 3112). Imported directories contain values of other servers. This module therefore verifies every form that
 //! OpenLDAP (with its contrib modules), 389 Directory Server and OpenDJ write by default, and the older hashes that
 //! such directories still contain. Pando itself writes only the schemes of [`StorageScheme`].
 //!

@@ -89,8 +89,8 @@ impl Snapshot {
         self.names.borrow_mut()
     }
 
-    /// Drops cached effective rights that are no longer valid. With another catalog, drops all of them, because its
-    /// numbers may have a different meaning.
+    /// Drops cached effective rights that are no longer valid. With another catalog, drops all cached effective rights,
+    /// because the catalog's numbers may have a different meaning.
     fn renew_rights(&mut self, has_new_catalog: bool) -> Result<(), StoreError> {
         let rights_cache = self.rights_cache.get_mut();
         match has_new_catalog {

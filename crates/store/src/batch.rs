@@ -38,9 +38,10 @@ pub struct Writer {
     shared: Arc<Shared>,
 }
 
-/// Maximum number of changed counters in the buffer of a batch. When the number is exceeded, all of them are written.
+/// Maximum number of changed counters in the buffer of a batch. When the number is exceeded, all changed counters are
+/// written.
 const MOVED_COUNTS_MAX: usize = 4_096;
-/// Maximum number of rows in the buffer of a batch. When the number is exceeded, all of them are written. Small,
+/// Maximum number of rows in the buffer of a batch. When the number is exceeded, all buffered rows are written. Small,
 /// because a look-up compares its key with each buffered row.
 const BUFFERED_ROWS_MAX: usize = 16;
 

@@ -41,7 +41,7 @@ const REMOVAL_LEN: usize = 4 << 12;
 const IDS_AT_ONCE: usize = 16 << 10;
 const ID_LEN: usize = size_of::<u64>();
 
-/// Unfinished data file: `data.new` in the directory of the old one, which does not change until
+/// Unfinished data file: `data.new` in the directory of the old data file, which does not change until
 /// [`finish`](BulkStore::finish) replaces it.
 ///
 /// The data directory is locked as long as this value lives. Keys ascend within each map; rows of different maps may
@@ -282,7 +282,7 @@ impl BulkStore {
         Ok(position)
     }
 
-    /// Makes the new data file durable, with one sync, and renames it over the old one: at any time the directory
+    /// Makes the new data file durable, with one sync, and renames it over the old data file: at any time the directory
     /// contains exactly one of the two. Then unlocks the directory.
     ///
     /// # Errors
@@ -351,7 +351,7 @@ impl BulkStore {
         if self.rate_limit.is_some() { PACED_CUT_BYTES } else { CUT_BYTES }
     }
 
-    /// Commits the transaction, which writes its pages, and begins another one.
+    /// Commits the transaction, which writes its pages, and begins another transaction.
     #[cold]
     fn cut(&mut self) -> Result<()> {
         self.cut_bytes += self.pending_bytes as u64;

@@ -25,7 +25,7 @@ pub struct Compacted {
     pub bytes_after: u64,
 }
 
-/// Writes all rows into a new data file and replaces the old one with it, atomically. Needs disk space for both. `maps`
+/// Writes all rows into a new data file, which atomically replaces the old data file. Needs disk space for both. `maps`
 /// names all maps of the store.
 ///
 /// # Errors

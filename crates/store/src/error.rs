@@ -1,10 +1,10 @@
 //! Errors of the store: [`OpenError`] when a store is opened (for the operator to fix), [`StoreError`] afterwards.
 //!
 //! The variants show whose fault an error is and what the caller may do. `DiskFull` and `WritesStopped` refuse writes
-//! while reads continue. `Exhausted` is temporary: try again. `EmptyKey`, `KeyTooLong`, `ValueTooLong`,
-//! `WrongMapKind`, `OutOfOrder` and `CounterOverflow` are errors of the caller and leave the batch unchanged.
-//! `DamagedLog`, `DamagedRedo` and `DamagedRow` mean that the file differs from what was written to it. `Engine` is
-//! everything else that the engine reports.
+//! while reads continue. `Exhausted` is temporary: try again. `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind`,
+//! `OutOfOrder` and `CounterOverflow` are errors of the caller and leave the batch unchanged. `DamagedLog`,
+//! `DamagedRedo` and `DamagedRow` mean that the file differs from the written data. `Engine` is everything else that
+//! the engine reports.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -171,7 +171,7 @@ pub enum StoreError {
         /// The map's name.
         map: &'static str,
     },
-    /// A key, id or position is not above the previous one, although rows must be [appended](crate::BulkStore) in
+    /// A key, id or position is not above the previous value, although rows must be [appended](crate::BulkStore) in
     /// order.
     #[error("out of order: rows for map {map} must come with ascending keys")]
     OutOfOrder {
@@ -189,7 +189,7 @@ pub enum StoreError {
         /// Kind of damage.
         damage: LogDamage,
     },
-    /// The redo log differs from what was written to it. Acknowledged commits may be missing.
+    /// The redo log differs from the written data. Acknowledged commits may be missing.
     #[error("the redo log is damaged in {} at byte {offset}: {damage}; {}", file.display(), salvage_hint(file))]
     DamagedRedo {
         /// The segment.
@@ -256,7 +256,7 @@ pub enum LogDamage {
     /// The checksum does not match the bytes.
     #[error("checksum mismatch")]
     Checksum,
-    /// Records between this one and the previous one are missing.
+    /// Records between this record and the previous record are missing.
     #[error("records before it are missing")]
     Gap,
 }
@@ -324,7 +324,7 @@ pub enum RedoDamage {
         number: u64,
     },
     /// Groups are missing or unreadable, and later groups follow them. A later group is written only after the earlier
-    /// ones were acknowledged.
+    /// groups were acknowledged.
     #[error("groups {first} to {last} cannot be read, and later groups follow them")]
     Missing {
         /// The first group that is missing.

@@ -52,7 +52,7 @@ pub(crate) const IDENTITY_KEY: &[u8] = b"identity";
 /// Row of `Map::META` that exists, with the value 1, while the redo log is required to have a mark.
 pub(crate) const MARKED_KEY: &[u8] = b"marked";
 
-/// Row of `Map::META` with the identity of the data file that this one replaced; missing if there was none.
+/// Row of `Map::META` with the identity of the data file that this data file replaced; missing if there was none.
 pub(crate) const REPLACED_KEY: &[u8] = b"replaced";
 
 /// Row of `Map::META` with the sequence number of the last redo group that is in the data file, as u64, big-endian; 0

@@ -76,7 +76,7 @@ pub(crate) fn put_identity(txn: &mut Txn) -> Result<(), Failure> {
     txn.put(Map::META.index, IDENTITY_KEY, &identity, PutKind::Set).map(drop)
 }
 
-/// Records the identity of the data file that this one replaces. Segments with that identity may be removed.
+/// Records the identity of the data file that this data file replaces. Segments with that identity may be removed.
 pub(crate) fn put_replaced(txn: &mut Txn, replaced: Identity) -> Result<(), Failure> {
     txn.put(Map::META.index, REPLACED_KEY, &replaced, PutKind::Set).map(drop)
 }

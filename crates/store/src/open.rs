@@ -1,8 +1,8 @@
 //! [`Store`]: opening a data directory, creating it if it is missing, and the resulting handles.
 //!
 //! A new data file is written completely under another name, synced, and renamed, so a crash leaves no partial store.
-//! The format of an existing file is checked before anything in it is changed. Changes that a crash left in the redo
-//! log are first written to the data file; if the disk has no room for them, they stay pending.
+//! The format of an existing file is checked before the file is changed. Changes that a crash left in the redo log are
+//! first written to the data file; if the disk has no room for them, they stay pending.
 
 mod data_file;
 pub(crate) mod read_only;
@@ -101,7 +101,7 @@ impl Store {
     }
 
     /// Reads the data file into memory while `go_on` returns true, and returns the number of bytes read. Does nothing
-    /// if the file has more than `bytes_max` bytes: reading all of it would evict the pages that its readers use.
+    /// if the file has more than `bytes_max` bytes: reading the whole file would evict the pages that its readers use.
     ///
     /// # Errors
     /// `Engine`: the file cannot be read. The store is unchanged.
@@ -225,7 +225,7 @@ pub(crate) struct DataDirectory<'a> {
 
 impl DataDirectory<'_> {
     /// Checks the names of the maps. Then creates the directory if it is missing, locks it, and removes the files that
-    /// a crash left in it.
+    /// a crash left in the directory.
     pub(crate) fn take<'a>(path: &'a Path, maps: &'static [MapSpec]) -> Result<DataDirectory<'a>, OpenError> {
         maps::check_names(maps)?;
         make_data_directory(path)?;
@@ -347,7 +347,7 @@ pub(crate) enum MissingMaps {
     Refuse,
 }
 
-/// Opens the meta map, checks the format in it, and then opens the other maps.
+/// Opens the meta map, checks the format version, and then opens the other maps.
 pub(crate) fn with_maps(
     env: Env,
     data_file: &Path,

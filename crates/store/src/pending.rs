@@ -130,7 +130,7 @@ impl PendingState {
 }
 
 impl Pending {
-    /// Creates the state. `overlay` contains the redo groups after `checkpointed`, up to the last one.
+    /// Creates the state. `overlay` contains the redo groups after `checkpointed`, up to the last group.
     pub(crate) fn new(
         env: Arc<Env>,
         room: Room,

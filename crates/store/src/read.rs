@@ -19,7 +19,7 @@ use log_scan::LogScan;
 use scan::{KeyScan, Scan};
 
 /// State of the store at one position: a snapshot of the data file, and the pending changes over it. Slices and cursors
-/// borrow from it, so none outlives a write or a renewal.
+/// borrow from this value, so none outlives a write or a renewal.
 pub struct Read {
     pub(crate) txn: Txn,
     pub(crate) maps: &'static [MapSpec],
@@ -193,8 +193,8 @@ impl Read {
     /// # Errors
     /// `DamagedRow`, `Parked`, `Engine`.
     pub fn position(&self) -> Result<Position> {
-        // The last record is never trimmed, so it is the higher one of the last pending record and the last record in
-        // the data file.
+        // The last record is never trimmed, so it is the higher of the last pending record and the last record in the
+        // data file.
         let changed = self.changed_log_end(Bound::Unbounded, Direction::Backward)?;
         Ok(changed.max(self.log_end_in_file(Step::Last)?).unwrap_or(0))
     }
@@ -247,8 +247,8 @@ impl Read {
         self.txn.without_waiting(look)
     }
 
-    /// Brings pages of the data file into memory, and returns when they are there. The disk reads all of them in
-    /// parallel. They may be evicted soon if memory is short. A parked view can do this too.
+    /// Brings pages of the data file into memory, and returns when they are there. The disk reads all pages in
+    /// parallel. The pages may be evicted soon if memory is short. A parked view can do this too.
     ///
     /// # Errors
     /// `Engine`.

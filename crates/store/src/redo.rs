@@ -16,14 +16,14 @@
 //! the frames of an earlier life. So an append changes no size and allocates nothing, and its `fdatasync` writes the
 //! group's blocks and no metadata. A segment's number is used once. A reused file gets another number, which its frames
 //! contain, so old frames are never mistaken for new ones. The first segment is small. As long as segments fill up
-//! before earlier ones are checkpointed, each is twice as large as the previous one, up to 32 MiB. So a segment holds
-//! about the changes between two checkpoints. A group that needs more gets a separate segment.
+//! before earlier segments are checkpointed, each segment is twice as large as the previous segment, up to 32 MiB. So a
+//! segment holds about the changes between two checkpoints. A group that needs more gets a separate segment.
 //!
 //! **A block holds one group's bytes only.** A power cut may tear the sectors of 512 bytes or 4 KiB that are being
 //! written, and some disks leave such a sector unreadable. So a block that contains an acknowledged group is not
-//! written again before it is trimmed: frames begin at multiples of 4,096 bytes. This causes no additional writing,
-//! since the system writes whole pages anyway, and it avoids reading a page that is written in part. It costs space in
-//! the log, which a checkpoint frees.
+//! written again before the group is trimmed: frames begin at multiples of 4,096 bytes. This causes no additional
+//! writing, since the system writes whole pages anyway, and it avoids reading a page that is written in part. It costs
+//! space in the log, which a checkpoint frees.
 //!
 //! **Valid groups** are determined by sequence numbers alone; see the module `replay`. Bytes that are not a complete
 //! frame belong to a group that was never acknowledged because of a crash; the next group overwrites them. If the
@@ -35,7 +35,7 @@
 //! any other failure, leaves the contents of the disk in doubt. The system may return bytes that the disk does not
 //! have, and reports the error only once. So the log accepts no more groups. The next open, which cannot know about the
 //! error, appends a copy of the last group before any reader relies on that group. No other group can be in doubt: each
-//! was written after the previous one was synced.
+//! group was written after the previous group was synced.
 //!
 //! **The mark**, a separate file, records which segments must exist, their sizes, and the last group that is known to
 //! be durable. A log that does not meet these requirements is refused. See the module `mark`.
@@ -243,8 +243,8 @@ impl RedoLog {
         let survey = loop {
             match survey(directory, room, owner, false) {
                 Ok((survey, _)) => break survey,
-                // A reader may miss a group that is just being written and then see the next one. So only an error that
-                // is found twice in a row is real damage.
+                // A reader may miss a group that is just being written and then see the next group. So only an error
+                // that is found twice in a row is real damage.
                 Err(error) if before.as_ref() != Some(&error) => before = Some(error),
                 Err(error) => return Err(error),
             }
@@ -287,7 +287,7 @@ impl RedoLog {
         disk::remove_if_there(&mark::path(&self.directory))
     }
 
-    /// Writes a group and makes it durable. `sequence` is the next one.
+    /// Writes a group and makes it durable. `sequence` is the next sequence number.
     ///
     /// # Errors
     /// `DiskFull`, `Exhausted`: the log is unchanged, and another group may get the number. After any other error it is
@@ -479,8 +479,8 @@ impl Chain {
         }
     }
 
-    /// Activates the next spare that has room for a frame of `frame_len` bytes, skipping smaller ones. Returns true if
-    /// there is one.
+    /// Activates the next spare that has room for a frame of `frame_len` bytes, skipping smaller spares. Returns true
+    /// if there is one.
     fn activate_spare(&mut self, frame_len: u64) -> bool {
         let Some(index) = self.spares.iter().position(|spare| has_room(spare, frame_len)) else {
             return false;

@@ -1,9 +1,9 @@
 //! [`salvage`]: recovery of readable data from a directory whose redo log, or data file, is damaged.
 //!
-//! The data file is read as it is. The groups of the redo log that provably follow it without a gap are applied to it
-//! in memory. Readable groups after a gap are not applied; only the records in them are returned. A group's rows are
-//! absolute and may depend on rows of the missing groups: applied alone, an entry could appear without its superior,
-//! and a count without the rows that it counts.
+//! The data file is read as it is. The groups of the redo log that provably follow the data file without a gap are
+//! applied to its rows in memory. Readable groups after a gap are not applied; only the records in them are returned. A
+//! group's rows are absolute and may depend on rows of the missing groups: applied alone, an entry could appear without
+//! its superior, and a count without the rows that it counts.
 //!
 //! Nothing in the directory is changed, not even the process id in its lock file or the engine's table of readers. The
 //! lock excludes writers, so the data file can be read without the table of readers.
@@ -28,7 +28,7 @@ use crate::{OpenError, Options, Position, Read, Result, StoreError};
 
 /// Readable contents of a damaged data directory. The directory is locked while this value exists.
 pub struct Salvage {
-    /// The data file with the groups that may be applied to it, or the error of reading it.
+    /// The data file with the applicable groups, or the error that prevented reading the data file.
     read: Result<Read, OpenError>,
     findings: Findings,
     room: Room,
@@ -44,8 +44,8 @@ pub struct OmittedRecord<'a> {
     pub record: Option<(Position, Result<&'a [u8], LogDamage>)>,
 }
 
-/// Reads the undamaged contents of a data directory that no process has open. Changes nothing in it, but creates the
-/// lock file if there is none.
+/// Reads the undamaged contents of a data directory that no process has open. Changes nothing, except that it creates
+/// the lock file if there is none.
 ///
 /// # Errors
 /// `InUse` while another process has it open; `File` and `Store` if the directory itself cannot be read. A data file

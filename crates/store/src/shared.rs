@@ -77,8 +77,8 @@ impl Shared {
             mode: Mode::Frozen,
             read_ahead: false,
         };
-        // The second environment holds the first one, and with it the lock file. A view of the second environment may
-        // be the last handle on the store.
+        // The second environment holds the first environment, and therefore the lock file. A view of the second
+        // environment may be the last handle on the store.
         let mut env = Env::open(&options, Box::new(Arc::clone(&self.env)))?;
         env.open_maps(&[Map::META.spec], false)?;
         env.open_maps(&maps::other_maps(self.maps), false)?;

@@ -1,7 +1,7 @@
 //! [`Sorter`]: an external sort, for more rows than fit into memory.
 //!
 //! Rows are buffered in memory; when the buffer is full, they are sorted and written to a file as a run. At the end the
-//! runs are merged. Each thread may fill its own sorter, and one merge reads all of them, so the threads share the work
+//! runs are merged. Each thread may fill its own sorter, and one merge reads all sorters, so the threads share the work
 //! of sorting.
 //!
 //! Memory: while it is filled, a sorter uses `memory_bytes` and, after its first write, a write buffer of 1 MiB. A

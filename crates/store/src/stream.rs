@@ -3,7 +3,7 @@
 //! program's maps.
 //!
 //! Items follow each other; all integers are unsigned and big-endian. There is no checksum: the container of a stream
-//! has one.
+//! has a checksum.
 //!
 //! ```text
 //! 1 map      length (1)  name                 map of the rows that follow

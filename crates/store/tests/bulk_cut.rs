@@ -189,7 +189,7 @@ fn a_full_disk_at_any_write_leaves_the_old_content() {
     let scratch = with_first_version();
     let mut refused = 0;
     for _ in 0..15 {
-        // The first two writes are those of the lock file, which may fail.
+        // The first two writes go to the lock file, and may fail.
         let write = random.u64(3..15);
         let output = run(&scratch, "meet a full disk", |plan| plan.fail_at(FailKind::Write, write, ENOSPC));
         assert!(output.status.success(), "write {write}: {}", String::from_utf8_lossy(&output.stderr));

@@ -31,8 +31,8 @@ const PILED_UP: u64 = 15;
 const ROOM: &str = "room";
 const PLENTY: &str = "999999999999";
 
-/// Checkpoints begin at a quarter of the limit of pending changes. Some batches exceed half of it and bypass the redo
-/// log.
+/// Checkpoints begin at a quarter of the limit of pending changes. Some batches exceed half of the limit and bypass the
+/// redo log.
 fn options() -> Options {
     Options { pending_bytes_max: 200 << 10, ..Options::default() }
 }

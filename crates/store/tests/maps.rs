@@ -193,7 +193,7 @@ fn rows_are_buffered_until_the_commit_or_another_change() {
     for round in 0..3u8 {
         let mut batch = writer.begin().unwrap();
         for number in 0..40u8 {
-            // Sets more rows than a batch buffers, and some of them twice.
+            // Sets more rows than a batch buffers, and some rows twice.
             let key = [number / 2 % 19 + 1];
             batch.put_buffered(ROWS, &key, &[round, number]).unwrap();
             assert_eq!(batch.get(ROWS, &key).unwrap(), Some(&[round, number][..]));

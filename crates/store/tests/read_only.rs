@@ -1,5 +1,5 @@
-//! A store that one process reads while another writes it, and the operations that each must refuse because of the
-//! other.
+//! A store that one process reads while another writes it, and the operations that each process must refuse because of
+//! the other process.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

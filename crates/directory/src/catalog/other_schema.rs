@@ -1,9 +1,9 @@
 //! The catalog under another schema, and numbers whose definitions were removed.
 //!
-//! A number never changes its meaning, because the log refers to it. A definition can be removed if no entry uses it.
-//! The numbers of its attributes and class sets are then *retired*: `meta` marks them, and no name leads to them.
-//! Histories show a retired attribute by its OID, without its values. A new definition with the same OID reuses its
-//! numbers.
+//! A number never changes its meaning, because log records refer to the number. A definition can be removed if no entry
+//! uses it. The numbers of its attributes and class sets are then *retired*: `meta` marks them, and no name leads to
+//! them. Histories show a retired attribute by its OID, without its values. A new definition with the same OID reuses
+//! its numbers.
 
 use std::sync::Arc;
 
@@ -116,7 +116,7 @@ impl Catalog {
         }
     }
 
-    /// Returns the allocations of the class sets with the number `from` or a higher one.
+    /// Returns the allocations of the class sets with the number `from` or a higher number.
     pub(crate) fn class_set_allocations(&self, from: usize) -> Vec<ClassSetAllocation> {
         let sets = self.numbered_class_sets().skip(from);
         let allocations = sets.map(|(id, class_set)| {

@@ -268,7 +268,7 @@ mod tests {
         set(&mut directory, &[&rule("b")]);
         while directory.make_due_changes(0) {}
         assert_eq!(members(&mut directory).len(), 5);
-        // If a rule is removed while existing entries join by it, no further entries join.
+        // If a rule is removed while existing entries join by this rule, no further entries join.
         ok(directory.modify(GROUP, &[(Replace, "member", &[SUFFIX])]));
         set(&mut directory, &[&rule("c")]);
         assert!(directory.make_due_changes(0));
@@ -311,8 +311,8 @@ mod tests {
         assert_eq!(members(&mut directory), ["cn=p0", "cn=p1", "cn=p2"]);
     }
 
-    /// Regression test: if the group's DN was that of a referral, adds were refused, the rule was never completed, and
-    /// no due changes were made.
+    /// Regression test: if the group's DN was the DN of a referral, adds were refused, the rule was never completed,
+    /// and no due changes were made.
     #[test]
     fn a_rule_waits_while_its_group_is_a_referral() {
         let mut directory = directory(&[]);

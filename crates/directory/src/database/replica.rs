@@ -103,7 +103,8 @@ impl Writer {
     /// in microseconds since 1970.
     ///
     /// # Errors
-    /// A record has a later version, or does not follow the last one, or the store failed. No record is then applied.
+    /// A record has a later version, or does not follow the last record, or the store failed. No record is then
+    /// applied.
     pub fn apply_records<'r>(
         &mut self,
         first: Position,

@@ -144,8 +144,8 @@ impl Writer {
     /// twice.
     ///
     /// # Errors
-    /// A record has a later version, or does not follow the last one, or the store failed. Nothing of the group is then
-    /// applied.
+    /// A record has a later version, or does not follow the last record, or the store failed. Nothing of the group is
+    /// then applied.
     pub fn apply_group<'r>(
         &mut self,
         first: Position,
@@ -187,7 +187,7 @@ impl WriteBatch<'_> {
         Ok(())
     }
 
-    /// Returns the position of the last record, including those of the batch.
+    /// Returns the position of the last record, including records of the batch.
     ///
     /// # Errors
     /// The store failed.
@@ -195,7 +195,7 @@ impl WriteBatch<'_> {
         self.batch.position()
     }
 
-    /// Returns the records after `position`, including those of the batch.
+    /// Returns the records after `position`, including records of the batch.
     ///
     /// # Errors
     /// The store failed, or a record is damaged.

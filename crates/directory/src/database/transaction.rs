@@ -3,8 +3,8 @@
 use super::WriteBatch;
 
 impl WriteBatch<'_> {
-    /// Runs `make`, which executes changes in this batch. If `make` fails, all of them are rolled back. If it succeeds,
-    /// their records become durable atomically, like all records of the batch.
+    /// Runs `make`, which executes changes in this batch. If `make` fails, all of these changes are rolled back. If it
+    /// succeeds, their records become durable atomically, like all records of the batch.
     ///
     /// # Errors
     /// The error of `make`.
@@ -71,9 +71,9 @@ mod tests {
         assert_eq!(directory.reopen().directory.directory_settings().general.size_limit, size_limit);
     }
 
-    /// The reported size must be that of all records of the transaction, because the writer of a cluster compares it
-    /// with the capacity of a message. The record that did not fit would fit alone. If only its size were reported, the
-    /// writer would retry the transaction forever.
+    /// The reported size must be the size of all records of the transaction, because the writer of a cluster compares
+    /// it with the capacity of a message. The record that did not fit would fit alone. If only its size were reported,
+    /// the writer would retry the transaction forever.
     #[test]
     fn a_transaction_that_does_not_fit_reports_the_size_of_all_its_records() {
         let mut directory = TestDirectory::with_suffix_entry();
@@ -141,8 +141,8 @@ mod tests {
     }
 
     /// The power fails while the redo group of a transaction is written: after a number of bytes, or with some sectors
-    /// missing. If the log contains all changes of the transaction, the next open finds all of them, otherwise none.
-    /// The data file contains none of them.
+    /// missing. If the log contains all changes of the transaction, the next open finds all changes, otherwise none.
+    /// The data file contains none of the changes.
     #[test]
     fn a_torn_group_gives_the_whole_transaction_or_nothing() {
         let mut directory = TestDirectory::with_suffix_entry();

@@ -744,7 +744,7 @@ impl WriteBatch<'_> {
     /// Makes the batch durable with one sync, then visible.
     ///
     /// # Errors
-    /// Every operation of the batch failed, and none of them has an effect.
+    /// Every operation of the batch failed and has no effect.
     pub fn commit(mut self) -> Result<(), OperationError> {
         self.check_failure()?;
         self.trim_log()?;

@@ -110,8 +110,8 @@ pub fn each_row(snapshot: &Snapshot, slice: RowSlice<'_>, each: &mut EachRow<'_>
     walk(state, slice, &mut |key, value| Ok(each(parts.name(key.get(1..).unwrap_or_default())?, key, value)))
 }
 
-/// Plans the slice that begins at `from`. Returns the end of the slice, and the cost of its present rows. The cost is
-/// at most `bytes_max`, unless the slice has only one row. A row costs the size of its key and value, plus
+/// Plans the slice that begins at `from`. Returns the end of the slice, and the cost of the slice's present rows. The
+/// cost is at most `bytes_max`, unless the slice has only one row. A row costs the size of its key and value, plus
 /// [`ROW_COST`]. The end is empty if no row remains after the slice.
 ///
 /// `step` receives the cost of each row, and returns whether to continue. If it stops the traversal, the result is

@@ -445,7 +445,7 @@ fn add(batch: &mut WriteBatch<'_>, entry: &SourceEntry, stamp: &Stamp) -> Result
 
 const ENTRY_UUID: &str = "entryUUID";
 
-/// Returns the changes that make the attributes of the entry `id` equal to those of `entry`.
+/// Returns the changes that make the attributes of the entry `id` equal to the attributes of `entry`.
 fn differences(state: TreeState<'_>, id: EntryId, entry: &SourceEntry) -> Result<ChangesBuf> {
     let schema = &*state.catalog.schema;
     let mut changes = ChangesBuf::new();

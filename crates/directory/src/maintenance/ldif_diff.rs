@@ -67,7 +67,7 @@ pub enum DiffError {
 
 type Result<T> = std::result::Result<T, DiffError>;
 
-/// Writes the changes that turn the entries of `old` into those of `new`.
+/// Writes the changes that turn the entries of `old` into the entries of `new`.
 ///
 /// `scratch` is a directory for temporary files. Sorting uses up to `memory_bytes` of memory.
 ///
@@ -143,7 +143,7 @@ fn sort(input: impl BufRead, text: &'static str, mut sorter: EntrySorter<'_>) ->
     Ok(sorter.finish()?)
 }
 
-/// Checks that the current entry does not have the name of the previous one.
+/// Checks that the current entry does not have the name of the previous entry.
 fn check_name(entries: &SortedEntries, text: &'static str) -> Result<()> {
     if entries.is_at_end || !entries.is_repeated {
         return Ok(());
@@ -198,8 +198,8 @@ fn change_values<'e>(
     if gone.is_empty() && come.is_empty() {
         return;
     }
-    // Without an equality rule, a modify cannot delete single values (RFC 4511 section 4.6), so it replaces all of
-    // them.
+    // Without an equality rule, a modify cannot delete single values (RFC 4511 section 4.6), so the modify replaces all
+    // values.
     if before.is_single || before.equality.is_none() || gone.len() == before.values.len() {
         changes.push((ChangeOperation::Replace, name, after.values.clone()));
         return;

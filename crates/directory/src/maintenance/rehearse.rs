@@ -80,7 +80,8 @@ pub struct RehearsalSummary {
     pub changes: u64,
 }
 
-/// Returns the authorization identities of the requesters: those that the rehearsal names, or those of its sample.
+/// Returns the authorization identities of the requesters: the requesters that the rehearsal names, or the requesters
+/// of its sample.
 ///
 /// # Errors
 /// A requester does not exist, or the store failed.

@@ -154,7 +154,7 @@ fn unreadable(damage: LogDamage) -> String {
     format!("a damaged record: {damage}")
 }
 
-/// Returns the kind of a change and the DNs in it. Omits values.
+/// Returns the kind of a change, and the DNs that the change contains. Omits values.
 fn describe(change: &Change) -> String {
     match change {
         Change::Add(add) => format!("add {}", Quoted(&add.dn)),

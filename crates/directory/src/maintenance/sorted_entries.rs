@@ -42,8 +42,8 @@ impl<'s> Compared<'s> {
     }
 
     /// Compares the attributes that clients can write. With `operational`, also compares attributes that only the
-    /// server writes, except computed ones and those that describe the progress of one server. Ignores the attributes
-    /// in `leave_out`.
+    /// server writes, except computed attributes and attributes that describe the progress of one server. Ignores the
+    /// attributes in `leave_out`.
     pub fn stored(schema: &'s Schema, operational: bool, leave_out: &[String]) -> Compared<'s> {
         let mut compared = Compared { operational, ..Compared::user(schema) };
         for name in leave_out.iter().map(String::as_str).chain(OF_ONE_SERVER) {
@@ -143,7 +143,7 @@ pub(super) struct SortedEntries {
     pub(super) key: Vec<u8>,
     row: Vec<u8>,
     pub(super) is_at_end: bool,
-    /// Whether the previous entry has the same name as the current one.
+    /// Whether the previous entry has the same name as the current entry.
     pub(super) is_repeated: bool,
 }
 

@@ -39,7 +39,7 @@ pub fn matching_password<'a>(
     now: i64,
 ) -> Option<&'a AppPassword> {
     let mut found = None;
-    // Try all passwords, so that the duration does not reveal which one matches.
+    // Try all passwords, so that the duration does not reveal which password matches.
     for password in passwords.iter().filter(|password| is_fit(&password.stored)) {
         if verify(&password.stored, asserted) && password.end.is_none_or(|end| now < end) {
             found = Some(password);

@@ -47,7 +47,7 @@ pub fn cost_of_scheme(scheme: StorageScheme) -> u32 {
 }
 
 /// Returns true if a hashed value costs more than users may impose on the server. The limit is the cost of the scheme
-/// in the settings, or that of Argon2id if the scheme is fast.
+/// in the settings, or the cost of Argon2id if the scheme is fast.
 pub(crate) fn is_too_costly(stored: &[u8], scheme: StorageScheme) -> bool {
     cost(stored) > cost_of_scheme(scheme).max(1)
 }

@@ -323,7 +323,7 @@ impl Account {
     }
 
     /// Returns the delay of the response to a failed attempt, in seconds. `failures` is the number of failures,
-    /// including this one (draft section 7.7).
+    /// including the present failure (draft section 7.7).
     pub fn delay(&self, failures: usize) -> u32 {
         let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or(u32::MAX).min(31);
         self.policy.min_delay.saturating_mul(1 << doublings).min(self.policy.max_delay)

@@ -24,7 +24,7 @@ pub struct Totp {
     pub secret: Vec<u8>,
     /// Time step of the last code that was used.
     pub last_step: Option<i64>,
-    /// Number of time steps before and after the current one whose codes the policy accepts.
+    /// Number of time steps before and after the current time step whose codes the policy accepts.
     pub window: u32,
 }
 
@@ -42,7 +42,7 @@ impl Totp {
         let secret = Zeroizing::new(secret_of(&self.secret)?);
         let (present, window) = (now.div_euclid(STEP), i64::from(self.window));
         let mut found = None;
-        // Try all time steps, so that the duration does not reveal which one matches.
+        // Try all time steps, so that the duration does not reveal which time step matches.
         for step in present - window..=present + window {
             let is_right: bool = code_of(&secret, step).ct_eq(code).into();
             if is_right && self.last_step.is_none_or(|last| step > last) {

@@ -52,7 +52,7 @@ impl Verification {
         Verification { stored, scheme }
     }
 
-    /// Drops the stored values, so that no password matches. The cost stays that of any wrong password.
+    /// Drops the stored values, so that no password matches. The cost stays the same as for any wrong password.
     pub fn verify_nothing(&mut self) {
         self.stored.clear();
     }
@@ -104,10 +104,10 @@ impl Verification {
         self.stored.iter().map(Vec::len).sum()
     }
 
-    /// Decides within microseconds if possible: if a fast value matches, or if no value matches and none of them is
-    /// slow. Returns `None` if [`run`](Verification::run) must decide, on the hash pool.
+    /// Decides within microseconds if possible: if a fast value matches, or if no value matches and no value is slow.
+    /// Returns `None` if [`run`](Verification::run) must decide, on the hash pool.
     pub fn run_quick(&self, asserted: &[u8]) -> Option<bool> {
-        // Try all fast values, so that the duration does not reveal which one matches.
+        // Try all fast values, so that the duration does not reveal which value matches.
         let mut is_right = false;
         for stored in self.stored.iter().filter(|stored| !is_slow(stored)) {
             is_right |= verify(stored, asserted);

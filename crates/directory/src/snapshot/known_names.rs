@@ -167,7 +167,7 @@ impl Snapshot {
     }
 
     /// Returns the entry with this DN, if its superior is cached, so that only one RDN needs a lookup. The entry may be
-    /// a special entry.
+    /// an alias, a referral or a subentry.
     pub(crate) fn entry_below_known(
         &self,
         dn: &Dn<'_>,

@@ -21,7 +21,7 @@ pub(crate) struct SharedSnapshot {
 }
 
 impl SharedSnapshot {
-    /// Returns the number of the snapshot. A snapshot with a higher number has the same state or a later one.
+    /// Returns the number of the snapshot. A snapshot with a higher number has the same state or a later state.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }

@@ -1,7 +1,7 @@
 //! Collective attributes (RFC 3671): finds the subentries that cover an entry, and merges their values into its row.
 //!
-//! Values are merged when an entry is read, and are never stored in it. A merged row has the form of a stored row with
-//! all values inline, so that filters, results and sort keys treat merged and stored rows alike. The rules:
+//! Values are merged when an entry is read, and are never stored. A merged row has the form of a stored row with all
+//! values inline, so that filters, results and sort keys treat merged and stored rows alike. The rules:
 //!
 //! - A subentry covers the entries of its subtree (RFC 3672 section 2.1), but no subentries.
 //! - An administrative point of the role collectiveAttributeSpecificArea or autonomousArea ends the areas above it. All

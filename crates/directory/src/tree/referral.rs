@@ -1,8 +1,8 @@
 //! Referral entries, which stand for subtrees on other servers (RFC 3296).
 //!
-//! Without ManageDsaIT, a referral entry refers to another server. An operation on it or on a name below it returns
-//! `referral`, and a search with the entry in its scope returns a continuation reference. Both contain the URLs of the
-//! entry's `ref` values, with the name and the scope for the client's next request.
+//! Without ManageDsaIT, a referral entry refers to another server. An operation on the referral entry or on a name
+//! below it returns `referral`, and a search with the entry in its scope returns a continuation reference. Both contain
+//! the URLs of the entry's `ref` values, with the name and the scope for the client's next request.
 
 use std::ops::ControlFlow;
 
@@ -30,7 +30,7 @@ pub(crate) fn referral(
     let change = |url: &mut LdapUrl| {
         let there = if url.dn.is_empty() { matched_dn.as_str() } else { url.dn.as_str() };
         url.dn = if below.is_empty() { there.to_owned() } else { format!("{below},{there}") };
-        // By section 5.2, the parameters of the request replace those of the URL, except extensions.
+        // By section 5.2, the parameters of the request replace the parameters of the URL, except extensions.
         url.attributes.clear();
         url.filter = None;
         url.scope = scope;

@@ -53,7 +53,7 @@ pub(crate) fn of_content(
     }
 }
 
-/// Returns copies of the values of an entry row, including large ones.
+/// Returns copies of the values of an entry row, including large values.
 pub(crate) fn inline_values(
     read: &Read,
     id: EntryId,

@@ -356,7 +356,8 @@ fn is_in((word, place): &(&'static str, String), dn: &str) -> bool {
     }
 }
 
-/// Returns true if the list contains the attribute, a supertype of it, or a keyword that covers it.
+/// Returns true if the list contains the attribute, a supertype of the attribute, or a keyword that covers the
+/// attribute.
 fn names(named: &[&'static str], attribute: &str) -> bool {
     let known = TYPES.iter().find(|(name, ..)| *name == attribute);
     named.iter().any(|named| match *named {

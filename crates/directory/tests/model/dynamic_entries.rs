@@ -218,8 +218,8 @@ impl Run {
         }
     }
 
-    /// Restores an entry and all entries below it. If the top entry is dynamic, all of them are dynamic and begin a new
-    /// time to live.
+    /// Restores an entry and all entries below it. If the top entry is dynamic, all restored entries are dynamic and
+    /// begin a new time to live.
     fn undelete(&mut self) {
         let all: Vec<String> = self.plain.deleted.iter().flat_map(BTreeMap::keys).cloned().collect();
         let (Some(dn), superior) = (self.pick(&all), self.superior()) else { return };

@@ -101,7 +101,8 @@ fn change_indexes(directory: &mut TestDirectory, rng: &mut Rng) {
     }
 }
 
-/// Changes several directory-wide settings together. None of them affects these entries, and all survive a restart.
+/// Changes several directory-wide settings together. No changed setting affects the entries of the test, and all
+/// settings survive a restart.
 fn change_settings(directory: &mut TestDirectory, rng: &mut Rng) {
     let definition = |number: u32, rule: &str| {
         let syntax = "1.3.6.1.4.1.1466.115.121.1.15";

@@ -2,8 +2,8 @@
 //! its functions.
 //!
 //! All of it is safe code over the bytes of pages, except [`Mapping::bytes`](Pages::bytes), which makes slices of the
-//! mapped file. So no damage in a page can cause a panic or a read beyond the page. Pages with another layout than that
-//! of [`page`] are left to LMDB. The fuzz target `pages` checks these claims with arbitrary bytes.
+//! mapped file. So no damage in a page can cause a panic or a read beyond the page. Pages with a layout that [`page`]
+//! does not describe are left to LMDB. The fuzz target `pages` checks these claims with arbitrary bytes.
 
 pub(super) mod leaf;
 pub(super) mod leaf_traversal;

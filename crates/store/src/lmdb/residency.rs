@@ -79,8 +79,8 @@ struct ResidentPage {
 }
 
 impl Txn {
-    /// Calls `read`, during which only pages in memory are read. Returns the absent pages that it needed; reads of them
-    /// have failed.
+    /// Calls `read`, during which only pages in memory are read. Returns the absent pages that `read` needed. The reads
+    /// of these pages have failed.
     pub(crate) fn without_waiting<T>(&self, read: impl FnOnce() -> T) -> (T, AbsentPages) {
         /// Allows waiting again when dropped, even by a panic.
         struct WaitGuard<'t>(&'t Txn);
@@ -188,8 +188,8 @@ impl Residency {
 }
 
 impl Txn {
-    /// Brings pages into memory, and returns when they are there. Requests all of them from the disk before it waits
-    /// for the first.
+    /// Brings pages into memory, and returns when they are there. Requests all pages from the disk before it waits for
+    /// the first page.
     pub(crate) fn bring_in(&self, pages: &[PageNumber]) -> Result<()> {
         let data_file = self.env.data_file()?;
         let offsets = || pages.iter().map(|page| page.0.wrapping_mul(PAGE_LEN as u64));

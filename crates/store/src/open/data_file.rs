@@ -46,7 +46,7 @@ struct Root {
     transaction: u64,
 }
 
-/// Refuses a data file that is empty or lacks pages that belong to it. May be called while another process writes it.
+/// Refuses a data file that is empty or lacks pages of its newest state. May be called while another process writes it.
 ///
 /// # Errors
 /// `DataFileCut`, `File`.

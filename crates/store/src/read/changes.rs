@@ -133,7 +133,7 @@ impl Read {
         count().map_err(|failure| self.error(failure))
     }
 
-    /// Removes a key with all its ids. Returns true if it had any.
+    /// Removes a key with all its ids. Returns true if the key had ids.
     #[expect(clippy::indexing_slicing, reason = "every open map has changes")]
     pub(crate) fn clear_set(&mut self, map: Map, key: &[u8]) -> Result<bool> {
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.set(map.index, key));

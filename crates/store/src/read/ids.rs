@@ -1,8 +1,8 @@
 //! [`IdCursor`]: the ids under one key, read a page at a time.
 //!
 //! Ids are 8 bytes big-endian, so the engine's byte order is their numeric order. The engine returns a page of up to
-//! 510 ids as one slice. The cursor stores that slice and its place in it, so most seeks and all copying need no call.
-//! If a key has few ids, the first slice contains all of them.
+//! 510 ids as one slice. The cursor stores that slice and a position in the slice, so most seeks and all copying need
+//! no call. If a key has few ids, the first slice contains all of them.
 //!
 //! Pending changes to the ids of the key are merged in as the cursor moves.
 
@@ -101,7 +101,7 @@ impl<'r> Merge<'r> {
         changes.reduce(|best, change| if change.0 < best.0 { change } else { best })
     }
 
-    /// Returns the next id that is present, skipping removed ones.
+    /// Returns the next id that is present, skipping removed ids.
     fn settle(&mut self, file: &mut FileIds<'_>) -> Result<Option<u64>> {
         loop {
             let in_file = file.peek()?;
@@ -291,7 +291,7 @@ impl<'r> FileIds<'r> {
         Ok(id_at(self.page.ids(), self.passed))
     }
 
-    /// Moves to the page after the current one, if there is one.
+    /// Moves to the next page, if there is one.
     fn turn_page(&mut self) -> Result<bool> {
         let Some(pages) = &mut self.pages else { return Ok(false) };
         if self.page.ids().is_empty() {

@@ -48,7 +48,7 @@ pub(crate) struct ListedSegment {
 /// Contents of the mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MarkContents {
-    /// Number of marks written so far, including this one.
+    /// Number of marks written so far, including the present mark.
     pub(crate) count: u64,
     /// Sequence of the last group that is known to be durable.
     pub(crate) last: u64,

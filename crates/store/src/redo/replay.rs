@@ -6,8 +6,8 @@
 //! lost: the log is damaged. Checkpointed groups may be missing.
 //!
 //! A valid head or tail proves the same even if its payload is damaged, because a group is written only when the
-//! previous one is durable. So only the group after the last complete one may be torn. After a crash, another group may
-//! get the number of a torn group; the torn group then proves no more than the other group does.
+//! previous group is durable. So only the group after the last complete group may be torn. After a crash, another group
+//! may get the number of a torn group; the torn group then proves no more than the other group does.
 
 use std::io;
 use std::os::unix::fs::FileExt;

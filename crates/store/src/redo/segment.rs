@@ -26,8 +26,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Creates a segment of at least `length` bytes, durable together with its name. After an error nothing of it
-    /// remains.
+    /// Creates a segment of at least `length` bytes, durable together with its name. After an error, no file remains.
     ///
     /// # Errors
     /// `Exhausted`: there is no descriptor or memory for another file. `DiskFull`, `Engine`.

@@ -14,7 +14,7 @@ use crate::Result;
 
 /// Sorted rows.
 pub(crate) enum Rows {
-    /// Rows in memory, and the number of rows read so far. The current row is the last one read.
+    /// Rows in memory, and the number of rows read so far. The current row is the row read last.
     Memory(RowBuffer, usize),
     File(RunReader),
 }
@@ -75,7 +75,7 @@ impl Merge {
         }
     }
 
-    /// Finds the next winner, after the last one has advanced to its next row.
+    /// Finds the next winner, after the last winner has advanced to its next row.
     fn play_winner(&mut self) {
         let mut winner = self.tree[0];
         let mut node = (self.sources.len() + winner) / 2;

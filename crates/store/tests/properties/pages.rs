@@ -53,7 +53,7 @@ fn check(image: &[u8]) {
     }
 }
 
-/// Returns keys on the pages, their neighbours, and distant ones.
+/// Returns keys on the pages, their neighbours, and distant keys.
 fn keys(image: &[u8]) -> Vec<Vec<u8>> {
     let mut keys = vec![vec![], vec![0xff; 8], image.iter().copied().take(8).collect()];
     for page in image.chunks_exact(PAGE_LEN) {

@@ -59,7 +59,7 @@ pub(crate) fn commit(writer: &mut Writer, seed: u64, number: u64) -> store::Resu
     batch.commit().map(drop)
 }
 
-/// Commits `batches` more batches, and prints the number of each.
+/// Commits `batches` more batches, and prints the number of each batch.
 pub(crate) fn write_on(store: &Store, mut writer: Writer, seed: u64, batches: u64) {
     let from = last_batch(store) + 1;
     for number in from..from + batches {

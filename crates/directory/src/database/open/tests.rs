@@ -1,4 +1,5 @@
-//! Directories of other row formats: one of format 2 is read, raised, and changed row by row; a later one is refused.
+//! Directories of other row formats: a directory of format 2 is read, raised, and changed row by row; a directory of a
+//! later format is refused.
 
 use std::ops::{Bound, ControlFlow};
 

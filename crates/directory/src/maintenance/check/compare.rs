@@ -280,7 +280,7 @@ fn attribute_and_key(catalog: &Catalog, key: &[u8]) -> String {
     if rest.is_empty() { name } else { format!("{name}, key {}", HEXLOWER.encode(rest)) }
 }
 
-/// Compares the counters with the expected ones.
+/// Compares the counters with the expected counters.
 fn counters_of(read: &Read, catalog: &Catalog, mut ahead: Lookahead, report: &mut Report<'_>) -> Result<()> {
     for counter in read.counters() {
         let (key, count) = counter?;

@@ -243,7 +243,7 @@ fn finds_two_entries_with_one_uuid() {
     let found = check(&directory.snapshot).unwrap();
     let text = format!("entry 4 ({GROUP}): its entryUUID {first} is that of entry 2 ({PEOPLE}) as well");
     assert!(found.iter().any(|finding| finding.starts_with(&text)), "{found:?}");
-    // No repair is possible, because the entries do not determine which one should keep the entryUUID.
+    // No repair is possible, because the entries do not determine which entry should keep the entryUUID.
     assert_eq!(repair_all(&mut directory).remaining.findings, 1);
 }
 

@@ -113,7 +113,7 @@ pub fn all_doubtful(
 }
 
 /// Adds to `ids` the entries with links to the entry `top` or to an entry below it, until `ids` has `max` entries.
-/// Returns false if the tree was too large to find all of them.
+/// Returns false if the tree was too large to find all such entries.
 fn name_below(state: TreeState<'_>, top: EntryId, max: usize, ids: &mut BTreeSet<EntryId>) -> Result<bool> {
     let links: Vec<AttrId> =
         state.catalog.attributes().iter().filter(|def| def.is_link).map(|def| def.id).collect();

@@ -175,7 +175,7 @@ impl Builder {
         Ok(RefusedIds { ids, count })
     }
 
-    /// Returns the number of imported entries written so far, including those that [`place`](Builder::place) rejects
+    /// Returns the number of imported entries written so far, including entries that [`place`](Builder::place) rejects
     /// later.
     pub fn count(&self) -> u64 {
         self.count
@@ -207,7 +207,8 @@ impl Builder {
         Ok(rows.repeated_values)
     }
 
-    /// Writes the catalog and the first record of the log, makes the new data file durable, and replaces the old one.
+    /// Writes the catalog and the first record of the log, makes the new data file durable, and replaces the old data
+    /// file.
     ///
     /// # Errors
     /// The disk is full or failed. The old data are then unchanged.

@@ -22,7 +22,7 @@ pub struct ImportOptions {
     /// Whether to discard the existing entries of these naming contexts. If `replace` and `add` are false, there must
     /// be no existing entries.
     pub replace: bool,
-    /// Whether to keep the existing entries of these naming contexts, and add the imported ones.
+    /// Whether to keep the existing entries of these naming contexts, and add the imported entries.
     pub add: bool,
     /// Whether to store clear passwords unchanged instead of hashing them.
     pub keep_clear_passwords: bool,
@@ -124,7 +124,7 @@ pub struct Job {
     left_out_names: Vec<String>,
     /// Number of names in `left_out_names` that are known from other servers.
     vendor_count: usize,
-    /// Whether a name in the options may be that of an object class.
+    /// Whether a name in the options may be the name of an object class.
     pub(super) leaves_classes_out: bool,
     renamed: Vec<(String, String)>,
     has_foreign_schema: bool,

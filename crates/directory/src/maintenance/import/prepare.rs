@@ -226,7 +226,7 @@ pub struct Preparer<'j> {
     pub(super) latest_csn: Csn,
     /// End times of the current record's values. The key is the place of the attribute and of the value in the draft.
     pub(super) ends: HashMap<(usize, usize), u64>,
-    /// Number of end times in the current record, including those of values whose rows have already been made.
+    /// Number of end times in the current record, including end times of values whose rows have already been made.
     end_count: usize,
 }
 

@@ -1,8 +1,8 @@
 //! Operational attributes of other servers, which an import converts or leaves out.
 //!
-//! The tables apply to attributes that the schema does not define. To import one of them unchanged, an administrator
-//! adds its definition to the schema. An attribute that is neither defined nor listed may contain user data, so its
-//! entry is rejected.
+//! The tables apply to attributes that the schema does not define. To import such an attribute unchanged, an
+//! administrator adds its definition to the schema. An attribute that is neither defined nor listed may contain user
+//! data, so its entry is rejected.
 
 use schema::AttributeType;
 use uuid::Uuid;

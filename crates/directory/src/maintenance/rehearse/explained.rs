@@ -291,8 +291,8 @@ fn verdict(why: &AccessExplanation) -> String {
     }
 }
 
-/// Returns the versions of the rules in the log, each with the time from which it was in force. If the log contains no
-/// change of the rules, returns those in force.
+/// Returns the versions of the rules in the log, each with the start of its time in force. If the log contains no
+/// change of the rules, returns the rules in force.
 fn versions(state: TreeState<'_>) -> Result<Vec<(u64, Arc<RulesInForce>)>> {
     let types = (&*state.catalog.schema, &state.catalog.secrets);
     let in_force =

@@ -119,7 +119,7 @@ pub struct RecordedRehearsal<'s> {
 /// Requester, entry, right, and whether the right is gained.
 type LineKey = (Box<str>, Box<str>, Box<str>, bool);
 
-/// A requester, and the rules that apply to the connection, as bits: first those in force, then the proposed ones.
+/// A requester, and the rules that apply to the connection, as bits: first the rules in force, then the proposed rules.
 type PairKey = (Option<EntryId>, Vec<u64>, Vec<u64>);
 
 /// Rights of a requester under both sets of rules.

@@ -123,7 +123,7 @@ impl Environment {
         Ok(env)
     }
 
-    /// Opens further maps, and creates missing ones if `create` is set. Returns the name of the first map that exists
+    /// Opens further maps, and creates missing maps if `create` is set. Returns the name of the first map that exists
     /// with a different kind.
     pub(crate) fn open_maps(&mut self, maps: &[MapSpec], create: bool) -> Result<Option<&'static str>> {
         let begin_flags = if create { 0 } else { sys::MDB_RDONLY };

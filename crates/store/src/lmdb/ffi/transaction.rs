@@ -41,7 +41,7 @@ pub(crate) struct Transaction {
     pub(super) mapped: Cell<Option<(usize, usize)>>,
 }
 
-// SAFETY: with MDB_NOTLS a reading transaction is bound to no thread, and a writing one only by its mutex (see
+// SAFETY: with MDB_NOTLS a reading transaction is bound to no thread, and a writing transaction only by its mutex (see
 // `TxnKind::Write`). `Transaction` is not `Sync`, so that one thread at a time uses it.
 unsafe impl Send for Transaction {}
 

@@ -2,7 +2,7 @@
 //!
 //! LMDB's cursor takes one call per leaf and waits for each leaf's memory, because the leaves of a tree that was
 //! changed are scattered over the file. But the branch above contains the numbers of all its leaves, so the processor
-//! can prefetch the next leaves while the current one is read.
+//! can prefetch the next leaves while the current leaf is read.
 
 use system::CACHE_LINE_LEN;
 

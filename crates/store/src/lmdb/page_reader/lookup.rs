@@ -1,6 +1,6 @@
 //! [`MapTree`]: look-ups in the tree of a map.
 //!
-//! For each look-up LMDB creates a cursor, plus another one for a set under the key, and compares keys by function
+//! For each look-up LMDB creates a cursor, plus another cursor for a set under the key, and compares keys by function
 //! calls. Here a look-up only descends the pages.
 
 use std::ops::Range;

@@ -17,7 +17,7 @@ pub(crate) const PAGE_LEN: usize = 4096;
 
 /// Pages of one state of a data file, immutable for `'t`.
 pub(crate) trait Pages<'t>: Copy {
-    /// Returns `len` bytes of the file from `offset` on; `None` unless all of them are in the file.
+    /// Returns `len` bytes of the file from `offset` on; `None` unless all of the bytes are in the file.
     fn bytes(self, offset: u64, len: usize) -> Option<&'t [u8]>;
 
     /// Returns the bytes of a page.
@@ -61,7 +61,7 @@ pub(crate) const DEPTH_MAX: usize = 64;
 /// Offset of the root's page number in LMDB's record of a tree; it is the last field.
 pub(crate) const TREE_ROOT: usize = 40;
 
-/// Returns a value with pages of its own, given the first of them.
+/// Returns a value with pages of its own, given the number of the first page.
 pub(crate) fn far_value<'t>(pages: impl Pages<'t>, first: u64, len: usize) -> Option<&'t [u8]> {
     let page = pages.page(first)?;
     if word(page, 0) != Some(first) || number(page, FLAGS) != Some(OVERFLOW) {
@@ -70,7 +70,7 @@ pub(crate) fn far_value<'t>(pages: impl Pages<'t>, first: u64, len: usize) -> Op
     pages.bytes(first.checked_mul(PAGE_LEN as u64)?.checked_add(LIST as u64)?, len)
 }
 
-/// Returns the page numbers of a value with pages of its own, given the first of them.
+/// Returns the page numbers of a value with pages of its own, given the number of the first page.
 pub(crate) fn far_value_pages(first: u64, len: usize) -> Option<Range<u64>> {
     let count = LIST.checked_add(len)?.div_ceil(PAGE_LEN) as u64;
     Some(first..first.checked_add(count)?)
@@ -154,8 +154,7 @@ impl Key for u64 {
     }
 }
 
-/// Returns the first place for which `is_so` returns true, or the end. `is_so` must return true for all places after
-/// that one.
+/// Returns the first place for which `is_so` returns true, or the end. `is_so` must return true for all later places.
 fn first_that(places: Range<usize>, is_so: impl Fn(usize) -> Option<bool>) -> Option<usize> {
     let Range { start: mut low, end: mut high } = places;
     while low < high {

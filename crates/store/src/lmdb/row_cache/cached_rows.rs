@@ -59,7 +59,7 @@ pub(crate) struct RowCache {
 /// Span of commits for which a table slot is valid.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
-    /// Stamp of the state that is read; 0 if no row is cached for it.
+    /// Stamp of the state that is read; 0 if no row is cached for this state.
     stamp: u32,
     /// Lowest stamp of slots that were not evicted. Above 0, except if `stamp` is 0.
     floor: u32,
@@ -176,14 +176,14 @@ impl RowCache {
         rows.find(*moment, moved.as_deref(), map, key)
     }
 
-    /// Caches the one id of a key that was not requested yet, unless that would evict a key.
+    /// Caches the one id of a key that was not requested yet, unless caching it would evict another key.
     pub(crate) fn cache_id_ahead(&mut self, map: usize, key: &[u8], id: u64) {
         let Some(words) = key_words(map, key) else { return };
         let key = NewKey { hash: hash(&self.ids.hasher, &words), words };
         self.ids.insert_ahead(self.moment, &key, id);
     }
 
-    /// Caches the location of a value that was not requested yet, unless that would evict a row.
+    /// Caches the location of a value that was not requested yet, unless caching it would evict another row.
     pub(crate) fn cache_row_ahead(&mut self, map: usize, key: u64, place: ValueLocation) {
         self.rows.insert_ahead(self.moment, map, key, place);
     }
@@ -396,8 +396,8 @@ fn tag(stamp: u32, hash: u64) -> u64 {
 
 /// Locations of the rows of numeric keys.
 ///
-/// A slot is two words: the stamp with those bits of number and map that the slot's index does not imply; and the
-/// offset of the value in the data file with its length. Consecutive numbers have consecutive slots.
+/// A slot is two words: the stamp with the bits of number and map that the slot's index does not imply; and the offset
+/// of the value in the data file with its length. Consecutive numbers have consecutive slots.
 struct CachedRows {
     places: GrowingTable<2>,
 }

@@ -9,7 +9,7 @@
 //!
 //! This requires that every commit has recorded what it moved, which holds for all commits after `since` and up to
 //! `until`. A transaction whose state is older than `since` drops all its cached rows. A transaction whose state is
-//! newer than `until` uses none of them until `until` reaches its state.
+//! newer than `until` uses no cached row until `until` reaches its state.
 
 #![expect(
     clippy::indexing_slicing,
@@ -67,8 +67,8 @@ impl MovedPages {
         stamp.and_then(|stamp| u32::try_from(stamp).ok()).unwrap_or(0)
     }
 
-    /// Returns true if all commits after `from` and up to `to` are recorded; `None` while the last of them may still be
-    /// recorded. The caller must be reading the state of `to` already.
+    /// Returns true if all commits after `from` and up to `to` are recorded; `None` while the last of these commits may
+    /// still be recorded. The caller must be reading the state of `to` already.
     pub(crate) fn knows(&self, from: u64, to: u64) -> Option<bool> {
         // Loads happen in the reverse order of the stores in `note`.
         let is_taken_down = to <= self.until.load(Ordering::Acquire);

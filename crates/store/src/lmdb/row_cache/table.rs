@@ -75,7 +75,7 @@ impl<const WORDS: usize> Table<WORDS> {
 /// A table that grows, up to a limit, when more than a given part of its slots is taken.
 pub(crate) struct GrowingTable<const WORDS: usize> {
     pub(crate) table: Table<WORDS>,
-    /// The previous table, while rows may be missing from the new one.
+    /// The previous table, while rows may be missing from the new table.
     before: Option<Before<WORDS>>,
     /// A larger table that is being allocated.
     coming: Option<Receiver<Table<WORDS>>>,

@@ -37,8 +37,8 @@ fn every_flipped_bit_is_noticed_or_ends_the_log() {
     assert_eq!(scratch.read(0).unwrap(), model);
 }
 
-/// Symptom: damage to several of the last groups dropped all of them silently. Cause: a head whose payload is damaged
-/// was skipped, although it proves that the groups before it were durable.
+/// Symptom: damage to several of the last groups silently dropped all of these groups. Cause: a head whose payload is
+/// damaged was skipped, although it proves that the groups before it were durable.
 #[test]
 fn only_the_last_group_may_be_torn() {
     let scratch = Scratch::new();
@@ -180,7 +180,7 @@ fn reports_what_the_mark_requires_and_the_log_lacks() {
         with_bytes(&writable(&path), 3, b"X", || assert_eq!(only(0), (path.clone(), RedoDamage::Header)));
         assert_eq!(look(0).unwrap(), model);
     }
-    // If several segments are missing, the error names all of them.
+    // If several segments are missing, the error names all missing segments.
     let aside = [1, 2].map(|number| (scratch.segment(number), fs::read(scratch.segment(number)).unwrap()));
     aside.iter().for_each(|(path, _)| fs::remove_file(path).unwrap());
     assert_eq!(findings(0).len(), 2);

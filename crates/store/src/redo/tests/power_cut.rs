@@ -23,9 +23,9 @@ const CHILD_DIRECTORY: &str = "STORE_REDO_DIRECTORY";
 const CHILD_ROLE: &str = "STORE_REDO_ROLE";
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
-/// Number of groups that one run of a child appends. They fill several segments.
+/// Number of groups that one run of a child appends. The groups fill several segments.
 const GROUPS: u64 = 20;
-/// Maximum number of attempts to write a group. Each attempt writes a smaller group than the one before.
+/// Maximum number of attempts to write a group. Each attempt writes a smaller group than the previous attempt.
 const ATTEMPTS: u64 = 5;
 
 /// Returns the content of a group. After the disk was full, the next attempt gets a different and smaller group.

@@ -59,7 +59,8 @@ fn places(scratch: &Scratch, number: u64) -> Vec<(u64, u64)> {
     places
 }
 
-/// If the newest segment is missing, the segments before it show no trace of it, and only the mark reveals it.
+/// If the newest segment is missing, the segments before it show no trace of the newest segment, and only the mark
+/// reveals it.
 #[test]
 fn reports_groups_that_the_mark_requires_and_no_segment_has() {
     let scratch = Scratch::new();

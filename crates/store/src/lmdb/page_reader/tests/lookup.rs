@@ -42,7 +42,7 @@ fn filled() -> Scratch {
     scratch
 }
 
-/// Returns keys that exist, their neighbours, and distant ones.
+/// Returns keys that exist, their neighbours, and distant keys.
 fn sample_keys() -> impl Iterator<Item = Vec<u8>> {
     let beside = |number: u64| [1, 5].map(|more| (number / 2 * 3 + more).to_be_bytes().to_vec());
     let longer = |number| [key(number), vec![0]].concat();
