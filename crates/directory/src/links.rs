@@ -1,7 +1,7 @@
 //! Links: values of member, manager and similar attributes, stored as entry ids in both directions.
 //!
 //! A value that names an entry is a row of `links` (source to target) and a row of `linked` (target to source). Readers
-//! receive the target's current name, so a rename changes no link. Adding one member to ten million touches two rows. A
+//! receive the target's current name, so a rename changes no link. Adding one member to ten million changes two rows. A
 //! value that names no entry is text: a row of `values`, and a row of `dangling` with its normal name. When an entry
 //! with that name is added, the row of `dangling` finds the values that become links. When an entry is deleted, links
 //! to it become text again, or are removed if the attribute is one of `integrity_attributes`. If such a value is the

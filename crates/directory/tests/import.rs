@@ -333,8 +333,8 @@ fn removes_the_state_of_389_ds_and_drops_deleted_content() {
     assert_eq!(content(&mut directory, &[SUFFIX]).len(), 3);
 }
 
-/// From dumps of other servers, identifiers and times are kept. Other operational attributes are left out and counted
-/// by name.
+/// From dumps of other servers, identifiers and times are imported. Other operational attributes are left out and
+/// counted by name.
 #[test]
 fn converts_attributes_of_other_servers() {
     let folder = empty(&[SUFFIX]);

@@ -1,10 +1,10 @@
 //! [`Writer`] and [`Batch`]: the only way to change a store.
 //!
-//! A batch collects its changes twice: in a separate overlay, so that its reads see them, and as a group for the redo
-//! log. Its commit appends the group with one sync and publishes the overlay. The data file is written later, by the
-//! checkpointer; see the module `pending`. Batches cannot be nested: decide whether an operation is refused before
-//! writing its first row. A [`Savepoint`] is for the few conditions that can be checked only at the end of an
-//! operation.
+//! A batch collects its changes twice: in a separate overlay, so that the batch's reads see the changes, and as a group
+//! for the redo log. Its commit appends the group with one sync and publishes the overlay. The data file is written
+//! later, by the checkpointer; see the module `pending`. Batches cannot be nested: decide whether an operation is
+//! refused before writing its first row. A [`Savepoint`] is for the few conditions that can be checked only at the end
+//! of an operation.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;

@@ -44,7 +44,7 @@ const ID_LEN: usize = size_of::<u64>();
 /// Unfinished data file: `data.new` in the directory of the old data file, which does not change until
 /// [`finish`](BulkStore::finish) replaces it.
 ///
-/// The data directory is locked as long as this value lives. Keys ascend within each map; rows of different maps may
+/// The data directory is locked as long as this value exists. Keys ascend within each map; rows of different maps may
 /// alternate. Dropping it before `finish` deletes the new file.
 pub struct BulkStore {
     /// The current transaction. `None` after a transaction has failed.
@@ -296,7 +296,7 @@ impl BulkStore {
         drop(env);
         new_file.put_in_place(&room, &data_file)?;
         if let (Some(directory), Some(replaced)) = (data_file.parent(), replaced) {
-            // A failure does not matter: the new data file records the identity of the replaced one, so the next open
+            // A failure has no effect: the new data file records the identity of the replaced one, so the next open
             // removes the remaining segments of its redo log.
             let _ = redo::remove_replaced(directory, replaced);
         }

@@ -12,7 +12,7 @@
 //! file already, and a reader may use one snapshot of the data file during a whole checkpoint.
 //!
 //! Layers are [`SnapshotMap`]s: a batch changes its own copy, which becomes visible with the commit and is dropped
-//! otherwise. Each layer has a bit filter, so most look-ups of rows that it does not contain touch a single cache line.
+//! otherwise. Each layer has a bit filter, so most look-ups of rows that it does not contain read a single cache line.
 
 #![expect(
     clippy::indexing_slicing,
@@ -40,7 +40,7 @@ const CHANGE_LEN: usize = 96;
 /// Maximum length of a key that is stored in place. A [`Key`] then takes 32 bytes.
 const SHORT_KEY_LEN_MAX: usize = 30;
 
-/// A key. Short keys are stored in place, so that most keys need no allocation, and comparing them touches no other
+/// A key. Short keys are stored in place, so that most keys need no allocation, and comparing them reads no other
 /// memory.
 #[derive(Debug, Clone)]
 pub(crate) enum Key {

@@ -112,7 +112,7 @@ pub(crate) struct PendingState {
     batch_open: bool,
     /// Number of threads that wait for a checkpoint to end.
     waiting: u32,
-    /// Whether the checkpointer has to end.
+    /// Whether the checkpointer must end.
     closing: bool,
     /// Failure of the last checkpoint.
     failed: Option<StoreError>,
@@ -473,7 +473,7 @@ impl Pending {
     ///
     /// A full disk changes nothing, and neither does a lack of memory before the commit. A transaction writes new
     /// pages, which are referenced only once the root is written after the sync; the next transaction itself writes
-    /// every page that it refers to. So the failed pages do not matter as long as the root was not touched. A failure
+    /// every page that it refers to. So the failed pages do not matter as long as the root was not written. A failure
     /// in writing the root makes the environment unusable, which the next transaction detects.
     pub(crate) fn write_failed(&self, failure: Failure) -> StoreError {
         let is_exhausted = failure.is_before_commit() && failure.is_exhausted();

@@ -45,7 +45,7 @@ pub struct Sorter {
 
 impl Sorter {
     /// Creates a sorter that holds up to `memory_bytes` of rows in memory, at most 4 GiB, and writes further rows to a
-    /// file in `directory`, the data directory. Each row counts with its own bytes and 20 more.
+    /// file in `directory`, the data directory. The size of a row is the number of its bytes plus 20.
     pub fn new(directory: &Path, memory_bytes: usize) -> Sorter {
         Sorter::with_options(directory, memory_bytes, &Options::default())
     }
@@ -75,7 +75,7 @@ impl Sorter {
         Err(StoreError::ValueTooLong { map: "to sort", length: key.len().max(value.len()) })
     }
 
-    /// Sorts the buffered rows now, on the calling thread, so that the merge does not have to. More rows may follow.
+    /// Sorts the buffered rows now, on the calling thread, so that the merge does not sort them. More rows may follow.
     ///
     /// # Errors
     /// `DiskFull`, `Engine`.

@@ -81,8 +81,8 @@ impl View {
     fn follow(&mut self, pending: &Pending) -> Result<()> {
         loop {
             let published = pending.published();
-            // Keep the present snapshot if the state is consistent with it. A newer snapshot would show nothing more,
-            // and the root of every map would have to be looked up again.
+            // Keep the present snapshot if the state is consistent with it. A newer snapshot would show no further
+            // changes, and the root of every map would have to be looked up again.
             if !self.read.parked && self.read.txn.id() >= published.base_txn {
                 self.read.overlay = published.overlay();
                 self.publication = published.number;

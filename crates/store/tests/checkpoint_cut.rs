@@ -1,6 +1,6 @@
 //! The power fails, the process is killed, or the disk is full. This happens while batches are committed and
-//! checkpointed at the same time, or while a store with a redo log is opened and closed. Every acknowledged batch must
-//! be there, and the batch in progress completely or not at all.
+//! checkpointed at the same time, or while a store with a redo log is opened and closed. Afterwards the store must
+//! contain every acknowledged batch, and the batch in progress completely or not at all.
 //!
 //! The limit of pending changes is low here, so checkpoints begin all the time, and segments of the redo log are
 //! released and reused.

@@ -228,8 +228,8 @@ fn a_write_or_sync_of_a_new_segment_that_fails_stops_the_writes() {
     }
 }
 
-/// Symptom: changes were refused without an entry in the server's log: the checkpoint had failed on its own thread, and
-/// only the next client received the error.
+/// Symptom: changes were refused without an entry in the server's log: the checkpoint had failed on the checkpointer's
+/// thread, and only the next client received the error.
 #[test]
 fn reports_a_failed_checkpoint_at_once() {
     let data_file = |call, errno| Fault::new(call, errno).path("*/data.mdb").thread("store-fold");

@@ -1,6 +1,6 @@
 //! The power fails at a random file call while batches are written, the disk retains a random part of the unsynced
-//! data, and the store is opened again. Every acknowledged batch must be there, and the batch in progress completely or
-//! not at all. Writing then continues.
+//! data, and the store is opened again. The store must contain every acknowledged batch, and the batch in progress
+//! completely or not at all. Writing then continues.
 //!
 //! Also tests the store when the disk itself fails. The crate `powercut` injects the failures. The process under test
 //! is this binary again, running [`child`].

@@ -1,5 +1,5 @@
-//! Copied trees, which other servers own. A client's change in a copied tree is referred to the other server. The state
-//! of a copied tree is a row. The row is committed together with the changes that lead to the state.
+//! Copied trees, whose data other servers maintain. A client's change in a copied tree is referred to the other server.
+//! The state of a copied tree is a row. The row is committed together with the changes that lead to the state.
 
 use std::sync::Arc;
 

@@ -38,7 +38,7 @@ const ROW_FORMAT_VERSION_MIN: u32 = 2;
 
 /// Options with which a data directory is opened.
 pub struct OpenOptions {
-    /// Directory-wide settings of a new directory. An existing directory keeps its own.
+    /// Directory-wide settings of a new directory. An existing directory keeps its own settings.
     pub initial: DirectorySettings,
     /// DNs of naming contexts to add, if they are missing.
     pub suffixes: Vec<String>,

@@ -2,7 +2,7 @@
 //!
 //! [`WriteBatch::execute`] makes a change in three steps: it decides the change, applies it, and appends its record.
 //! All operations of a batch become durable with one sync in [`WriteBatch::commit`]. Until the commit, only the batch
-//! sees them.
+//! sees these operations.
 
 use std::sync::Arc;
 
@@ -180,7 +180,7 @@ impl Writer {
     /// if more rows remain. If the process ends, a later process continues after the last committed slice.
     ///
     /// # Errors
-    /// The disk is nearly full, or the store failed. No row of the slice is kept.
+    /// The disk is nearly full, or the store failed. No row of the slice is stored.
     pub fn run_maintenance_slice(
         &mut self,
         budget: &SliceBudget,
@@ -303,7 +303,7 @@ impl WriteBatch<'_> {
     }
 
     /// Like [`execute`](WriteBatch::execute). Also adds the pre-read and post-read response controls that the request
-    /// asks for (RFC 4527).
+    /// specifies (RFC 4527).
     pub fn execute_and_copy(
         &mut self,
         context: &RequestContext<'_>,

@@ -278,7 +278,8 @@ fn is_copied(schema: &Schema, type_id: TypeId) -> bool {
 }
 
 /// Applies a change of the other server. Returns noSuchObject if the superior of the entry is missing, and
-/// notAllowedOnNonLeaf if the entry to delete has subordinates. The caller may then have to apply another change first.
+/// notAllowedOnNonLeaf if the entry to delete has subordinates. In these cases the caller may first have to apply
+/// another change.
 ///
 /// The change is confined to the copied tree at `base`. It never deletes an entry outside of the tree. It moves an
 /// entry into the tree only from another copied tree, whose source will report the deletion.

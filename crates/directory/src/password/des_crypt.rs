@@ -231,7 +231,7 @@ const fn round_tables() -> [[u32; 64]; 8] {
 mod tests {
     use super::*;
 
-    /// The examples come from NIST SP 800-17 and the standard. Without salt, one encryption is equal to DES.
+    /// The examples are from NIST SP 800-17 and the standard. Without salt, one encryption is equal to DES.
     #[test]
     fn encrypts_as_des_does() {
         for (key, clear, expected) in [

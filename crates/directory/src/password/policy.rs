@@ -505,7 +505,7 @@ mod tests {
             change(&mut account);
             let told = account.usability(second * SECOND);
             assert_eq!(told, expected, "{account:?} at {second}");
-            // A bind succeeds if and only if the usability says so.
+            // A bind succeeds if and only if the usability reports that it would succeed.
             let is_good = !account.is_locked(second * SECOND) && account.verified(second * SECOND).succeeds;
             let good = matches!(
                 told,

@@ -1,4 +1,4 @@
-//! Referral entries, which stand for subtrees on other servers (RFC 3296).
+//! Referral entries, which represent subtrees on other servers (RFC 3296).
 //!
 //! Without ManageDsaIT, a referral entry refers to another server. An operation on the referral entry or on a name
 //! below it returns `referral`, and a search with the entry in its scope returns a continuation reference. Both contain

@@ -1,5 +1,5 @@
 //! Values of attributes that are not links. Small values are in the entry row. A large value is in a row of `values`.
-//! If an attribute has many values, each is in its own row of `values`.
+//! If an attribute has many values, each value has its own row of `values`.
 
 use std::ops::{Bound, ControlFlow};
 

@@ -2,8 +2,8 @@
 //! entry.
 //!
 //! The governing rule follows from the entry's structural class, the attribute types of its RDN, and the governing rule
-//! of its superior. The governing rule is computed and not stored. Thus moving a subtree updates no entries, and rules
-//! of a new schema apply to existing entries.
+//! of its superior. The governing rule is computed and not stored. Moving a subtree therefore updates no entries, and
+//! rules of a new schema apply to existing entries.
 //!
 //! - The RDN of an entry whose class has active name forms must follow one of these name forms.
 //! - An entry whose class has active structure rules is governed by one of these rules. If several rules fit, the rule
@@ -114,7 +114,7 @@ impl Placed {
         self.naming.iter().for_each(|type_id| out.extend_from_slice(&type_id.0.to_be_bytes()));
     }
 
-    /// Decodes facts; `None` if the bytes do not come from [`encode`](Self::encode).
+    /// Decodes facts; `None` if the bytes were not written by [`encode`](Self::encode).
     pub(crate) fn decode(bytes: &[u8]) -> Option<Placed> {
         let (is_point, rest) = bytes.split_first()?;
         let (numbers, []) = rest.as_chunks() else { return None };

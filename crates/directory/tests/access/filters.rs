@@ -258,8 +258,8 @@ fn item(values: &dyn Fn(&str) -> SearchableValues, attribute: &str, sign: Sign, 
     };
     let mut types: Vec<&str> = TYPES.iter().filter(is_covered).map(|(name, ..)| *name).collect();
     if !types.contains(&attribute) {
-        // This type stands for the supertype itself and for its subtypes that no entry has. Rules cover such subtypes
-        // only by naming the supertype.
+        // This type represents the supertype itself, and its subtypes that no entry has. Rules cover such subtypes only
+        // by naming the supertype.
         types.push(if attribute == "name" { "title" } else { attribute });
     }
     let mut is_hidden = false;

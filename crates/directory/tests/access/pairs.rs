@@ -130,7 +130,7 @@ fn tree_of(entries: &Numbered) -> Tree {
     entries.iter().map(|(_, dn, entry)| (dn.clone(), entry.clone())).collect()
 }
 
-/// Returns all data that a requester may learn by any right.
+/// Returns all data that a requester can obtain with any right.
 fn view(rules: &[Rule], asker: &str, tree: &Tree) -> BTreeMap<String, BTreeMap<String, Vec<String>>> {
     let rights = Rights { rules, asker, tree, link: None };
     let mut view = BTreeMap::new();

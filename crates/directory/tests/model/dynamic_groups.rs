@@ -101,7 +101,7 @@ impl Plain {
         found
     }
 
-    /// Returns true if an entry has the title and stored groups that a URL asks for.
+    /// Returns true if an entry has the title and stored groups that a URL requires.
     fn passes(&self, number: usize, test: &Test) -> bool {
         let title = self.entries[&number].title;
         let is_in = |group: &str, is_nested: bool| {

@@ -34,8 +34,7 @@ pub(crate) enum Operation {
         dn: String,
         superior: Option<String>,
     },
-    /// Adds values of a link attribute that end (expire) at this number of seconds after the beginning. 0 stands for no
-    /// end.
+    /// Adds values of a link attribute that end (expire) at this number of seconds after the beginning. 0 means no end.
     Until {
         dn: String,
         attribute: &'static str,
@@ -94,7 +93,7 @@ pub(crate) struct Plain {
     next: usize,
     /// Whether members are removed when their entries are deleted.
     has_integrity: bool,
-    /// Whether deleted entries are kept.
+    /// Whether deletes create tombstones.
     keeps_deleted: bool,
     deletes: usize,
     tombstones: BTreeMap<usize, Tombstone>,

@@ -6,7 +6,7 @@
 //! so that another thread can [bring it in](Txn::bring_in). A scan, or a set of ids on many pages, cannot be checked
 //! before it is read and fails in the same way.
 //!
-//! A wrong answer only costs waiting, and a page may be evicted between the check and the read anyway. So the kernel's
+//! A wrong answer causes only a wait, and a page may be evicted between the check and the read anyway. So the kernel's
 //! answer about a page is trusted for a while ([`TRUST`]). A page that is read all the time, such as the upper pages of
 //! each tree, costs one look-up in a table.
 //!

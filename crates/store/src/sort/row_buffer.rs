@@ -29,7 +29,7 @@ const FEW: usize = 12;
 /// by one.
 const DEPTH_MAX: usize = 20 * HEAD_LEN;
 const HEAD_LEN: usize = 7;
-/// Stands for the number of bytes in a head if more bytes follow.
+/// Replaces the number of bytes in a head if more bytes follow.
 const MORE: u8 = 8;
 
 #[derive(Debug, Clone, Copy)]

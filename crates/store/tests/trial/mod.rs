@@ -95,7 +95,7 @@ pub(crate) fn write_on_a_full_disk(
     println!("refused {refused}");
 }
 
-/// Checks that all acknowledged batches are there, and the batch in progress completely or not at all.
+/// Checks that the store contains all acknowledged batches, and the batch in progress completely or not at all.
 pub(crate) fn assert_whole(there: u64, acknowledged: u64, about: impl Display) {
     let is_whole = there == acknowledged || there == acknowledged + 1;
     assert!(is_whole, "{about}: {acknowledged} acknowledged, {there} there");

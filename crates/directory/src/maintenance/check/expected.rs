@@ -1,7 +1,7 @@
 //! Expected rows: the rows that should exist. The rows are derived from the entries and sorted.
 //!
 //! One sorter receives the rows of all maps. A sorted row consists of the map's number, the row's key, and the id or
-//! value. A byte after an id says whether the row is required, or only allowed because its index is being built.
+//! value. A byte after an id shows whether the row is required, or only allowed because its index is being built.
 //! Counters have a sorter of their own. Contributions to a counter are first summed in a table of limited size.
 
 use std::collections::{BTreeMap, HashMap};

@@ -186,7 +186,7 @@ impl CollectedKey {
     }
 }
 
-/// Merges blocks into the ids under one key. The blocks come in the order of their first ids.
+/// Merges blocks into the ids under one key. The blocks are in the order of their first ids.
 #[derive(Default)]
 pub(in crate::maintenance) struct IdMerger {
     /// The merged ids, ascending.

@@ -19,7 +19,7 @@ use crate::model::value_end::of_option;
 /// resolved every time.
 const SPELLINGS_MAX: usize = 16_384;
 
-/// Maximum number of lines of a record whose attributes are kept for the next record.
+/// Maximum number of lines of a record whose attributes are cached for the next record.
 const RECENT_MAX: usize = 64;
 
 /// OID of objectClass.

@@ -155,7 +155,7 @@ struct CurrentName {
     key: Vec<u8>,
     /// First entry with the name.
     first: Option<EntryId>,
-    /// Entry that owns the name: the first entry, if it has a place in the tree.
+    /// Entry to which the name belongs: the first entry, if it has a place in the tree.
     owner: Option<EntryId>,
     /// Attribute and source of the previous link.
     last_link: Option<(AttrId, EntryId)>,
@@ -194,7 +194,7 @@ impl Resolver<'_> {
     /// Processes an entryUUID. All entryUUIDs precede the first name. Equal entryUUIDs are in the order of entry ids.
     fn uuid(&mut self, id: EntryId) {
         let first = *self.at.first.get_or_insert(id);
-        // Existing entries are kept, even if they are invalid.
+        // Existing entries are not refused, even if they are invalid.
         if first == id || id <= self.job.last_old_id {
             return;
         }
@@ -214,7 +214,7 @@ impl Resolver<'_> {
                     let superior = self.open.last().and_then(|open| open.rule);
                     match self.governed(placed, superior)? {
                         Ok(governing) => rule = governing,
-                        // Existing entries are kept, even if no rule permits them.
+                        // Existing entries are not refused, even if no rule permits them.
                         Err(_) if id <= self.job.last_old_id => {}
                         Err(class) => return self.refuse(id, NameOutcome::Misplaced(class, superior)),
                     }

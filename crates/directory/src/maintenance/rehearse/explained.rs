@@ -33,8 +33,8 @@ const EXTENT: Extent = Extent { matching_max: 100, examined_max: 10_000 };
 /// Explains which access rules decided recorded operations.
 pub struct RecordedExplainer<'s> {
     state: TreeState<'s>,
-    /// Versions of the rules, the oldest first. Each has the time from which it was in force, in microseconds since
-    /// 1970.
+    /// Versions of the rules, the oldest first. Each version has the time at which it came into force, in microseconds
+    /// since 1970.
     versions: Vec<(u64, Arc<RulesInForce>)>,
     requesters: RequesterCache,
     rights: HashMap<RightsKey, EffectiveRights, RandomState>,
@@ -291,7 +291,7 @@ fn verdict(why: &AccessExplanation) -> String {
     }
 }
 
-/// Returns the versions of the rules in the log, each with the start of its time in force. If the log contains no
+/// Returns the versions of the rules in the log, each with the time at which it came into force. If the log contains no
 /// change of the rules, returns the rules in force.
 fn versions(state: TreeState<'_>) -> Result<Vec<(u64, Arc<RulesInForce>)>> {
     let types = (&*state.catalog.schema, &state.catalog.secrets);

@@ -3,8 +3,8 @@
 //! There are two tables, for the two steps of a search by an indexed value. [`CachedIds`] maps a key to its single id;
 //! key and id are in one cache line. [`CachedRows`] maps numeric keys to the locations of their rows. A committed page
 //! does not change during a reading transaction, so the offset in the file is enough: a slot takes 16 bytes, whatever
-//! the size of the row. A look-up in the trees of a million entries touches about ten uncached lines of memory. In the
-//! tables it touches one for an id and two for a row.
+//! the size of the row. A look-up in the trees of a million entries reads about ten uncached lines of memory. In the
+//! tables, it reads one line for an id and two lines for a row.
 //!
 //! Both are caches: their contents change no result. Keys are compared in full; keys with the same slot, by accident or
 //! by intent, only evict each other. The tables belong to a transaction. When the transaction moves to another state,

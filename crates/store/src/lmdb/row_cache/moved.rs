@@ -225,7 +225,7 @@ mod tests {
         let lost = ROW_COUNT - known.len() as u64;
         assert!((2..60).contains(&lost), "a page has some 19 of these rows, and {lost} are evicted");
         assert_eq!(cached_keys(&txn, &tree), keys, "no set has changed");
-        // Several commits between two renewals, and a row that gets pages of its own and loses them again.
+        // Several commits between two renewals, and a row that is moved to pages of its own and back.
         for len in [9_000, 100, 9_000] {
             tree.put(500, len);
             tree.put(1_500, len);

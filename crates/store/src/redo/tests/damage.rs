@@ -100,8 +100,8 @@ fn the_tail_of_the_last_group_shows_that_the_one_before_was_durable() {
     assert_eq!(scratch.read(0).unwrap(), model);
 }
 
-/// A torn group that did not fit into the first segment remains in the second one, while a smaller group in the first
-/// segment gets its number.
+/// A torn group that did not fit into the first segment remains in the second segment, while a smaller group in the
+/// first segment gets the number of the torn group.
 #[test]
 fn ignores_a_torn_group_whose_number_another_group_has() {
     let scratch = Scratch::new();
