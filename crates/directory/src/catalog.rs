@@ -124,7 +124,7 @@ pub struct AttributeDef {
     /// Number of the attribute that replaces this attribute and stores its values as links. Entries receive no new
     /// values under the replaced number.
     pub(crate) replaced_by: Option<AttrId>,
-    /// Index of the type. It is set on the attribute without options (`base`) and copied to the attributes with
+    /// Index of the type. The index is set on the attribute without options (`base`) and copied to the attributes with
     /// options.
     pub index: AttributeIndex,
     /// Equality rule; `None` if values are compared as bytes.

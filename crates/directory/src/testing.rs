@@ -489,8 +489,8 @@ pub(crate) fn no_operation(controls: &RequestControls) -> RequestControls {
     asking
 }
 
-/// Returns an equivalent filter that no index answers. It is a double negation (RFC 4511 section 4.5.1.7), and is
-/// stored in `bytes`.
+/// Returns an equivalent filter that no index answers. The returned filter is a double negation (RFC 4511 section
+/// 4.5.1.7) and is stored in `bytes`.
 pub(crate) fn without_index<'b>(filter: Filter<'_>, bytes: &'b mut Vec<u8>) -> Filter<'b> {
     let not = |inner: &[u8]| {
         let mut outer = Vec::with_capacity(inner.len() + 8);

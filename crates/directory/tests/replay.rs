@@ -32,7 +32,7 @@ fn rows(read: &Read) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
         if map.kind == MapKind::Plain {
             for row in read.scan(MapId::new(index), all, Direction::Forward) {
                 let (key, value) = row.unwrap();
-                // These rows do not come from the log. They are written once, or counted locally.
+                // These rows do not come from the log. The rows are written once, or are counted locally.
                 if !matches!(key, b"format" | b"generation" | b"index version") {
                     rows.push((map.name, key.to_vec(), value.to_vec()));
                 }

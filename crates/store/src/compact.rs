@@ -1,8 +1,8 @@
 //! [`compact`]: rewriting the data file without free pages.
 //!
 //! The engine never returns space to the file system, and keys inserted in random order leave pages two thirds full. So
-//! every row is read and appended to a new file in key order. This fills the pages, leaves none free, and puts adjacent
-//! rows on adjacent pages. Copying verifies the checksums of the log.
+//! every row is read and appended to a new file in key order. This fills the pages, leaves no page free, and puts
+//! adjacent rows on adjacent pages. Copying verifies the checksums of the log.
 
 use std::fs;
 use std::io;

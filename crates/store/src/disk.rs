@@ -189,7 +189,7 @@ fn sync_name_of(directory: &Path) -> io::Result<()> {
 /// Three locks are needed, because files can be removed, renamed and linked while the server has them open:
 ///
 /// - A lock on the directory itself, which can have no second name.
-/// - A lock on the lock file, which contains the owner's process id. It is the only lock of earlier releases.
+/// - A lock on the lock file, which contains the owner's process id. This is the only lock of earlier releases.
 /// - A lock on the data file (see [`lock_data_file`]), which may have names in several directories.
 pub(crate) struct DirectoryLock {
     /// `None` if the file system cannot lock directories.

@@ -416,8 +416,8 @@ impl Txn {
     }
 }
 
-/// Maximum number of bytes of a value that are prefetched. It covers the entry of a person, and a processor can load
-/// this many cache lines in parallel.
+/// Maximum number of bytes of a value that are prefetched. This length covers the entry of a person, and a processor
+/// can load this many cache lines in parallel.
 const PREFETCHED_MAX: usize = 1_024;
 
 /// Records the pages that the commit `txn_id` moved. Call it after the commit, when the keys whose sets the commit

@@ -61,8 +61,8 @@ impl Store {
     /// Opens the store in `directory`, creating the directory, the data file and the maps as needed.
     ///
     /// # Errors
-    /// `InUse` while another process has it open; `Format`, `NotAStore`, `Map`, `File` and `Store` as [`OpenError`]
-    /// describes.
+    /// `InUse` while another process has the store open; `Format`, `NotAStore`, `Map`, `File` and `Store` as
+    /// [`OpenError`] describes.
     pub fn open(
         directory: &Path,
         maps: &'static [MapSpec],

@@ -57,7 +57,7 @@ pub enum Event<'a> {
         /// Error that stopped the writes.
         cause: &'a str,
     },
-    /// Committed changes cannot be written to the data file at present. They stay durable and visible, and the
+    /// Committed changes cannot be written to the data file at present. The changes stay durable and visible, and the
     /// checkpoint is retried. Reported at the first failure.
     CheckpointFailed {
         /// Error of the checkpoint.

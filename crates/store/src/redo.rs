@@ -480,7 +480,7 @@ impl Chain {
     }
 
     /// Activates the next spare that has room for a frame of `frame_len` bytes, skipping smaller spares. Returns true
-    /// if there is one.
+    /// if such a spare exists.
     fn activate_spare(&mut self, frame_len: u64) -> bool {
         let Some(index) = self.spares.iter().position(|spare| has_room(spare, frame_len)) else {
             return false;

@@ -48,8 +48,8 @@ pub struct OmittedRecord<'a> {
 /// the lock file if there is none.
 ///
 /// # Errors
-/// `InUse` while another process has it open; `File` and `Store` if the directory itself cannot be read. A data file
-/// that cannot be read is no error: see [`Salvage::read`].
+/// `InUse` while another process has the data directory open; `File` and `Store` if the directory itself cannot be
+/// read. A data file that cannot be read is no error: see [`Salvage::read`].
 pub fn salvage(directory: &Path, maps: &'static [MapSpec]) -> Result<Salvage, OpenError> {
     maps::check_names(maps)?;
     let lock = Arc::new(Locks::take(directory)?);

@@ -63,7 +63,7 @@ impl Shared {
     /// Returns a second environment on the same file, for reading only, which is opened when first needed.
     ///
     /// When writing the root fails, LMDB refuses every new transaction of the environment, even reading ones. But
-    /// earlier commits are intact. They can be read without LMDB's locking, because there are no more writes.
+    /// earlier commits are intact. These commits can be read without LMDB's locking, because there are no more writes.
     pub(crate) fn frozen_env(&self) -> Result<Arc<Env>> {
         let mut frozen = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(env) = &*frozen {

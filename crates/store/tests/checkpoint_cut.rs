@@ -23,7 +23,7 @@ use trial::{
     write_on_a_full_disk,
 };
 
-/// Number of batches that one run of a process commits. They fill about three segments of the redo log.
+/// Number of batches that one run of a process commits. The batches fill about three segments of the redo log.
 const BATCHES: u64 = 150;
 /// Number of batches in a run without checkpoints.
 const PILED_UP: u64 = 15;

@@ -270,7 +270,7 @@ fn a_data_file_cut_short_or_emptied_is_refused_and_left_alone() {
     drop((store, writer));
     let path = scratch.path().join("data.mdb");
     let whole = fs::read(&path).unwrap();
-    // Without its last pages the file may be complete, because they may be free.
+    // The file may be complete without its last pages, because these pages may be free.
     for length in [0, PAGE, whole.len() / 4, whole.len() / 2] {
         fs::write(&path, &whole[..length]).unwrap();
         let before = files(&scratch);

@@ -10,8 +10,8 @@ use crate::model::outcome::OperationError;
 use crate::model::password_kind::names_application;
 use crate::model::password_policy::PasswordPolicy;
 
-/// OIDs of types that may not have options: objectClass, aliasedObjectName, subtreeSpecification. They determine the
-/// structure of the tree.
+/// OIDs of types that may not have options: objectClass, aliasedObjectName, subtreeSpecification. These types determine
+/// the structure of the tree.
 const WITHOUT_OPTIONS: [&str; 3] = ["2.5.4.0", "2.5.4.1", "2.5.18.6"];
 
 /// Name of the attribute that contains former passwords.

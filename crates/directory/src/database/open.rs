@@ -56,7 +56,7 @@ pub struct OpenOptions {
     /// option, a node or replica can only be read. The option also opens a promoted directory without adding to
     /// its log, so that the caller can first check whether the directory is still the writer.
     pub follows_log: bool,
-    /// Whether to make the directory a replica. It must contain data.
+    /// Whether to make the directory a replica. The directory must already contain data.
     pub becomes_replica: bool,
 }
 

@@ -19,7 +19,7 @@ pub enum ReplicationRole {
         /// Identifier of the new epoch.
         epoch: [u8; 16],
     },
-    /// The directory decides changes. It was a replica until it was promoted.
+    /// The directory decides changes. The directory was a replica until it was promoted.
     Promoted {
         /// URL of the former supplier.
         supplier: String,

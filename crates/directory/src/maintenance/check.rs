@@ -3,7 +3,7 @@
 //! `nodes`, `entries`, `values` and `links` are the primary data. All other rows are derived from them: names, class
 //! postings, index rows, reverse links, dangling links and counters. The check computes the derived rows again
 //! ([`expected`]), sorts them, and compares them with the existing rows ([`compare`]). Sorting uses the disk if memory
-//! is not enough, so memory does not grow with the directory. Each difference is a [`Finding`]. It consists of a
+//! is not enough, so memory does not grow with the directory. Each difference is a [`Finding`]. A finding consists of a
 //! sentence that describes the fault and names the affected row, and the changes that repair the row. If the entries do
 //! not determine the correct row, the finding contains no changes.
 //!

@@ -38,8 +38,8 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Callback for a row. It receives the row's part, its key (unique among all maps) and its value. It returns whether to
-/// continue.
+/// Callback for a row. The callback receives the row's part, its key (unique among all maps) and its value. The
+/// callback returns whether to continue.
 pub type EachRow<'f> = dyn FnMut(&str, &[u8], &[u8]) -> ControlFlow<()> + 'f;
 
 /// Callback for a row, without the row's part.

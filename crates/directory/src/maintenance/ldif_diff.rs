@@ -1,5 +1,5 @@
-//! Difference between the entries of two LDIF texts. It consists of change records that turn the first text into the
-//! second.
+//! Difference between the entries of two LDIF texts. The difference consists of change records that turn the first text
+//! into the second.
 //!
 //! Names and values are compared by the schema's matching rules, which may ignore differences in case or spaces.
 //! Attributes that only the server writes (such as entryUUID and createTimestamp) are excluded, because clients cannot

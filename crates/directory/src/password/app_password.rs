@@ -2,8 +2,8 @@
 //! program, which must not know the user's own password.
 //!
 //! Application passwords are random, and so long that a fast digest suffices to protect them. Trying all of a user's
-//! application passwords therefore takes microseconds. They need no time-based code. Rules about the age and change of
-//! the user's own password do not apply to them.
+//! application passwords therefore takes microseconds. Application passwords need no time-based code. Rules about the
+//! age and change of the user's own password do not apply to them.
 
 use super::{Stored, is_slow, parse, verify};
 

@@ -1,6 +1,6 @@
-//! {CRYPT}: strings of crypt(3). They are `$5$` and `$6$` (SHA-crypt), `$2a$`, `$2b$`, `$2y$` (bcrypt), and `$y$`
-//! (yescrypt, in the passwd files of Debian and Fedora). Directories of other servers also contain old forms: `$1$` and
-//! `$apr1$` (MD5), and forms based on DES.
+//! {CRYPT}: strings of crypt(3). The strings begin with `$5$` or `$6$` (SHA-crypt), `$2a$`, `$2b$` or `$2y$` (bcrypt),
+//! or `$y$` (yescrypt, in the passwd files of Debian and Fedora). Directories of other servers also contain old forms:
+//! `$1$` and `$apr1$` (MD5), and forms based on DES.
 //!
 //! The cost of a string is checked before a library is called, because none of the libraries limits the cost.
 

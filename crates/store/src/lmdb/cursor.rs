@@ -187,7 +187,8 @@ impl<'t> Cursor<'t> {
         self.set_row(row)
     }
 
-    /// In a map of sets, moves to the lowest value of `key` that is at least `value`. Returns true if there is one.
+    /// In a map of sets, moves to the lowest value of `key` that is at least `value`. Returns true if such a value
+    /// exists.
     pub(crate) fn at_value_or_after(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.forget_row();
         self.engine.at_value_or_after(key, value)

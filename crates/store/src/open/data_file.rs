@@ -145,8 +145,8 @@ impl FreePages<'_> {
         Some(count)
     }
 
-    /// Reads `length` bytes of a page and the pages after it, from byte `skipped` on. `None` if they are not in the
-    /// file.
+    /// Reads `length` bytes of a page and the pages after it, from byte `skipped` on. Returns `None` if the file
+    /// does not hold these bytes.
     fn read(&self, page: u64, skipped: u64, length: u64) -> Option<Vec<u8>> {
         let offset = page.checked_mul(self.page_len)?.checked_add(skipped)?;
         if offset.checked_add(length)? > self.from * self.page_len {

@@ -21,8 +21,8 @@ use crate::maps::{self, MapSpec};
 use crate::shared::{DataWriter, Shared};
 use crate::{OpenError, Options, Result, Store, View};
 
-/// A store open for reading only, whether or not another process has it open for writing. Clones share it. A process
-/// can open a directory only once, as a `ReadOnlyStore` or as a [`Store`].
+/// A store open for reading only, whether or not another process has the store open for writing. Clones share the
+/// store. A process can open a directory only once, as a `ReadOnlyStore` or as a [`Store`].
 #[derive(Clone)]
 pub struct ReadOnlyStore {
     shared: Arc<Shared>,

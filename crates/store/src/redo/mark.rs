@@ -12,9 +12,9 @@
 //! ```
 //!
 //! The mark is written before the first group of a segment, at each checkpoint and before a segment is released, and
-//! when the log is closed. It lists the active segment and the segments with groups that are not checkpointed. Every
-//! listed segment exists: a segment is created before the mark lists it, and is removed only after the mark no longer
-//! lists it.
+//! when the log is closed. The mark lists the active segment and the segments with groups that are not checkpointed.
+//! Every listed segment exists: a segment is created before the mark lists it, and is removed only after the mark no
+//! longer lists it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

@@ -92,8 +92,8 @@ impl RowBuffer {
         if self.sorted_count == self.index.len() {
             return;
         }
-        // Since the previous sort, the heads of the sorted rows may contain later bytes. They are reset to the first
-        // bytes.
+        // Since the previous sort, the heads of the sorted rows may contain later bytes. The heads are reset to the
+        // first bytes.
         for row in &mut self.index[..self.sorted_count] {
             row.head = head_of(row.key(&self.rows));
         }

@@ -35,7 +35,7 @@ const COUNTERS_MAX: usize = 1 << 16;
 /// Number of link targets read in one step.
 const TARGET_BLOCK: usize = 512;
 
-/// Number that replaces the map number in the keys of entryUUIDs. It is higher than all map numbers.
+/// Number that replaces the map number in the keys of entryUUIDs. This number is higher than all map numbers.
 pub(super) const UUIDS: u8 = u8::MAX;
 const _: () = assert!(MAPS.len() < UUIDS as usize);
 

@@ -1,8 +1,8 @@
 //! Emits the rows of an entry that has passed every check.
 //!
 //! The entry row is final, because it does not depend on the entry's place in the tree or on the targets of its links.
-//! Rows of `values`, `index` and `classes` are final, too. They are dropped later if the entry has no place in the
-//! tree.
+//! Rows of `values`, `index` and `classes` are final, too. These rows are dropped later if the entry has no place in
+//! the tree.
 
 use schema::Schema;
 

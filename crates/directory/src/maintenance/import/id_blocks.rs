@@ -2,7 +2,7 @@
 //!
 //! Most index rows add one entry to a key that thousands of entries share: a gram, a surname, a class set. A thread
 //! reads its entries in ascending order of ids, so the ids under a key need no sorting. [`IdCollector`] collects the
-//! ids in a table of limited size. It passes the ids to the sorter in blocks under their key:
+//! ids in a table of limited size. The collector passes the ids to the sorter in blocks under their key:
 //!
 //! ```text
 //!  first id (8, big-endian) | difference to the next (varint) | ...
@@ -66,8 +66,8 @@ const EMPTY: CollectedKey = CollectedKey {
     differences: [0; DIFFERENCES_SIZE],
 };
 
-/// Summary of the keys in a set's places. It suffices to detect that a key is not in the table, which is the usual case
-/// for rare keys.
+/// Summary of the keys in a set's places. The summary suffices to detect that a key is not in the table, which is the
+/// usual case for rare keys.
 #[derive(Clone, Default)]
 struct Set {
     /// Part of the hash of each place's key; 0 for an empty place.
@@ -230,7 +230,8 @@ impl IdMerger {
         Some(())
     }
 
-    /// Sorts the part of `ids` in which blocks overlap. It consists of ascending runs, on which a stable sort is fast.
+    /// Sorts the part of `ids` in which blocks overlap. This part consists of ascending runs, on which a stable sort is
+    /// fast.
     fn sort_tail(&mut self) {
         let tail = &mut self.ids[self.final_count..];
         tail.sort();

@@ -17,7 +17,7 @@ use crate::tree::child;
 /// Options of an import.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
-    /// Naming contexts to import. They must exist in the directory. Empty for all naming contexts.
+    /// Naming contexts to import. The naming contexts must exist in the directory. Empty for all naming contexts.
     pub suffixes: Vec<String>,
     /// Whether to discard the existing entries of these naming contexts. If `replace` and `add` are false, there must
     /// be no existing entries.

@@ -46,7 +46,7 @@ pub(super) enum ValueHandling {
     Ending(usize, u64),
     /// The values are dropped, because 389 DS has deleted them and keeps them only for replication.
     Deleted,
-    /// The values of another server's attribute are converted. They are also stored if the schema defines the
+    /// The values of another server's attribute are converted. The values are also stored if the schema defines the
     /// attribute.
     Converted(Vendor, Option<usize>),
     /// The values are dropped, because Pando ignores this attribute of the schema.

@@ -1,9 +1,9 @@
 //! Preparer: converts text into entry rows, and adds all other data of the entries to the sorters.
 //!
-//! Each thread has a preparer. It checks every entry like an add request, with the same functions. [`super::resolve()`]
-//! checks the conditions for which all entries are needed: whether the superior exists, whether the name is free, and
-//! which entries links name. Entries that fail a check are returned as [`RejectedRecord`]s, with a reason for the
-//! administrator.
+//! Each thread has a preparer. The preparer checks every entry like an add request, with the same functions.
+//! [`super::resolve()`] checks the conditions for which all entries are needed: whether the superior exists, whether
+//! the name is free, and which entries links name. Entries that fail a check are returned as [`RejectedRecord`]s, with
+//! a reason for the administrator.
 
 mod foreign_state;
 mod problems;

@@ -299,8 +299,8 @@ impl Resolver<'_> {
     }
 
     fn link(&mut self, (source, attribute): (EntryId, AttrId), text: &[u8], until: u64) -> Result<()> {
-        // Two spellings of a name in one attribute are the same value. They can occur only in attributes that were too
-        // large for an earlier check.
+        // Two spellings of a name in one attribute are the same value. Two spellings can occur only in attributes that
+        // were too large for an earlier check.
         if self.at.last_link.replace((attribute, source)) == Some((attribute, source)) {
             self.rows.count(&value_counter(source, attribute), -1)?;
             return Ok(());

@@ -20,7 +20,7 @@ use crate::tree::structure::Placed;
 
 type Result<T> = std::result::Result<T, store::StoreError>;
 
-/// Number that replaces the map number in the key of a counter. It is higher than all map numbers.
+/// Number that replaces the map number in the key of a counter. This number is higher than all map numbers.
 const COUNTERS: u8 = u8::MAX;
 
 /// Size of a block of sorted rows, in bytes.

@@ -52,7 +52,8 @@ impl Transaction {
         Ok(names)
     }
 
-    /// Returns the list of pages that the commit `txn_id` freed: their number, then each page number, eight bytes each.
+    /// Returns the list of pages that the commit `txn_id` freed. The list consists of the number of pages and each page
+    /// number, eight bytes each.
     pub(crate) fn freed_pages(&self, txn_id: u64) -> Result<&[u8]> {
         let row = self.cursor_of(FREE_PAGES)?.at_key(&txn_id.to_ne_bytes())?;
         Ok(row.map_or(&[][..], |(_, freed)| freed))
@@ -122,7 +123,8 @@ impl<'t> Cursor<'t> {
         self.row(sys::MDB_SET_RANGE, value_of(key))
     }
 
-    /// In a map of sets, moves to the lowest value of `key` that is at least `value`. Returns true if there is one.
+    /// In a map of sets, moves to the lowest value of `key` that is at least `value`. Returns true if such a value
+    /// exists.
     pub(crate) fn at_value_or_after(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.go(sys::MDB_GET_BOTH_RANGE, &mut value_of(key), &mut value_of(value))
     }

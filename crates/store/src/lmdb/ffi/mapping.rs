@@ -42,8 +42,8 @@ impl Mapping<'_> {
             return true;
         };
         let mut answer = 1u8;
-        // SAFETY: the kernel looks up this address, which is in the map, in its own tables. It writes one octet,
-        // because a length of one octet covers one page.
+        // SAFETY: the kernel looks up this address, which is in the map, in its own tables. The kernel writes one
+        // octet, because a length of one octet covers one page.
         let code = unsafe { libc::mincore(self.start().add(address).cast_mut().cast(), 1, &mut answer) };
         code != 0 || answer & 1 != 0
     }

@@ -25,7 +25,8 @@ pub(crate) enum PutKind {
     Set,
     /// Add a value to the set of the key, unless the set contains it.
     Insert,
-    /// Set the value of a key that is above all others; [`Failure::KEY_EXISTS`] if it is not.
+    /// Set the value of a key that is above all other keys. The operation fails with [`Failure::KEY_EXISTS`] if the key
+    /// is not above them.
     Append,
 }
 

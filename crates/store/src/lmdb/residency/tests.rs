@@ -7,7 +7,7 @@ use crate::{Direction, StoreError, View};
 
 const KEYS: u32 = 3_000;
 
-/// Number of look-ups of a value while its pages are brought in. It exceeds the number of the value's pages.
+/// Number of look-ups of a value while its pages are brought in. This number exceeds the number of the value's pages.
 const ROUNDS: usize = 200;
 
 /// Returns a long or a short key. The keys do not sort in the order of their numbers.

@@ -75,7 +75,7 @@ impl Moment {
 }
 
 impl RowCache {
-    /// Creates tables of up to `bytes_max` bytes in total. They are small at first and grow with use.
+    /// Creates tables of up to `bytes_max` bytes in total. The tables are small at first and grow with use.
     pub(crate) fn new(bytes_max: usize, txn_id: u64, moved: Option<Arc<MovedPages>>) -> RowCache {
         let hasher = moved.as_ref().map_or_else(RandomState::default, |moved| moved.hasher.clone());
         let stamp = moved.as_ref().map_or(1, |moved| moved.stamp(txn_id));
@@ -248,8 +248,8 @@ impl RowCache {
 /// A slot is a cache line: the stamp with a part of the hash; the id; and the length, map and key, padded with zeroes.
 /// If the key is short, the last two words are hints: the locations of the rows with that id in two maps. A key is in
 /// one of [`SLOTS_PER_KEY`] neighbouring slots. A new key takes the first free slot, or the last slot if none is free.
-/// It moves one slot forward each time it is requested again. So keys that are requested once do not evict keys that
-/// are requested often.
+/// The key moves one slot forward each time it is requested again. So keys that are requested once do not evict keys
+/// that are requested often.
 struct CachedIds {
     places: GrowingTable<8>,
     hasher: RandomState,
@@ -486,7 +486,7 @@ fn row_in(
     Some(value)
 }
 
-/// Returns the bits that identify map and key within the slot's index. `None` if they do not fit into the slot.
+/// Returns the bits that identify map and key within the slot's index. Returns `None` if they do not fit into the slot.
 #[inline(always)]
 fn rest(table: &Table<2>, map: usize, key: u64) -> Option<u64> {
     let rest = key >> (table.place_count().ilog2() - 1);

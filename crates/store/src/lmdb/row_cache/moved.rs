@@ -83,8 +83,8 @@ impl MovedPages {
         }
     }
 
-    /// Records the pages that the commit `txn_id` freed: their number, then each page number. All keys that it changed
-    /// must be recorded before.
+    /// Records the pages that the commit `txn_id` freed. `freed` holds the number of pages, then each page number. The
+    /// caller must record all keys that the commit changed before this call.
     pub(crate) fn note(&self, txn_id: u64, freed: &[u8]) {
         let _noting = self.noting.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = self.stamp(txn_id);

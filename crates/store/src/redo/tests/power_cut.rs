@@ -241,8 +241,8 @@ impl Trial {
         }
     }
 
-    /// Opens the log and checks it. Every acknowledged group must be there, and no refused group. The group after the
-    /// last acknowledged group may be there.
+    /// Opens the log and checks it. The log must hold every acknowledged group and no refused group. The log may hold
+    /// the group after the last acknowledged group.
     fn check(&mut self, context: &str) {
         let (log, groups) = open(&self.data).unwrap_or_else(|error| panic!("{context}: {error}"));
         let checkpointed = checkpointed(&self.data);

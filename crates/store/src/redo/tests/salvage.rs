@@ -72,7 +72,7 @@ fn reports_groups_that_the_mark_requires_and_no_segment_has() {
     let with_groups = newest.filter(|number| !places(&scratch, *number).is_empty()).max().unwrap();
     let groups = places(&scratch, with_groups);
     fs::remove_file(scratch.segment(with_groups)).unwrap();
-    // The mark was written when the segment became active. It requires the groups that were durable then, and the
+    // The mark was written when the segment became active. The mark requires the groups that were durable then, and the
     // segment itself.
     let found = findings();
     assert_eq!(found.whole().map(|numbers| *numbers.end()), Some(groups[0].0 - 1));

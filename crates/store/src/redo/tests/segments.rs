@@ -38,7 +38,7 @@ fn a_reused_segment_does_not_contain_its_old_groups() {
     }
     log.trim(log.last_sequence()).unwrap();
     assert_eq!(scratch.segment_count(), 1, "smaller segments are not reused");
-    // From here on all segments have the same size. They are filled in turn, and all groups except the last are
+    // From here on all segments have the same size. The segments are filled in turn, and all groups except the last are
     // trimmed.
     model.drain(..model.len() - 1);
     let mut inodes = BTreeMap::new();

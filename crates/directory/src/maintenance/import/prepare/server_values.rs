@@ -3,7 +3,7 @@
 //!
 //! Of the six values, four are equal for all entries whose CSNs are in the same second. These four values are
 //! formatted, checked and normalized once per second instead of once per entry. The normal forms of the other two
-//! values are computed only if they are indexed.
+//! values are computed only if these forms are indexed.
 
 #![expect(clippy::indexing_slicing, reason = "places are those of NAMES, and a UUID has sixteen bytes")]
 
