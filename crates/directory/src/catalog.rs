@@ -759,7 +759,7 @@ impl ClassSet {
 }
 
 /// Returns the structural class that is a subclass of all other structural classes in `classes` (RFC 4512 section
-/// 2.4.2). Without structural classes, returns an auxiliary class that may replace one: see
+/// 2.4.2). Without structural classes, returns an auxiliary class that may replace a structural class: see
 /// [`standalone`](schema::ObjectClassDef::standalone).
 fn most_derived_structural(classes: &[ClassId], schema: &Schema) -> Option<ClassId> {
     let structural = |id: &&ClassId| schema.class_by_id(**id).kind == schema::ClassKind::Structural;

@@ -60,7 +60,8 @@ fn say(what: &str, outcome: io::Result<()>) {
     }
 }
 
-/// Runs the script with these faults. Returns the failures that it reports, and those that the library reports.
+/// Runs the script with these faults. Returns the failures that the script reports, and the failures that the
+/// library reports.
 fn run(name: &str, faults: &[Fault]) -> (Vec<String>, Vec<String>) {
     let folder = std::env::temp_dir().join(format!("powercut-faults-{}-{name}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();

@@ -272,7 +272,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Removes `id` from the ids under `key` of an id set map. Returns true if it was there.
+    /// Removes `id` from the ids under `key` of an id set map. Returns true if the id was under the key.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `Engine`.

@@ -296,7 +296,7 @@ impl Pending {
         Ok(())
     }
 
-    /// Writes all changes that are pending at the time of the call to the data file, and waits until they are there.
+    /// Writes all changes that are pending at the time of the call to the data file, and returns when they are written.
     pub(crate) fn checkpoint_all(&self) -> Result<()> {
         let mut state = self.lock();
         let target = state.sequence;

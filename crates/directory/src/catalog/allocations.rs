@@ -25,7 +25,7 @@ impl<'a> Allocations<'a> {
         Allocations { catalog, attributes: Vec::new(), class_sets: Vec::new() }
     }
 
-    /// Returns the number of an attribute. Allocates one if the attribute has none.
+    /// Returns the number of an attribute. Allocates a number if the attribute has none.
     pub(crate) fn attribute(&mut self, description: &AttributeDescription) -> AttrId {
         if let Some(id) = self.catalog.attribute_id(description.type_id, &description.options) {
             return id;

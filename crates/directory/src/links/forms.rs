@@ -124,7 +124,7 @@ impl StaleRow {
     }
 }
 
-/// Returns true if the schema has a new type or class, or a new name of one.
+/// Returns true if the schema has a new type or class, or a new name of a type or class.
 fn has_new_names(before: &Catalog, now: &Catalog) -> bool {
     let types = now.schema.attribute_types().iter();
     let mut types = types.flat_map(|of| of.names.iter().chain([&of.oid]));

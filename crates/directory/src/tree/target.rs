@@ -100,7 +100,8 @@ pub(crate) fn missing(
     Ok(OperationError::NoSuchObject { matched_dn, what })
 }
 
-/// Returns the diagnostic message for a name that is in no naming context, or in one whose suffix entry does not exist.
+/// Returns the diagnostic message for a name that is in no naming context, or in a naming context whose suffix entry
+/// does not exist.
 fn outside(state: TreeState<'_>, dn: &Dn<'_>, name: &NormalName) -> String {
     if let Some(suffix) = state.catalog.suffix_above(&name.key) {
         return format!(

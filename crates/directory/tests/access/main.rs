@@ -153,7 +153,7 @@ fn answers_are_those_of_the_plain_rules() {
                 .map(|link| ClientLink { listener: Some(ListenerName::LDAPS), ..link }),
         ];
         for round in 0..400 {
-            // Rounds continue until some password was changed, because few rules let a user change one.
+            // Rounds continue until some password was changed, because few rules let a user change a password.
             if round >= 40 && changed > 0 {
                 break;
             }

@@ -26,7 +26,7 @@ const LIMIT: u32 = 31_557_600;
 
 #[derive(Clone, Debug)]
 struct Entry {
-    /// Place of the entry in the order of their adds.
+    /// Place of the entry in the order of the adds.
     number: usize,
     /// Time at which a dynamic entry ends, in seconds since 1970.
     end: Option<u64>,

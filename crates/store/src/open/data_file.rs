@@ -97,7 +97,7 @@ fn root_at(file: &File, offset: u64) -> io::Result<Option<Root>> {
     Ok((short(16) == Some(MAGIC)).then(root).flatten())
 }
 
-/// Returns true if every page of the newest state that is not completely in the file is free.
+/// Returns true if the file contains every page of the newest state completely, except free pages.
 fn all_free_after(file: &File, root: Root, length: u64) -> bool {
     let pages = FreePages { file, page_len: root.page_len, from: length / root.page_len };
     let missing = (root.last_page + 1).saturating_sub(pages.from);

@@ -174,7 +174,7 @@ impl Page<'_> {
     }
 }
 
-/// The pages of a set that fills more than one.
+/// The pages of a set that fills more than one page.
 struct Pages<'r> {
     cursor: Cursor<'r>,
     key: &'r [u8],

@@ -7,7 +7,7 @@
 //!
 //! A valid head or tail proves the same even if its payload is damaged, because a group is written only when the
 //! previous group is durable. So only the group after the last complete group may be torn. After a crash, another group
-//! may get the number of a torn group; the torn group then proves no more than the other group does.
+//! may get the number of a torn group; in that case, the torn group proves no more than the other group does.
 
 use std::io;
 use std::os::unix::fs::FileExt;

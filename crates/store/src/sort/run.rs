@@ -135,7 +135,7 @@ pub(crate) struct RunReader {
     run: Run,
     /// Range of the run that has not been read into the buffer yet.
     unread: Range<u64>,
-    /// Allocated with its final length. The buffer grows only if a row is longer.
+    /// Bytes read from the file. The buffer is allocated with its final length and grows only if a row is longer.
     buffer: Vec<u8>,
     /// Range of `buffer` that was read from the file and not returned yet.
     filled: Range<usize>,

@@ -12,9 +12,9 @@ use super::{EMPTY, Environment, Failure, Result, bytes_of, check, found, value_o
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TxnKind {
     Read,
-    /// Reads and writes. Only one exists at a time: beginning a second one waits for the end of the first. LMDB's
-    /// writer mutex belongs to the thread that took it, so a writing transaction must end on the thread that began it.
-    /// Breaking that rule can block the writer for ever, but does not break memory safety.
+    /// Reads and writes. Only one writing transaction exists at a time: beginning a second transaction waits for the
+    /// end of the first. LMDB's writer mutex belongs to the thread that took it, so a writing transaction must end on
+    /// the thread that began it. Breaking that rule can block the writer for ever, but does not break memory safety.
     Write,
 }
 
@@ -106,7 +106,7 @@ impl Transaction {
     /// Returns LMDB's handle of the map of maps.
     pub(super) fn map_of_maps(&self) -> Result<sys::MDB_dbi> {
         let mut dbi = 0;
-        // SAFETY: as in `id`; a null name stands for the map of maps, which is always there; `dbi` is a valid place.
+        // SAFETY: as in `id`; a null name stands for the map of maps, which always exists; `dbi` is a valid place.
         check("mdb_dbi_open", unsafe { sys::mdb_dbi_open(self.raw.as_ptr(), ptr::null(), 0, &mut dbi) })?;
         Ok(dbi)
     }

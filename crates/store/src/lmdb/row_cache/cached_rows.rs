@@ -52,7 +52,8 @@ pub(crate) struct RowCache {
     /// Whether the cache is active. False while the transaction is reset, because pages may change then, and while
     /// commits are not recorded.
     is_in_use: bool,
-    /// Committed state that is read, if its commits were not recorded at the last [`resume`](RowCache::resume).
+    /// Number of the committed state that is read, if the last [`resume`](RowCache::resume) found that not all commits
+    /// up to this state were recorded.
     awaited: Option<u64>,
 }
 

@@ -384,7 +384,7 @@ fn a_log_without_room_for_another_segment_goes_on_when_there_is_room() {
         let output = trial.run("full", |plan| plan.room(&limit));
         trial.after(&output, 0);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        // Even if the log is opened while the disk is full, all acknowledged groups are there.
+        // Even if the log is opened while the disk is full, all acknowledged groups are in the log.
         fs::write(&limit, "0").unwrap();
         let output = trial.run("full", |plan| plan.room(&limit));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
