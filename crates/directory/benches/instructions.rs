@@ -1,5 +1,5 @@
 //! Instruction counts of hot paths. `./dev bench instructions` runs each case under valgrind, which counts the
-//! instructions in [`measured`]. It compares the counts with the baseline in `bench/instructions.txt`.
+//! instructions in [`measured`]. The command then compares the counts with the baseline in `bench/instructions.txt`.
 //!
 //! A case measures all work of a server for one request except socket calls: decoding the message, executing it, and
 //! encoding the response. Unlike times, these counts do not change on a busy machine. They include neither cache misses

@@ -184,7 +184,8 @@ fn sync_name_of(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// A locked data directory. It is unlocked when this value is dropped, and when the process ends for any reason.
+/// A locked data directory. The directory is unlocked when this value is dropped, and when the process ends for any
+/// reason.
 ///
 /// Three locks are needed, because files can be removed, renamed and linked while the server has them open:
 ///

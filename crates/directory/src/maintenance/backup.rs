@@ -2,7 +2,7 @@
 //!
 //! A backup contains all rows as of one log position, and the later records in contiguous segments. A restoration loads
 //! the rows and then applies the records up to the requested position, as a server does when it starts. This module
-//! reads and writes rows and records as streams of bytes. It opens no files.
+//! reads and writes rows and records as streams of bytes. This module opens no files.
 //!
 //! A backup excludes the state of a cluster's shared log, so a restored directory does not belong to a cluster. The
 //! restored directory has a new generation, so that it does not accept cookies and positions that the old directory

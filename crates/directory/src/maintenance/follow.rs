@@ -281,8 +281,8 @@ fn is_copied(schema: &Schema, type_id: TypeId) -> bool {
 /// notAllowedOnNonLeaf if the entry to delete has subordinates. In these cases the caller may first have to apply
 /// another change.
 ///
-/// The change is confined to the copied tree at `base`. It never deletes an entry outside of the tree. It moves an
-/// entry into the tree only from another copied tree, whose source will report the deletion.
+/// The change is confined to the copied tree at `base`. The change never deletes an entry outside of the tree. The
+/// change moves an entry into the tree only from another copied tree, whose source will report the deletion.
 ///
 /// Sets `renames` if an entry was renamed. Links in local values follow a rename. A received value, however, may
 /// contain a new name before the rename is applied locally. The value then names no entry, or the wrong entry. After a

@@ -1,7 +1,7 @@
 //! Verification of an asserted password. The cost of a verification does not reveal why the password is wrong.
 //!
 //! A right password costs as much as its stored form. A wrong password costs one verification of the settings' scheme.
-//! This applies to an unknown name, to an entry without a password, and to a stored fast digest. It also applies to a
+//! This applies to an unknown name, to an entry without a password, and to a stored fast digest. The same applies to a
 //! stored value of the settings' scheme, which needs no additional verification. The duration of a failing bind
 //! therefore does not reveal whether a name exists. Password guessing begins with names that exist (RFC 4513 section
 //! 6.3.3).
