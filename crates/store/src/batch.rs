@@ -116,7 +116,7 @@ impl Writer {
 }
 
 /// Changes that become durable and visible together. Also a [`Read`] that sees its own changes. The changes are in
-/// memory until [`commit`](Batch::commit); dropping the batch without it discards them.
+/// memory until [`commit`](Batch::commit); dropping the batch without a commit discards the changes.
 ///
 /// After any error but `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind` and `CounterOverflow`, a batch can only
 /// be dropped: its commit returns the error again.
@@ -178,8 +178,8 @@ impl Batch<'_> {
         self.set_row(map, key, value)
     }
 
-    /// Sets the value of `key` and buffers the row until the commit, which writes it once. Use it for the few rows that
-    /// every operation of a batch sets. Until the commit, scans return the old value, and
+    /// Sets the value of `key` and buffers the row until the commit, which writes it once. Use this method for the few
+    /// rows that every operation of a batch sets. Until the commit, scans return the old value, and
     /// [`row_count`](Read::row_count) does not count the change.
     ///
     /// # Errors
@@ -362,9 +362,9 @@ impl Batch<'_> {
     /// Makes the changes durable, with one sync, and then visible. Returns the log's last position.
     ///
     /// # Errors
-    /// `DiskFull`: nothing of the batch remains, and the writer may begin the next one. `WritesStopped`: it is unknown
-    /// until the next open whether the batch is durable. The error of an earlier failed change of this batch: nothing
-    /// of the batch remains.
+    /// `DiskFull`: nothing of the batch remains, and the writer may begin the next batch. `WritesStopped`: it is
+    /// unknown until the next open whether the batch is durable. The error of an earlier failed change of this batch:
+    /// nothing of the batch remains.
     pub fn commit(mut self) -> Result<Position> {
         self.check_intact()?;
         self.write_counts();

@@ -45,7 +45,7 @@ const ID_LEN: usize = size_of::<u64>();
 /// [`finish`](BulkStore::finish) replaces it.
 ///
 /// The data directory is locked as long as this value exists. Keys ascend within each map; rows of different maps may
-/// alternate. Dropping it before `finish` deletes the new file.
+/// alternate. Dropping this value before `finish` deletes the new file.
 pub struct BulkStore {
     /// The current transaction. `None` after a transaction has failed.
     txn: Option<Txn>,
@@ -163,9 +163,9 @@ impl BulkStore {
         File::open(&self.new_file.path)
     }
 
-    /// Returns a view of the data to be replaced, including changes that a crash left in the redo log. Use it to copy
-    /// parts of the old data. `None` if there is no old data. The directory remains locked until the view is dropped,
-    /// even after [`finish`](BulkStore::finish).
+    /// Returns a view of the data to be replaced, including changes that a crash left in the redo log. Use the view to
+    /// copy parts of the old data. `None` if there is no old data. The directory remains locked until the view is
+    /// dropped, even after [`finish`](BulkStore::finish).
     ///
     /// # Errors
     /// The same as [`Store::open`](crate::Store::open); `Map` if the old data lacks one of the maps.

@@ -47,7 +47,7 @@ impl View {
     /// Caches rows in up to `bytes_max` bytes of memory, which are allocated as needed: the ids of keys with a single
     /// id, 64 bytes each, and the locations of rows with numeric keys, 16 bytes each. Reading a cached row costs a
     /// fraction of a look-up. A checkpoint evicts the rows that it changed, and the rows that shared their pages. Call
-    /// it for a view that answers many requests.
+    /// this method for a view that answers many requests.
     pub fn cache_rows(&mut self, bytes_max: usize) {
         self.cache_bytes_max = Some(bytes_max);
         self.read.txn.cache_rows(bytes_max);

@@ -166,8 +166,8 @@ impl Survey {
         self.segments.iter().rev().find_map(|surveyed| surveyed.last)
     }
 
-    /// Adds a segment whose header and name have different numbers. If it was about to be reused, it contains only
-    /// checkpointed groups. If it contains groups that exist nowhere else, it was renamed. Torn groups do not count: a
+    /// Adds a segment whose header and name have different numbers. A segment that was about to be reused contains only
+    /// checkpointed groups. A segment with groups that exist nowhere else was renamed. Torn groups do not count: a
     /// skipped segment may have a torn group whose number was given to another group.
     fn add_misnamed(&mut self, segment: &Segment, life: Life, room: &Room) -> Result<()> {
         let named = Segment { life, ..segment.clone() };
