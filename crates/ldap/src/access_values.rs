@@ -9,7 +9,7 @@ use crate::control::{sequence, text};
 /// 9, and the variants of existing servers).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EffectiveRightsRequest<'a> {
-    /// The authorization identity as the client wrote it; `None` for the client's own.
+    /// Authorization identity as the client wrote it; `None` means the client's own identity.
     pub identity: Option<&'a str>,
     /// Attributes to report rights on, in addition to those that the search requests.
     pub attributes: Vec<&'a str>,
@@ -43,7 +43,7 @@ impl<'a> EffectiveRightsRequest<'a> {
 /// First octet of a SEQUENCE. No authorization identity begins with it.
 const SEQUENCE_OCTET: u8 = 0x30;
 
-/// Requester of an [`AccessQuestion`] about all requesters. Not a valid authorization identity.
+/// Value of [`AccessQuestion::requester`] that means all requesters. It is not a valid authorization identity.
 pub const ALL_REQUESTERS: &str = "*";
 
 /// Question to a server: does this requester have this right, and which rule decides?

@@ -1,7 +1,7 @@
 //! Attributes, values, changes and selectors on the wire (RFC 4511 sections 4.1.7, 4.5.1.8, 4.6 and 4.7).
 //!
-//! Each has two types. The borrowed one is the validated content of a SEQUENCE or SET, which iterators read. The `Buf`
-//! type owns the same bytes, and a client fills it.
+//! Each list has two types: a borrowed type, which iterates over the validated content of a SEQUENCE or SET, and a
+//! `Buf` type, which owns the same bytes and which a client fills.
 
 use std::fmt;
 
@@ -141,7 +141,7 @@ pub enum ChangeOperation {
     Add,
     /// Delete the values, or the whole attribute if no values are given.
     Delete,
-    /// Replace all values by these.
+    /// Replace all values of the attribute by the given values.
     Replace,
     /// Add the one given value, a number, to each value of the attribute (RFC 4525).
     Increment,
@@ -387,7 +387,7 @@ fn write_attribute<V: AsRef<[u8]>>(
     writer.end(attribute);
 }
 
-/// Shows only the number of values: they may be passwords, and requests are logged.
+/// Shows only the number of values, because values may be passwords and requests are logged.
 impl fmt::Debug for Values<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{} values]", self.len())

@@ -11,8 +11,8 @@ pub struct BackupRequest<'a> {
     pub entry: &'a str,
     /// The requested time, in microseconds since 1970-01-01T00:00:00Z. Changes made at exactly this time are included.
     pub micros: u64,
-    /// Whether to return the whole subtree of the entry. The answer then also has the entries outside the subtree that
-    /// name an entry in it.
+    /// Whether to return the whole subtree of the entry. If true, the answer also contains the entries outside the
+    /// subtree that name an entry inside it.
     pub is_tree: bool,
 }
 
@@ -26,8 +26,8 @@ pub struct BackupAnswer {
     /// The entry, or the subtree with superiors first, as LDIF with all stored attributes; empty if the entry did not
     /// exist.
     pub ldif: Vec<u8>,
-    /// For a subtree: the entries outside it that named an entry in it. LDIF with only their entryUUID and the values
-    /// that name those entries.
+    /// LDIF of the entries outside the requested subtree that named an entry inside it. Contains only their entryUUID
+    /// and the values that name entries of the subtree. Empty if no subtree was requested.
     pub referrers: Vec<u8>,
 }
 

@@ -5,7 +5,8 @@ use ber::{Reader, Tag};
 use crate::MessageId;
 use crate::control::sequence;
 
-/// Decodes the value of a Cancel request: the message id of the operation to cancel. Returns `None` if there is none.
+/// Decodes the value of a Cancel request: the message id of the operation to cancel. Returns `None` if the value is
+/// missing or malformed.
 pub fn decode_cancel(value: Option<&[u8]>) -> Option<MessageId> {
     let mut reader = Reader::new(value?);
     let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;

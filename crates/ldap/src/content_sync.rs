@@ -201,7 +201,7 @@ impl<'a> SyncDone<'a> {
 }
 
 impl SyncIdSet {
-    /// Decodes the value of a Sync Info Message that is a set of entries; returns `None` for any other.
+    /// Decodes the value of a Sync Info Message that is a set of entries; returns `None` for any other message.
     pub fn decode(value: &[u8]) -> Option<SyncIdSet> {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(ID_SET).ok()?;

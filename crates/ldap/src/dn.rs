@@ -20,13 +20,13 @@ pub struct Dn<'a> {
     avas: Vec<Ava<'a>>,
 }
 
-/// An attribute value assertion (AVA) of an RDN: a name and a value. Two are equal if both parts are equal byte for
-/// byte.
+/// An attribute value assertion (AVA) of an RDN: a name and a value. Two AVAs are equal if their names and their values
+/// are equal byte for byte.
 #[derive(Clone, Debug)]
 pub struct Ava<'a> {
     /// The attribute's name or OID as written, without the `OID.` prefix of RFC 1779.
     pub attribute: &'a str,
-    /// The value with escapes decoded. If the text of the value begins with `#`, it is BER in hexadecimal digits: this
+    /// The value with escapes decoded. If its text begins with `#`, the text is BER in hexadecimal digits. This field
     /// is then the content of a string type, or the whole encoding of any other type.
     pub value: Cow<'a, [u8]>,
     /// Offset of the AVA in the text of the DN.
@@ -62,7 +62,7 @@ pub enum DnErrorKind {
     BadAttribute,
     /// No `=` after the attribute.
     MissingEquals,
-    /// A backslash that neither a special character nor two hexadecimal digits follow.
+    /// A backslash that is not followed by a special character or two hexadecimal digits.
     BadEscape,
     /// A character that must be escaped in a value.
     UnescapedSpecial(char),
@@ -143,7 +143,7 @@ impl<'a> Dn<'a> {
         if self.is_empty() { None } else { Some(self.ancestor(1)) }
     }
 
-    /// Returns the DN without its first `rdn_count` RDNs; the root if it has no more.
+    /// Returns the DN without its first `rdn_count` RDNs, or the root if the DN has at most that many.
     pub fn ancestor(&self, rdn_count: usize) -> Dn<'a> {
         let text = self.text_from(rdn_count);
         let removed = self.text.len() - text.len();
@@ -240,7 +240,7 @@ impl PartialEq for Ava<'_> {
 
 impl Eq for Ava<'_> {}
 
-/// Initial capacity for AVAs; few directories are deeper.
+/// Initial capacity of the list of AVAs. Few DNs have more.
 const TYPICAL_AVA_COUNT: usize = 8;
 
 /// Class of an octet in an unquoted value.

@@ -43,7 +43,7 @@ pub fn encode_entry_count(entries: u64) -> Vec<u8> {
 pub fn is_entry_count_request(value: &[u8]) -> bool {
     let mut reader = Reader::new(value);
     let Ok(mut fields) = reader.sequence(Tag::SEQUENCE) else { return false };
-    // The order is: candidates, three booleans, another boolean, two thresholds, another boolean.
+    // Fields in order: maximum number of candidates to examine, four booleans, two thresholds, one boolean.
     for (number, is_boolean) in (0..).zip([false, true, true, true, true, false, false, true]) {
         let tag = Tag::context(number);
         if fields.peek_tag() != Some(tag) {

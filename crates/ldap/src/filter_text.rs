@@ -45,7 +45,7 @@ pub enum FilterErrorKind {
     BadOperator,
     /// A matching rule that is neither a name nor an OID, or an extensible match with neither rule nor attribute.
     BadMatchingRule,
-    /// A backslash that two hexadecimal digits do not follow.
+    /// A backslash that is not followed by two hexadecimal digits.
     BadEscape,
     /// A character that must be escaped in a value.
     UnescapedSpecial(char),

@@ -34,7 +34,8 @@ pub struct HistoryChange {
     pub kind: HistoryKind,
     /// DN of the requester; empty for anonymous, and for the server itself.
     pub requester: String,
-    /// DN of the entry at that time, before a rename; empty if the requester has no right to see it.
+    /// DN of the entry at that time; for a rename, the DN before the rename. Empty if the requester has no right to see
+    /// the DN.
     pub name: String,
     /// Changed values, in the order of the change.
     pub values: Vec<HistoryValues>,

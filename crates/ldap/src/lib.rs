@@ -9,8 +9,8 @@
 //! `Copy`, and needs no allocation, whatever its size. Encoding computes the sizes first, so it appends each octet once
 //! to one `Vec<u8>`.
 //!
-//! Out of scope: sockets, the schema, and the meaning of operations. A DN here is a series of names and values that are
-//! not looked up, and two spellings of a name are two names.
+//! Out of scope: sockets, the schema, and the meaning of operations. A DN in this crate is a series of names and
+//! values. The names are not looked up in a schema, so two spellings of an attribute name are two names.
 #![forbid(unsafe_code)]
 // All of this crate processes octets of peers: no cast may lose bits, no index may panic.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]

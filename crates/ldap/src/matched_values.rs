@@ -17,7 +17,7 @@ pub fn decode_matched_values(value: &[u8]) -> Option<Vec<Filter<'_>>> {
             FilterKind::And(_) | FilterKind::Or(_) | FilterKind::Not(_) | FilterKind::Unrecognized(_) => {
                 false
             }
-            // The RDN values in the entry's name are not attribute values.
+            // RFC 3876 does not permit dnAttributes: the values in the entry's DN are not attribute values.
             FilterKind::ExtensibleMatch(item) => !item.dn_attributes,
             _ => true,
         };

@@ -112,7 +112,7 @@ mod tests {
         Message::decode(bytes, &limits)
     }
 
-    /// Returns a message with id 5, this operation and these octets after it.
+    /// Returns a message with the id 5. `operation` is the encoded operation with the octets that follow it.
     fn message(operation: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0x30, operation.len() as u8 + 3, 0x02, 0x01, 0x05];
         bytes.extend_from_slice(operation);

@@ -50,7 +50,7 @@ pub const CHANGE_LOG_COOKIE: &str = "1.3.6.1.4.1.26027.1.5.4";
 pub const TRANSACTION_SPECIFICATION: &str = "1.3.6.1.1.21.2";
 /// Password policy, request and response (draft-behera-ldap-password-policy).
 pub const PASSWORD_POLICY: &str = "1.3.6.1.4.1.42.2.27.8.5.1";
-/// Account usability: whether the account can bind, with each entry of a search (Sun Directory Server).
+/// Account usability: each entry of a search is returned with whether its account can bind (Sun Directory Server).
 pub const ACCOUNT_USABILITY: &str = "1.3.6.1.4.1.42.2.27.9.5.8";
 /// The password has expired: response on a bind (draft-vchu-ldap-pwd-policy).
 pub const PASSWORD_EXPIRED: &str = "2.16.840.1.113730.3.4.4";

@@ -107,7 +107,7 @@ impl<'a> OwnCredentials<'a> {
     }
 }
 
-/// An application password that the server generated, on its way to the writer. Clients never send it.
+/// An application password that the server generated and sends to its writer. Clients never send it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GeneratedApplication<'a> {
     /// Name of the application.

@@ -12,7 +12,7 @@ const GENERATED_PASSWORD: Tag = Tag::context(0);
 /// Password Modify request (RFC 3062).
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct PasswordModify<'a> {
-    /// User whose password is changed, often a DN; `None` is the requester.
+    /// User whose password is changed, often a DN; `None` means the requester.
     pub user_identity: Option<&'a [u8]>,
     /// Current password.
     pub old_password: Option<&'a [u8]>,

@@ -144,7 +144,7 @@ pub mod state_operation {
 
     /// Set the secret of time-based codes.
     pub const ADD_TOTP: u32 = 76;
-    /// Remove the secret of time-based codes, if it is this one.
+    /// Remove the secret of time-based codes if it is equal to the given value.
     pub const REMOVE_TOTP: u32 = 77;
     /// Set or remove the secret of time-based codes.
     pub const SET_TOTP: u32 = 78;

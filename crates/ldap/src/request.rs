@@ -185,7 +185,7 @@ pub struct CompareRequest<'a> {
 pub struct ExtendedRequest<'a> {
     /// The operation's OID; see [`oids`](crate::oids).
     pub name: &'a str,
-    /// Its parameters, in a form that the OID defines.
+    /// Parameters of the operation, in a form that the OID defines.
     pub value: Option<&'a [u8]>,
 }
 
@@ -327,7 +327,7 @@ impl Scope {
             0 => Some(Scope::BaseObject),
             1 => Some(Scope::SingleLevel),
             2 => Some(Scope::WholeSubtree),
-            // Not assigned by an RFC; OpenLDAP and 389 DS use it for the scope of the draft.
+            // No RFC assigns this number. OpenLDAP and 389 DS use it for the scope of the draft.
             3 => Some(Scope::Subordinate),
             _ => None,
         }

@@ -1,7 +1,5 @@
-//! Encoding of a client's requests.
-//!
-//! A [`Message`] is the same type in both directions; the `Buf` types own the nested parts that it borrows. Sizes are
-//! computed first, so each octet is written once.
+//! [`Message`] is used for encoding and for decoding. The `Buf` types own the nested parts that a message borrows.
+//! Sizes are computed first, so each octet is written once.
 
 use ber::{Tag, element_len, integer_len, put_boolean, put_element, put_header, put_integer};
 

@@ -304,7 +304,7 @@ pub fn correct_search_entry(
     if guessed.attributes_len.min(attributes_len) >= 0x100
         && guessed.attributes_len.max(attributes_len) + dn_len + around < 0x1_0000
     {
-        // The usual case: each of the three lengths takes two octets, both as guessed and as correct.
+        // The usual case: each of the three lengths takes two octets, before and after the correction.
         let content_len = dn_len + element_len(attributes_len);
         let message_len = id_len + element_len(content_len);
         let mut place = start;

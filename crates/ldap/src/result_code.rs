@@ -99,7 +99,7 @@ result_codes! {
     OBJECT_CLASS_VIOLATION = 65 "objectClassViolation";
     /// The operation is only allowed on leaf entries.
     NOT_ALLOWED_ON_NON_LEAF = 66 "notAllowedOnNonLeaf";
-    /// A value of the entry's RDN cannot be removed this way.
+    /// The operation would remove a value of the entry's RDN.
     NOT_ALLOWED_ON_RDN = 67 "notAllowedOnRDN";
     /// An entry of that name exists.
     ENTRY_ALREADY_EXISTS = 68 "entryAlreadyExists";

@@ -132,8 +132,8 @@ impl SettingsInForce {
 pub struct RehearsalAnswer {
     /// Authorization identities of all requesters.
     pub requesters: Vec<String>,
-    /// Number of requesters that were examined, from the first on. The client repeats the request for the remaining
-    /// ones.
+    /// Number of requesters that were examined, counted from the first. The client repeats the request for the
+    /// remaining ones.
     pub done: u64,
     /// Number of entries.
     pub entries: u64,

@@ -119,7 +119,7 @@ mod tests {
             assert_eq!(SortKey::encode_list(keys), encoded, "{keys:?}");
             assert_eq!(SortKey::decode_list(encoded).as_deref(), Some(keys));
         }
-        // An explicit FALSE: it is the default, but clients send it.
+        // FALSE is the default, but clients send it explicitly.
         let told = [0x30, 9, 0x30, 7, 4, 2, b'c', b'n', 0x81, 1, 0];
         assert_eq!(SortKey::decode_list(&told), Some(vec![by("cn", None, false)]));
         let many = SortKey::encode_list(&[by("cn", None, false); SORT_KEYS_MAX + 5]);

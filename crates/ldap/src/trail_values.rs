@@ -38,11 +38,11 @@ pub enum TrailPiece<'a> {
 /// A decoded answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrailAnswer<'a> {
-    /// Position of the next request.
+    /// Position from which the next request continues.
     pub next: TrailPosition,
     /// Whether the answer reaches the present end of the trail.
     pub is_end: bool,
-    /// Contents of the trail before that position.
+    /// Contents of the trail before `next`.
     pub pieces: Vec<TrailPiece<'a>>,
 }
 

@@ -45,9 +45,9 @@ pub enum UrlScheme {
 pub struct UrlExtension {
     /// Whether a client that does not support the extension must not use the URL.
     pub critical: bool,
-    /// Its name or OID.
+    /// Name or OID of the extension.
     pub name: String,
-    /// Its value.
+    /// Value of the extension.
     pub value: Option<String>,
 }
 

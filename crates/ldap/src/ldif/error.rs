@@ -41,7 +41,7 @@ pub enum LdifErrorKind {
     /// A `changetype:` other than add, delete, modify, modrdn and moddn, or one that is not the first line of its
     /// record.
     BadChangeType,
-    /// A line that does not belong in a record of this change type, or a missing one. The text is the expected line.
+    /// A line that does not belong in a record of this change type, or a missing line. The text is the expected line.
     Expected(&'static str),
     /// The record is longer than allowed.
     RecordTooLong {

@@ -134,7 +134,7 @@ impl<R: BufRead> LdifReader<R> {
         let text = &mut self.buffer.text;
         let start = text.len();
         let room = self.record_size_max.saturating_sub(start).saturating_add(1);
-        // Usually the buffer contains the whole line. If this fails, the read below reports the error.
+        // Usually the buffer contains the whole line. If filling the buffer fails, the read below reports the error.
         if let Ok(there) = self.input.fill_buf()
             && let Some(length) = memchr::memchr(b'\n', there.get(..room).unwrap_or(there))
             && let Some(line) = there.get(..length)

@@ -202,8 +202,8 @@ fn input_errors_end_reading() {
     assert_eq!(read_from(input, 100), ["1: a=b ", "line 4: broken disk"]);
 }
 
-/// Returns an input for each kind of error, so that each message is tested. Adding a kind without an input here does
-/// not compile.
+/// Reads an input for each kind of error, so that each message is tested. The match makes a new kind without an input
+/// here a compile error.
 #[test]
 fn every_kind_of_error_has_a_message() {
     fn place(kind: &LdifErrorKind) -> usize {

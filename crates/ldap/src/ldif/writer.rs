@@ -201,7 +201,7 @@ pub fn put_ldif_line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 /// Number of octets encoded at a time. A multiple of three, so that only the last step is padded.
 const BASE64_STEP: usize = 768;
 
-/// Appends ASCII text to a line of which `column` octets are written, and folds the line as needed.
+/// Appends ASCII text to a line that already has `column` octets, and folds the line as needed.
 fn put_folded(out: &mut Vec<u8>, column: &mut usize, mut text: &[u8]) {
     while let Some((part, rest)) = text.split_at_checked(LINE_LEN_MAX - *column)
         && !rest.is_empty()
@@ -215,8 +215,8 @@ fn put_folded(out: &mut Vec<u8>, column: &mut usize, mut text: &[u8]) {
     *column += text.len();
 }
 
-/// Returns true if a value can be written without base64: SAFE-STRING of RFC 2849, and no space at the end (its note
-/// 8).
+/// Returns true if a value can be written without base64: it is a SAFE-STRING of RFC 2849 and does not end with a space
+/// (note 8 of that RFC).
 fn is_safe(value: &[u8]) -> bool {
     let starts_safe = !matches!(value.first(), Some(b' ' | b':' | b'<'));
     // Has no branch for each octet, so that the compiler can vectorize it.
