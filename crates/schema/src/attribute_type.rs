@@ -47,7 +47,7 @@ pub struct AttributeType {
     pub substring: Option<MatchingRule>,
     /// Whether an entry has at most one value.
     pub single_value: bool,
-    /// Collective attribute (RFC 3671).
+    /// Whether the attribute is collective (RFC 3671).
     pub collective: bool,
     /// Whether only the server sets values.
     pub no_user_modification: bool,

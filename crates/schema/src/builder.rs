@@ -169,7 +169,7 @@ impl SchemaBuilder {
         for located in self.of_kind(Kind::Syntax) {
             syntaxes.add(located, &mut mistakes, &mut notices);
         }
-        // A text cannot define a matching rule, but files list those that they use.
+        // A text cannot define a matching rule, but files list the rules that they use.
         for located in self.of_kind(Kind::MatchingRule).chain(self.of_kind(Kind::MatchingRuleUse)) {
             if MatchingRule::find(&located.definition.oid).is_none() {
                 notices.push(WithoutEffect::notice(located, "the matching rule is not known here"));

@@ -65,9 +65,9 @@ pub struct CertificateFacts {
     pub issuer: String,
     /// The serial number in hexadecimal digits.
     pub serial: String,
-    /// Start of its validity, in seconds since 1970.
+    /// Start of the validity, in seconds since 1970.
     pub not_before: i64,
-    /// End of its validity, in seconds since 1970.
+    /// End of the validity, in seconds since 1970.
     pub not_after: i64,
     /// OID of the signature algorithm.
     pub signature_algorithm: String,
@@ -228,7 +228,7 @@ pub(crate) fn write_decimal_serial(text: &str, out: &mut Vec<u8>) -> Result<(), 
     Ok(())
 }
 
-/// Appends the key of a Name in DER. An RDNSequence has the root first, as keys have.
+/// Appends the key of a Name in DER. An RDNSequence has the root first, as keys do.
 pub(crate) fn name_of_der(
     schema: &Schema,
     mut name: Reader<'_>,

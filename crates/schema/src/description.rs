@@ -73,8 +73,8 @@ impl Schema {
     /// # Errors
     /// [`DescriptionError::BadSyntax`] if the text is not an attribute description, [`DescriptionError::UnknownType`]
     /// if the schema does not define the type, [`DescriptionError::NoBinaryForm`] for `binary` on a type whose syntax
-    /// does not allow binary transfer. The last two are the same to RFC 4522 section 3 and RFC 4512 section 2.5: an
-    /// unrecognized description.
+    /// does not allow binary transfer. RFC 4522 section 3 and RFC 4512 section 2.5 treat the last two alike, as
+    /// unrecognized descriptions.
     pub fn parse_description(&self, description: &str) -> Result<AttributeDescription, DescriptionError> {
         let (name, options) = match description.bytes().position(|byte| byte == b';') {
             Some(place) => (description.get(..place).unwrap_or_default(), description.get(place + 1..)),

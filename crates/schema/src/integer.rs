@@ -56,7 +56,7 @@ pub(crate) fn key(value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Returns the number of an integer's key, if it fits.
+/// Returns the number that the key of an integer represents; `None` if it does not fit in 64 bits.
 pub fn small_number(key: &[u8]) -> Option<i64> {
     let (&head, digits) = key.split_first()?;
     let invert = if head < 0x80 { 0xff } else { 0 };

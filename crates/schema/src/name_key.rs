@@ -54,7 +54,7 @@ fn first_rdn_len(key: &[u8]) -> Option<usize> {
             TEXT_TYPE => rest.iter().position(|octet| *octet == b'=')? + 1,
             oid_len => usize::from(oid_len) + 1,
         };
-        // The value contains no octets that end it, but the OID of the type may contain them.
+        // The escaped value contains no delimiter, but the OID of the type may contain one.
         let value = rest.get(type_len..)?;
         let end = value.iter().position(|octet| matches!(*octet, AVA_SEPARATOR | RDN_END))?;
         rest = value.get(end + 1..)?;

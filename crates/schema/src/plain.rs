@@ -95,7 +95,7 @@ impl RequiredCharacter {
                 self.add(last, &mut against);
             }
             None => {
-                // A sign is never a zero byte, so the padding does not match.
+                // The required character is never a zero byte, so the padding does not match.
                 let mut block = [0; BLOCK];
                 if let Some(place) = block.get_mut(..value.len()) {
                     place.copy_from_slice(value);
@@ -284,7 +284,7 @@ impl Needle {
     }
 }
 
-/// Returns true if the key of a value is this one; `None` if its key must be computed.
+/// Returns true if the key of `value` is `key`; `None` if the key must be computed.
 #[inline]
 pub(crate) fn has_key(form: Form, value: &[u8], key: &[u8]) -> Option<bool> {
     let preparation = plain_preparation(form)?;
@@ -337,7 +337,8 @@ mod tests {
                     assert_eq!(found, assertion.matches(&key), "{rule:?} {text:?} {value:?}");
                     told += 1;
                 }
-                // If the rule removes spaces, a sign is the only shortcut. Substrings bound to an end have no sign.
+                // If the rule removes spaces, the required character is the only shortcut. Substrings bound to an end
+                // do not use it.
                 let has_sign = text.starts_with('*') && text.ends_with('*');
                 let has_shortcut = has_sign || rule.name() != "telephoneNumberSubstringsMatch";
                 assert_eq!(told > 100, has_shortcut, "{rule:?} {text:?}: {told}");
@@ -345,7 +346,7 @@ mod tests {
         }
     }
 
-    /// A sign is found at every position, by the search in blocks and by the search of single bytes.
+    /// A required character is found at every position, by the search in blocks and by the search of single bytes.
     #[test]
     fn a_sign_is_found_at_every_position() {
         let form = MatchingRule::find("caseIgnoreSubstringsMatch").unwrap().form();
@@ -362,7 +363,7 @@ mod tests {
                     text[place] = odd;
                     assert!(!sign.is_surely_missing(&text), "{odd} at {place} of {len}");
                 }
-                // Other characters that differ from the sign in one bit.
+                // Other characters that differ from the required character in one bit.
                 for other in [b'{', b'x', b'z' & !0x40, b':'] {
                     text[place] = other;
                     assert!(sign.is_surely_missing(&text), "{other} at {place} of {len}");

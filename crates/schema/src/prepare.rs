@@ -3,8 +3,8 @@
 //! The six steps end in *insignificant character handling*, which RFC 4518 section 2.6.1 writes as one space before,
 //! one after and two inside. Keys use a shorter form with the same equality and order: no space before or after,
 //! **one** inside, and a single space for a string without anything else. A space sorts before every other character
-//! that survives the mapping, which is why the order stays the same. [`expand_spaces`] restores the RFC's form for
-//! substring matching that needs it.
+//! that remains after the mapping, so the order stays the same. [`expand_spaces`] restores the RFC's form for substring
+//! matching that needs it.
 //!
 //! Pando differs from the RFC in two points. Code points unassigned in Unicode 3.2 (table A.1) are not prohibited: most
 //! of them have been assigned since 2002, and refusing emoji or newer scripts in names has no benefit. Case folding is

@@ -66,17 +66,17 @@ impl MatchingRule {
         &RULES[usize::from(self.0)]
     }
 
-    /// Canonical name, `caseIgnoreMatch` for example.
+    /// Returns the canonical name, such as `caseIgnoreMatch`.
     pub fn name(self) -> &'static str {
         self.info().name
     }
 
-    /// Numeric OID as text.
+    /// Returns the numeric OID as text.
     pub fn oid(self) -> &'static str {
         self.info().oid
     }
 
-    /// OID of the assertion syntax.
+    /// Returns the OID of the assertion syntax.
     pub fn assertion_syntax(self) -> &'static str {
         self.info().assertion_syntax
     }

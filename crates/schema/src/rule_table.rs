@@ -215,7 +215,8 @@ pub(crate) static RULES: &[RuleInfo] = &[
     related(Relation::Subtree, "1.3.6.1.4.1.4203.666.4.9", "dnSubtreeMatch"),
     related(Relation::Subordinate, "1.3.6.1.4.1.4203.666.4.10", "dnSubordinateMatch"),
     related(Relation::Superior, "1.3.6.1.4.1.4203.666.4.11", "dnSuperiorMatch"),
-    // Rules of other servers without a specification, so that their schema files load. Values are compared exactly.
+    // Rules of other servers that have no specification. They are listed so that the schema files of these servers
+    // load. Values are compared exactly.
     rule("1.3.6.1.4.1.4203.666.4.12", "authzMatch", Equality, EXACT_TEXT, "1.3.6.1.4.1.4203.666.2.7"),
     rule("1.3.6.1.4.1.4203.666.4.2", "OpenLDAPaciMatch", Equality, EXACT_TEXT, "1.3.6.1.4.1.4203.666.2.1"),
     rule("1.3.6.1.4.1.4203.666.4.13", "privateKeyMatch", Equality, Form::Octets, "1.2.840.113549.1.8.1.1"),

@@ -75,12 +75,12 @@ impl Schema {
         &self.attribute_types
     }
 
-    /// Returns the `X-LINK` extensions that cannot be followed. The schema is complete without them.
+    /// Returns the `X-LINK` extensions that cannot be followed. They do not make the schema invalid.
     pub fn unusable_links(&self) -> &[SchemaError] {
         &self.unusable_links
     }
 
-    /// Returns the schema without links in the types for which `is_none` returns true.
+    /// Returns a copy of the schema in which the types for which `is_none` returns true have no links.
     pub fn without_links(&self, is_none: impl Fn(&AttributeType) -> bool) -> Schema {
         let mut schema = self.clone();
         for attribute_type in &mut schema.attribute_types {

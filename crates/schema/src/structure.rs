@@ -79,7 +79,7 @@ impl StructureRule {
     }
 }
 
-/// Rules and forms of the three kinds.
+/// DIT content rules, name forms and DIT structure rules of a schema.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Structure {
     pub(crate) content_rules: Vec<ContentRule>,

@@ -21,8 +21,8 @@ pub struct SubstringAssertion {
     initial: Option<Box<[u8]>>,
     any: Box<[Needle]>,
     last: Option<Box<[u8]>>,
-    /// The substrings in the form of keys, if the fields above have them in the RFC's form, to which values must then
-    /// be expanded. `None` if the fields above have the form of keys already.
+    /// The substrings in the form of keys. `None` if the fields above have this form. Otherwise the fields above have
+    /// the RFC's form, and keys must be expanded to that form.
     in_keys: Option<Box<[KeyPiece]>>,
     /// Required characters. Most values without the substrings lack at least one of them.
     signs: [Option<RequiredCharacter>; 2],
@@ -82,7 +82,8 @@ impl SubstringAssertion {
             || any.iter().any(|piece| piece.edges.leading || piece.edges.trailing || piece.is_space())
             || last.iter().any(|piece| piece.edges.leading || piece.is_space());
         let expanded = loose_space && rule.form() != Form::Octets;
-        // If a substring is bound to an end of the value, the first comparison rejects as much as signs do.
+        // If a substring is bound to an end of the value, the first comparison rejects as much as required characters
+        // do.
         let is_bound = initial.is_some() || last.is_some();
         let texts = any.iter().chain(&initial).chain(&last).map(|piece| &*piece.text);
         let signs = if is_bound { [None; 2] } else { RequiredCharacter::of(rule.form(), texts) };

@@ -1,8 +1,8 @@
 //! Syntaxes: the table of the supported syntaxes, with the check of each.
 //!
-//! Supported are all syntaxes of RFC 4517 section 3.3, the certificate syntaxes of RFC 4523, and those of RFC 2307, RFC
-//! 3112, RFC 4530 and draft-chu-ldap-csn. The remaining syntaxes of RFC 2252 are in the table because old schema files
-//! use them. No document specifies them, so they accept any octets.
+//! The supported syntaxes are those of RFC 4517 section 3.3, the certificate syntaxes of RFC 4523, and the syntaxes of
+//! RFC 2307, RFC 3112, RFC 4530 and draft-chu-ldap-csn. The remaining syntaxes of RFC 2252 are in the table because old
+//! schema files use them. No document specifies them, so they accept any octets.
 
 /// Index of a syntax in one [`Schema`](crate::Schema).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -164,7 +164,7 @@ const TABLE: &[(&str, &str, Check)] = &[
         Check::CertificateAssertion,
     ),
     ("1.2.840.113556.1.4.906", "Large Integer", Check::Integer),
-    // Syntaxes of other servers, so that their schema files load.
+    // Syntaxes of other servers, listed so that their schema files load.
     ("1.3.6.1.4.1.4203.1.1.1", "OpenLDAP User Password", Check::Any),
     ("1.3.6.1.4.1.4203.666.2.1", "OpenLDAP Experimental ACI", Check::DirectoryString),
     ("1.3.6.1.4.1.4203.666.2.7", "OpenLDAP authz", Check::DirectoryString),

@@ -140,7 +140,7 @@ pub(crate) fn generalized_key(value: &[u8], out: &mut Vec<u8>) -> Result<(), Fau
 }
 
 /// Returns the key of a time in the form that servers write, `YYYYMMDDHHMMSSZ`. `None` for any other text, whether or
-/// not it is a valid time. Used because scans compare many times in this form.
+/// not it is a valid time. This shortcut exists because scans compare many values in this form.
 fn usual_key(value: &[u8]) -> Option<[u8; 7]> {
     let (digits, [b'Z']) = value.split_first_chunk::<14>()? else { return None };
     if !digits.iter().all(u8::is_ascii_digit) {

@@ -33,7 +33,7 @@ struct Difference {
 }
 
 impl Difference {
-    /// Returns the difference of names. Additional names of a shipped definition do not count.
+    /// Returns the names that only the copy has, as a difference. They do not count if the original is shipped.
     fn of_names(original: &Located, copy: &Located) -> Difference {
         let known = original.definition.many("NAME");
         let is_known = |name: &&String| known.iter().any(|other| other.eq_ignore_ascii_case(name));
@@ -46,7 +46,7 @@ impl Difference {
         difference
     }
 
-    /// Adds a difference: the property `what` is `own` in the original and `other` in the copy.
+    /// Adds a difference if the property `what` is `own` in the original and has another value, `other`, in the copy.
     fn not(&mut self, what: &str, own: &str, other: &str) {
         if own != other {
             self.parts.push(format!("{what}{own}, not {other}"));

@@ -149,7 +149,7 @@ pub(crate) enum Part {
     OtherName(Vec<u8>),
     /// Contents of OIDs, one of which must be present.
     Policies(Vec<Vec<u8>>),
-    /// Length and shortest form of a number that is not negative, a limit of the CRL number.
+    /// Minimum of the CRL number, which is not negative: length and shortest form.
     MinNumber(Vec<u8>),
     MaxNumber(Vec<u8>),
     /// Bits of which at least one must be set if the extension has any bits.
@@ -157,7 +157,8 @@ pub(crate) enum Part {
 }
 
 impl ComponentAssertion {
-    /// Returns the approximate bytes of heap memory: parts are few, and each has a name or a number.
+    /// Returns the approximate size of the assertion on the heap, in bytes. Parts are few, and each has a name or a
+    /// number.
     pub(crate) fn heap_bytes(&self) -> usize {
         let parts = match self {
             ComponentAssertion::Certificate(parts) | ComponentAssertion::List(parts) => [Some(parts), None],
@@ -470,7 +471,7 @@ fn extension_agrees(part: &Part, extensions: Extensions<'_>) -> Option<bool> {
                 _ => false,
             }
         }
-        // This assertion cannot contain parts of the other kind of value.
+        // The caller has evaluated these parts, or an assertion of this type cannot contain them.
         Part::Serial(_) | Part::Issuer(_) | Part::Subject(_) | Part::ValidAt(_) | Part::KeyAlgorithm(_) => {
             false
         }

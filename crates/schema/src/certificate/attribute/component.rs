@@ -31,7 +31,7 @@ fn body(certificate: &[u8]) -> Result<Body<'_>, BerError> {
     body.optional(Tag::INTEGER)?;
     let (holder_base, holder_names) = match body.peek_tag() {
         Some(Tag::SEQUENCE) => holder(&mut body.sequence(Tag::SEQUENCE)?)?,
-        // Version 1 has one of the fields, without the sequence around them.
+        // Version 1 has one of the two fields, without a SEQUENCE around it.
         _ => holder(&mut body)?,
     };
     let (issuer_names, ..) = issuer(&mut body)?;
@@ -103,7 +103,7 @@ pub(crate) fn parts(schema: &Schema, value: &str) -> Result<Vec<Part>, Fault> {
             _ => return Err(UNKNOWN),
         }
     }
-    // X.509 requires at least one.
+    // X.509 requires at least one part.
     if parts.is_empty() { Err(UNKNOWN) } else { Ok(parts) }
 }
 

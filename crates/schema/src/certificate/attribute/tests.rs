@@ -125,7 +125,7 @@ fn undefined_assertions() {
 /// Name of the rule of components.
 const MATCH: &str = "attributeCertificateMatch";
 
-/// Prescriptions of one patient, of one doctor, in force on a day, with a kind of attribute.
+/// Assertions match certificates by holder, issuer, validity and attribute type.
 #[test]
 fn certificates_match_by_any_of_their_parts() {
     let doctor = || sequence(&[directory_name("Doctor")]);
