@@ -19,10 +19,10 @@ pub enum AuditError {
     /// The key file with this path does not contain a key.
     #[error("{}: not a private key (Ed25519, PKCS #8)", .0.display())]
     Key(PathBuf),
-    /// The directory contains no trail.
+    /// The folder contains no trail.
     #[error("{}: the folder contains no segment of an audit trail", .0.display())]
     NoTrail(PathBuf),
-    /// The newest segment cannot be continued, because no header in the directory identifies the trail.
+    /// The newest segment cannot be continued, because no header in the folder identifies the trail.
     #[error("{}: no segment has a header that can be read; move the folder aside", .0.display())]
     NoChain(PathBuf),
     /// The system provides no random numbers.
@@ -86,7 +86,7 @@ pub enum Damage {
     /// The header of a segment was changed, or its version is not supported.
     #[error("the header of the segment is damaged")]
     Header,
-    /// The header of a segment belongs to another trail than those of earlier segments, or to another key.
+    /// The header of a segment has a different trail or a different key than the headers of earlier segments.
     #[error("the segment belongs to another trail")]
     Foreign,
     /// Segments are missing.
@@ -112,7 +112,7 @@ pub enum Damage {
         "the block does not follow the one before it: what stood between was changed, removed or put elsewhere"
     )]
     Link,
-    /// The number of a block is not the number after that of the previous block.
+    /// The number of a block is not one more than the number of the previous block.
     #[error("expected block {expected}: blocks are missing, or out of order")]
     Order {
         /// Expected number.
@@ -130,7 +130,7 @@ pub enum Damage {
     /// An anchor's signature is invalid.
     #[error("the anchor's signature does not match the key of the trail")]
     Signature,
-    /// Another key than the given one made the signatures.
+    /// The signatures were made with a different key than the given one.
     #[error("the trail is signed by another key than the one given")]
     OtherKey,
     /// The trail ends before the block that the file `head` specifies.
@@ -139,7 +139,7 @@ pub enum Damage {
         /// Block of the last anchor.
         block: u64,
     },
-    /// The trail lacks a block that was recorded outside of it, or has a different one.
+    /// The trail lacks the block with the given number, or the block has another hash than the given one.
     #[error("block {block} is not the one with the hash given")]
     AnchorMismatch {
         /// Number of the block.

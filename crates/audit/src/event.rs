@@ -5,9 +5,11 @@
 //! All bytes except the last have the highest bit set. An event is a varint with the length of the rest, at most
 //! 65,536, followed by fields in any order. A field begins with a varint: twice its number, plus one if its value
 //! consists of bytes. Its value is a varint, or a varint with a length followed by bytes. A reader skips fields with
-//! unknown numbers. Text is UTF-8. ¶ The values of a changed attribute are one byte for the kind (0 added, 1 removed, 2
-//! replaced, 3 value before the change), then the attribute's name and each value. The name and each value have their
-//! length before them, as a varint.
+//! unknown numbers. Text is UTF-8.
+//!
+//! The values of a changed attribute are one byte for the kind (0 added, 1 removed, 2 replaced, 3 value before the
+//! change), then the attribute's name and each value. The name and each value have their length before them, as a
+//! varint.
 //!
 //! An [`EventWriter`] appends fields to a buffer. A field that no longer fits is omitted as a whole. An [`Event`] is a
 //! view of bytes that were already checked.
@@ -292,7 +294,8 @@ impl<'a> EventWriter<'a> {
         self
     }
 
-    /// Appends an event with these fields to `out`. Writers made the fields before. Omits an event that is too long.
+    /// Appends an event to `out`. `fields` contains the fields that one or more writers made. Omits an event that is
+    /// too long.
     pub fn finish(out: &mut Vec<u8>, fields: &[&[u8]]) {
         let length = fields.iter().map(|part| part.len()).sum::<usize>();
         if length <= EVENT_BYTES_MAX {
@@ -527,7 +530,7 @@ mod tests {
         check(&[4, 2, 1, 3, 200]);
     }
 
-    /// An event that would be too long lacks its least important fields.
+    /// A field that would make an event too long is omitted.
     #[test]
     fn an_event_never_grows_beyond_its_bound() {
         let mut fields = Vec::new();

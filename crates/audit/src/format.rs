@@ -224,7 +224,7 @@ pub(crate) fn anchor_text(trail: &[u8; 16], head: &[u8; BLOCK_HEAD_LEN]) -> Vec<
     [b"pando audit anchor 1\0".as_slice(), trail, head].concat()
 }
 
-/// Returns the offset at which the head of a block may begin.
+/// Returns the offset of the first bytes that decode as the head of a block.
 pub(crate) fn find_block(bytes: &[u8]) -> Option<usize> {
     let mut from = 0;
     while let Some(rest) = bytes.get(from..)

@@ -2,7 +2,7 @@
 //!
 //! An [`EventWriter`] appends an event to a buffer, which costs only copying. A [`Trail`] compresses buffered events
 //! into blocks, chains the blocks by their hashes, signs the chain at intervals, and removes segments by size and age.
-//! A [`Traversal`] reads the blocks in a directory, checks each block, and continues after damage. [`verify()`] reads a
+//! A [`Traversal`] reads the blocks in a folder, checks each block, and continues after damage. [`verify()`] reads a
 //! whole trail, and checks the chain of blocks, the signatures and the file `head`. `docs/reference/audit-format.md`
 //! describes the encoding.
 //!

@@ -12,7 +12,7 @@ pub const STORED_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + 65_536;
 /// Maximum time between two anchors in microseconds, if blocks are written.
 pub const ANCHOR_MICROS: u64 = 30_000_000;
 
-/// Maximum number of segments in the directory of a trail.
+/// Maximum number of segments in the folder of a trail.
 pub const SEGMENTS_MAX: usize = 1_000_000;
 
 const _: () = assert!(EVENT_BYTES_MAX < PAYLOAD_BYTES_MAX);

@@ -1,4 +1,4 @@
-//! The segments in the directory of a trail, and the blocks in a segment.
+//! The segments in the folder of a trail, and the blocks in a segment.
 
 use std::fs::{self, File};
 use std::io;
@@ -23,7 +23,7 @@ pub(crate) fn path_of(folder: &Path, segment: u64) -> PathBuf {
     folder.join(format!("{NAME}{segment:0DIGITS$}"))
 }
 
-/// Returns the numbers of the segments in a directory, in ascending order.
+/// Returns the numbers of the segments in a folder, in ascending order.
 pub(crate) fn list(folder: &Path) -> Result<Vec<u64>, AuditError> {
     let mut numbers = Vec::new();
     for entry in fs::read_dir(folder).map_err(AuditError::io(folder))? {

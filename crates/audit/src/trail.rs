@@ -2,9 +2,9 @@
 //! stop or a crash.
 //!
 //! Each opening begins a segment. Its first block records the point from which the trail continues. The block also
-//! describes the torn bytes that a crash left at the end of the previous segment; this segment is not changed. The
-//! first write after a disk error starts at the end of the last whole block, so a failed write leaves no bytes in the
-//! trail.
+//! describes the torn bytes that a crash left at the end of the previous segment. The previous segment is not changed.
+//! The first write after a disk error starts at the end of the last whole block, so a failed write leaves no bytes in
+//! the trail.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -31,13 +31,13 @@ const LEVEL: i32 = 1;
 /// Options with which a trail is opened.
 #[derive(Debug)]
 pub struct Options {
-    /// Directory of the trail. It is created if it does not exist.
+    /// Folder of the trail. It is created if it does not exist.
     pub folder: PathBuf,
     /// Key that signs anchors.
     pub key: NodeKey,
-    /// Size in bytes from which on a new segment is begun.
+    /// Size in bytes at which a new segment begins.
     pub segment_bytes: u64,
-    /// Age in microseconds from which on a new segment is begun.
+    /// Age in microseconds at which a new segment begins.
     pub segment_micros: u64,
     /// Maximum total size of all segments in bytes; 0 means no maximum. Above it, the oldest segments are removed.
     pub keep_bytes: u64,
@@ -96,7 +96,7 @@ pub struct Trail {
     complete: Vec<Complete>,
     /// Buffer for the next block.
     buffer: Vec<u8>,
-    /// Lock that keeps other writers from the directory.
+    /// Lock that excludes other writers from the folder.
     _lock: File,
 }
 
@@ -105,7 +105,7 @@ impl Trail {
     /// `position`.
     ///
     /// # Errors
-    /// The directory cannot be used, another process writes to the trail, or the newest segment cannot be continued.
+    /// The folder cannot be used, another process writes to the trail, or the newest segment cannot be continued.
     pub fn open(options: Options, position: u64, now_micros: u64) -> Result<(Trail, Opening), AuditError> {
         let folder = options.folder.clone();
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(AuditError::io(&folder))?;
@@ -211,7 +211,7 @@ impl Trail {
     /// Writes an anchor if one is due.
     ///
     /// # Errors
-    /// As [`anchor`](Trail::anchor).
+    /// The same as for [`anchor`](Trail::anchor).
     pub fn anchor_if_due(&mut self, now_micros: u64) -> Result<(), AuditError> {
         if !self.is_anchored && now_micros.saturating_sub(self.anchored_micros) >= ANCHOR_MICROS {
             self.anchor(now_micros)?;
@@ -243,7 +243,7 @@ impl Trail {
     /// Writes an anchor and closes the trail.
     ///
     /// # Errors
-    /// As [`anchor`](Trail::anchor).
+    /// The same as for [`anchor`](Trail::anchor).
     pub fn close(mut self, now_micros: u64) -> Result<(), AuditError> {
         self.note(now_micros, |event, position| {
             event.kind(Kind::Stopped).number(Field::Time, now_micros).number(Field::Position, position);
@@ -351,7 +351,7 @@ impl Trail {
         self.retire(now_micros)
     }
 
-    /// Removes the oldest segments above the limits. Before it, records their removal in the trail.
+    /// Removes the oldest segments that exceed the limits. Records the removal in the trail first.
     fn retire(&mut self, now_micros: u64) -> Result<(), AuditError> {
         let Options { keep_bytes, keep_micros, .. } = self.options;
         let mut bytes = self.bytes();

@@ -1,5 +1,5 @@
-//! Reader of a trail. It checks each block against its hash and the previous block. A walk continues after damage, so
-//! that it reports each damaged place once and reads all readable blocks.
+//! Reader of a trail. It checks each block against its hash and the previous block. A traversal continues after damage.
+//! It reports each damaged range once and reads all readable blocks.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::format::{BLOCK_HEAD_LEN, BlockKind, HEADER_LEN, Hash, SegmentHeader, 
 use crate::key::PublicKey;
 use crate::segments::{self, Found, SegmentFile, StoredBlock};
 
-/// Item that a walk yields.
+/// Item that a traversal yields.
 #[derive(Debug)]
 pub enum Item {
     /// A block. If the block is damaged, an item with the damage precedes it.
@@ -43,14 +43,14 @@ pub struct Block {
     pub events: Vec<u8>,
 }
 
-/// A traversal of the segments in a directory.
+/// A traversal of the segments in a folder.
 pub struct Traversal {
     folder: PathBuf,
     /// Numbers of the segments that follow, in order.
     ahead: VecDeque<u64>,
     segment: Option<SegmentFile>,
     offset: u64,
-    /// End of the current segment for this walk, which is before any torn bytes.
+    /// Offset at which the traversal of the current segment ends, which is before any torn bytes.
     end: u64,
     /// Offset of the torn bytes at the end of the segment; `None` if none are known.
     torn_from: Option<u64>,
@@ -69,10 +69,10 @@ pub struct Traversal {
 }
 
 impl Traversal {
-    /// Begins a walk at the oldest segment.
+    /// Begins a traversal at the oldest segment.
     ///
     /// # Errors
-    /// The directory cannot be read, or contains no segment.
+    /// The folder cannot be read, or contains no segment.
     pub fn begin(folder: &Path) -> Result<Traversal, AuditError> {
         let ahead: VecDeque<u64> = segments::list(folder)?.into();
         if ahead.is_empty() {
@@ -104,11 +104,11 @@ impl Traversal {
         })
     }
 
-    /// Continues a walk at the end of a block that an earlier walk has read. If the block's segment was removed, begins
+    /// Continues at the end of a block that an earlier traversal has read. If the block's segment was removed, begins
     /// at the oldest segment.
     ///
     /// # Errors
-    /// As [`begin`](Traversal::begin).
+    /// The same as for [`begin`](Traversal::begin).
     pub fn resume(folder: &Path, segment: u64, offset: u64) -> Result<Traversal, AuditError> {
         let mut traversal = Traversal::begin(folder)?;
         traversal.ahead.retain(|number| *number >= segment);
@@ -118,8 +118,8 @@ impl Traversal {
         if traversal.ahead.front() == Some(&segment) && offset > HEADER_LEN as u64 {
             traversal.ahead.pop_front();
             traversal.enter(segment)?;
-            // Clear the findings, because the earlier walk has already reported damage of the header. The hash to which
-            // the next block links is unknown.
+            // Clear the findings, because the earlier traversal has already reported damage of the header. The hash
+            // to which the next block links is unknown.
             traversal.found.clear();
             traversal.offset = offset.min(traversal.end);
             traversal.links.clear();
@@ -152,7 +152,7 @@ impl Traversal {
     /// again. An incomplete block at the end is not damage here.
     ///
     /// # Errors
-    /// The directory cannot be read.
+    /// The folder cannot be read.
     pub fn follow(&mut self) -> Result<Option<Item>, AuditError> {
         let last = self.last_segment;
         if self.ahead.is_empty() {
@@ -347,8 +347,8 @@ impl Traversal {
             && segments::anchored(&self.folder, trail, key).is_some_and(|anchored| anchored < next)
     }
 
-    /// Returns the offset at which the walk continues after a broken block. Returns `None` if a power cut may have lost
-    /// the rest of the segment.
+    /// Returns the offset at which the traversal continues after a broken block. Returns `None` if a power cut may have
+    /// lost the rest of the segment.
     fn next_block(&self, segment: &SegmentFile) -> Result<Option<u64>, AuditError> {
         if self.may_be_torn() { Ok(None) } else { segment.next_block(self.offset, self.end) }
     }

@@ -11,7 +11,7 @@ use crate::format::{Hash, HeadFile};
 use crate::key::{PublicKey, parse_hex};
 use crate::traversal::{Block, Item, Traversal};
 
-/// An anchor that was recorded outside of the trail. [`Report::anchored`] is such an anchor.
+/// An anchor that is recorded outside of the trail, as [`Report::anchored`] returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Anchored {
     /// Number of the anchor's block.
@@ -65,11 +65,11 @@ pub struct Report {
     pub damage: Vec<(TrailPlace, Damage)>,
 }
 
-/// Verifies the trail in a directory. If `key` is given, it must have made the signatures. `noted` are anchors that the
+/// Verifies the trail in a folder. If `key` is given, it must have made the signatures. `noted` are anchors that the
 /// trail must contain.
 ///
 /// # Errors
-/// The directory cannot be read, or contains no trail. Damage is not an error: see [`Report::damage`].
+/// The folder cannot be read, or contains no trail. Damage is not an error: see [`Report::damage`].
 pub fn verify(folder: &Path, key: Option<PublicKey>, noted: &[Anchored]) -> Result<Report, AuditError> {
     let mut traversal = Traversal::begin(folder)?;
     let head = fs::read(folder.join("head")).ok();

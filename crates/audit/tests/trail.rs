@@ -13,7 +13,7 @@ use audit::{
 
 const SECOND: u64 = 1_000_000;
 
-/// Directory of a test, which is removed at the end of the test.
+/// Folder of a test, which is removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -216,7 +216,7 @@ fn reports_a_trail_cut_at_any_length() {
     // The first segment is removed, but the trail has no record of the removal.
     fs::remove_file(folder.segment(1)).unwrap();
     assert_eq!(folder.verify().damage[0].1, Damage::Unretired(1));
-    // The file `head` is removed, which records how far the trail reaches.
+    // The file `head`, which records how far the trail reaches, is removed.
     fs::remove_file(folder.trail().join("head")).unwrap();
     assert!(folder.verify().damage.iter().any(|(_, damage)| *damage == Damage::HeadFile));
 }
@@ -382,8 +382,7 @@ fn compares_the_key_and_blocks_recorded_outside() {
     let wrong = Anchored { hash: [0; 32], ..noted };
     let report = verify(&folder.trail(), None, &[wrong]).unwrap();
     assert_eq!(report.damage[0].1, Damage::AnchorMismatch { block: noted.block });
-    // A trail that was forged with a different key. This is detected only with the key that was recorded outside of the
-    // trail.
+    // A trail is forged with a different key. Only the key that was recorded outside of the trail reveals this.
     let forged = Folder::new();
     sample(&forged);
     assert_eq!(forged.verify().damage, []);
@@ -444,7 +443,7 @@ fn a_walk_continues_where_another_ended() {
     }
     assert_eq!(rest(1, u64::MAX), all.iter().filter(|place| place.segment > 1).copied().collect::<Vec<_>>());
     assert_eq!(rest(4, 0), []);
-    // If the segment of the block was removed, the walk continues with the segments that remain.
+    // If the segment of the block was removed, the traversal continues with the segments that remain.
     fs::remove_file(folder.segment(1)).unwrap();
     assert_eq!(rest(1, 200), all.iter().filter(|place| place.segment > 1).copied().collect::<Vec<_>>());
 }
@@ -498,7 +497,7 @@ fn reports_an_anchor_that_the_key_did_not_sign() {
     fs::write(&path, bytes).unwrap();
     let report = folder.verify();
     assert!(report.damage.contains(&(place, Damage::Signature)), "{:?}", report.damage);
-    // Changes the file `head` by a byte of its signature.
+    // Puts the new hash of the block into the file `head`, whose signature is then invalid.
     let head = folder.trail().join("head");
     let mut forged = fs::read(&head).unwrap();
     forged[40..72].copy_from_slice(hash.as_ref());
