@@ -132,7 +132,8 @@ pub(crate) fn resolved<E>(
     Ok(filled)
 }
 
-/// Returns the form fields that contain these values. The user confirms with them exactly the values that were shown.
+/// Returns the form fields that contain these values. A page that asks for confirmation contains them, so the user
+/// confirms exactly the values that were shown.
 pub(crate) fn fields_of(filled: &[(String, Vec<Vec<u8>>)]) -> Vec<(String, String)> {
     let field = |description: &str, value: &[u8]| {
         (format!("{VALUE}{description}"), String::from_utf8_lossy(value).into_owned())
@@ -273,7 +274,8 @@ mod tests {
         }
     }
 
-    /// The body of a form may have 1 MiB. Regression test: comparing each value with each other one took minutes.
+    /// Regression test: the body of a form may have 1 MiB, and comparing each value with every other value took
+    /// minutes.
     #[test]
     fn many_values_are_found_by_hash() {
         let values: Vec<String> = (0..20_000).map(|number| number.to_string()).collect();

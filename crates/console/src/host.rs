@@ -1,4 +1,4 @@
-//! The way from an HTTP request to the directory. The console uses LDAP connections of the server that contains it.
+//! Access of HTTP handlers to the directory, over LDAP connections of the server that contains the console.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

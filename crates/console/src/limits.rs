@@ -60,7 +60,7 @@ pub const VALUES_PER_PAGE: usize = 100;
 /// Number of an attribute's values in one answer if all values are read.
 pub const VALUES_PER_REQUEST: usize = 5_000;
 
-/// Maximum size in bytes of the values of an entry after the first ones of each attribute, if all values are read.
+/// Maximum total size in bytes of the values of an entry that are read after the first values of each attribute.
 pub const WHOLE_ENTRY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Maximum number of changes in the transaction that restores a tree from the backup.
@@ -78,7 +78,7 @@ pub const EXPORT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Maximum size of an uploaded photo in bytes.
 pub const PHOTO_BYTES_MAX: usize = 512 * 1024;
 
-/// Time after which a rehearsal of access rules begins with no further requester.
+/// Time after which a rehearsal of access rules examines no further requester.
 pub const REHEARSAL_TIME: Duration = Duration::from_secs(15);
 
 /// Maximum number of differences that a rehearsal shows.
@@ -90,7 +90,7 @@ pub const REHEARSAL_REQUESTERS_MAX: usize = 20;
 /// Minimum time between the two readings from which rates of operations are computed.
 pub const RATE_TIME_MIN: Duration = Duration::from_secs(1);
 
-/// Maximum time between these readings.
+/// Maximum time between the two readings from which rates of operations are computed.
 pub const RATE_TIME_MAX: Duration = Duration::from_secs(600);
 
 /// Maximum number of concurrent exports.
@@ -111,7 +111,7 @@ pub const SIGN_INS_PER_SOURCE_MAX: usize = 4;
 pub const KNOWN_SIGN_INS_MAX: usize = 8;
 
 /// Number of additional requests of another protocol for sources from which such a request has signed in before. Each
-/// request of such a protocol signs in. Such a request counts as a sign-in for all other limits.
+/// request of another protocol signs in, and counts as a sign-in for all other limits.
 pub const KNOWN_PART_REQUESTS_MAX: usize = 16;
 
 /// Maximum number of sources of successful sign-ins that are remembered.

@@ -212,7 +212,7 @@ impl SignedInRequest {
         result
     }
 
-    /// Returns the response with a page, or with the error because of which there is no page.
+    /// Returns the response with a page, or with the error that prevented the page.
     pub(crate) fn answer(&self, page: Result<Page, PageError>) -> Response {
         page.map_or_else(|trouble| self.fail(&trouble), |page| self.show(page))
     }

@@ -91,7 +91,7 @@ pub(crate) enum NoSession {
     NotRandom,
 }
 
-/// A user who has successfully bound. The session begins with this.
+/// A user who has successfully bound: the input for a new session.
 pub(crate) struct BoundUser {
     /// DN of the user.
     pub(crate) who: String,

@@ -31,7 +31,7 @@ impl SignIns {
         }
     }
 
-    /// Returns the places for a [`Part`](crate::Part), of which each request signs in. It has more places than the
+    /// Returns the places for a [`Part`](crate::Part). Each request of a part signs in. A part has more places than the
     /// pages, because its clients send many requests at a time.
     pub fn of_part() -> SignIns {
         let known = Places::new(KNOWN_PART_REQUESTS_MAX, KNOWN_PART_REQUESTS_MAX);

@@ -22,7 +22,7 @@ const RIGHTS: [&str; 12] = [
     "explain",
 ];
 
-/// Those rights that apply to the whole entry. All others apply to an attribute.
+/// Rights that apply to the whole entry. All other rights apply to an attribute.
 const OF_ENTRY: [&str; 6] = ["browse", "add", "delete", "rename", "reset", "explain"];
 
 /// Attribute of `cn=config` that contains the access rules.

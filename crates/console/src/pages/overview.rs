@@ -21,7 +21,7 @@ use crate::times;
 /// Interval in seconds at which the browser refreshes the live figures.
 const REFRESH_SECONDS: u64 = 5;
 
-/// Number of days before the end of a certificate's validity from which on the page reports it as a problem.
+/// Number of days before a certificate expires at which the page begins to report it as a problem.
 const CERTIFICATE_DAYS: i64 = 14;
 
 /// Minimum age of a backup that the page reports as late, in seconds.

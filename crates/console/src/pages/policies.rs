@@ -46,7 +46,7 @@ const RULES: [&str; 29] = [
     "pandoPwdResetByMail",
 ];
 
-/// Those rules whose value is a number of seconds.
+/// Rules whose value is a number of seconds.
 const SECONDS: [&str; 9] = [
     "pwdMaxAge",
     "pwdExpireWarning",
@@ -94,8 +94,7 @@ fn model(connection: &mut Connection) -> Result<Value, PageError> {
     }))
 }
 
-/// Returns the policies below a suffix. If `is_subentry` is true, only those that are subentries, otherwise only the
-/// others.
+/// Returns the policies below a suffix: only subentries if `is_subentry` is true, otherwise only ordinary entries.
 fn find(connection: &mut Connection, base: &str, is_subentry: bool) -> Result<Vec<Entry>, PageError> {
     // Value of the subentries control (RFC 3672): the BER boolean TRUE.
     let value: Option<&[u8]> = Some(&[0x01, 0x01, 0xff]);

@@ -1,8 +1,8 @@
-//! Rehearsal of access rules: which rights would change if the rules in a settings file were in force. As with `pando
-//! access rehearse`, the rights of a sample of requesters are compared.
+//! Rehearsal of access rules: which rights would change if the rules in a settings file were in force. As with
+//! `pando access rehearse`, the rights of a sample of requesters are compared.
 //!
-//! The server examines only some of the requesters in each request. The page sends further requests for the others
-//! until its time is over or the browser has closed the connection.
+//! The server examines only some of the requesters in each request. The console sends further requests for the
+//! remaining requesters until its time is over or the browser has closed the connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,7 +48,7 @@ pub(crate) async fn rehearse(Submission { signed, fields }: Submission) -> Respo
     let lines = who.lines().map(str::trim).filter(|who| !who.is_empty());
     let requesters: Vec<String> = lines.map(identity).collect();
     let waits = Arc::new(AtomicBool::new(true));
-    // If the browser closes the connection, this is dropped before the conversation ends.
+    // If the browser closes the connection, this value is dropped before the conversation ends.
     let _waiting = Waiting(Arc::clone(&waits));
     let own = Arc::clone(&text);
     let talk = move |connection: &mut Connection| all(connection, &own, requesters, &waits);

@@ -15,7 +15,7 @@ const TESTS: [&str; 10] =
 /// Maximum number of rows of a form. If there are more, the others are ignored.
 const ROWS_MAX: usize = 16;
 
-/// Number of empty rows that the form has in addition.
+/// Number of additional empty rows of the form.
 const ROWS_FREE: usize = 2;
 
 /// A row of the form with an attribute.
