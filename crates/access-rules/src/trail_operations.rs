@@ -1,9 +1,7 @@
-//! Operations of an audit trail as inputs for access rules: requester, requested rights and connection.
-//!
 //! An event does not describe its connection, so the reader tracks the state of connections through the trail. The
-//! events of one connection are in order, except changes of entries. These are written from the directory's log. They
-//! may precede the bind before them, or follow the end of their connection. Therefore the reader delays each event, and
-//! then finds the state of the connection at the time of the event.
+//! events of one connection are in order, except changes of entries. The event of a change is written from the
+//! directory's log, so it may precede the event of an earlier bind, or follow the event that ends the connection.
+//! Therefore the reader delays each event, and then finds the state of the connection at the time of the event.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -51,7 +49,7 @@ impl Connections {
     fn note(&mut self, event: Event<'_>, written_micros: u64) {
         let micros = event.number(Field::Time).unwrap_or(0);
         let turn = match event.kind() {
-            // A restarted server begins to number its connections again.
+            // A restarted server numbers its connections from the beginning again.
             Some(Kind::Started) => return *self = Connections::default(),
             Some(Kind::Opened) => Turn { micros, has_tls: false, method: Some(BindMethod::None) },
             Some(Kind::Tls) => Turn { micros, has_tls: true, method: Some(BindMethod::None) },
@@ -113,7 +111,7 @@ impl Connections {
     }
 }
 
-/// Returns the method of a bind. Returns `None` if the trail does not contain the mechanism, because it is old.
+/// Returns the method of a bind. Returns `None` if the trail is so old that it does not contain the mechanism.
 fn method_of(event: Event<'_>) -> Option<BindMethod> {
     match &*event.text(Field::Method).unwrap_or_default() {
         "simple" => Some(BindMethod::Simple),
@@ -347,7 +345,7 @@ mod tests {
         let opened = event(Kind::Opened, 1, |_| {});
         let found = read(&[
             (100, opened.clone()),
-            // A change, whose event was written from the log before that of the bind.
+            // A change, whose event was written from the log before the event of the bind.
             (100, operation(30)),
             (200, bind(20, "simple", 0)),
             (200, operation(40)),
@@ -388,7 +386,7 @@ mod tests {
             connections.note(Event::parse(bytes).unwrap(), *written);
         }
         assert!(connections.turns < 500 && connections.known[&7].len() == connections.turns);
-        // A restarted server begins to number its connections again.
+        // A restarted server numbers its connections from the beginning again.
         connections.note(Event::parse(&event(Kind::Started, 0, |_| {})).unwrap(), 0);
         assert!(connections.known.is_empty());
     }

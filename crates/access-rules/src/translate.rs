@@ -142,7 +142,7 @@ struct Clauses {
 }
 
 impl Clauses {
-    /// Adds a clause to the list to which its database belongs.
+    /// Adds a clause to the list for its database.
     fn push(&mut self, translation: &mut Translation, database: Option<&str>, line: usize, clause: String) {
         match database {
             Some("config" | "monitor") => {

@@ -60,7 +60,7 @@ fn first_words(value: &str) -> String {
     value.chars().take(60).collect()
 }
 
-/// Rules that one `aci` value becomes, and notices about them.
+/// Rules that result from one `aci` value, and notices about them.
 #[derive(Default)]
 struct Translated {
     rules: Vec<RuleParts>,
@@ -183,7 +183,7 @@ impl About {
         Ok(())
     }
 
-    /// Adds the rules that a permission becomes.
+    /// Adds the rules that express a permission.
     fn permission(
         &self,
         permission: &Permission<'_>,
@@ -224,8 +224,8 @@ impl About {
         Ok(())
     }
 
-    /// Translates a permission for controls and extended operations. In OpenDJ, the right to read one is the right to
-    /// use it.
+    /// Translates a permission for controls and extended operations. In OpenDJ, the right to read a control or
+    /// operation is the right to use it.
     fn say_uses(
         &self,
         permission: &Permission<'_>,

@@ -37,7 +37,8 @@ const BEGINNINGS: [(&str, Reach); 15] = [
 ];
 
 impl Pattern {
-    /// Reads a regular expression. Returns `None` if no place in a rule selects the same entries.
+    /// Reads a regular expression. Returns `None` if an access rule cannot select the same entries by their place in
+    /// the tree.
     pub(super) fn read(expression: &str) -> Option<Pattern> {
         let (is_anchored, rest) =
             expression.strip_prefix('^').map_or((false, expression), |rest| (true, rest));
