@@ -1,5 +1,6 @@
-//! Prints the sample organisation as LDIF, which any server can load: `cargo run -p bench --example sample --
-//! dc=example,dc=com | ldapadd -M ...`. The option `-M` is needed because the sample contains a referral.
+//! Prints the sample organization as LDIF, which any server can load:
+//! `cargo run -p bench --example sample -- dc=example,dc=com | ldapadd -M ...`. The option `-M` is needed because the
+//! sample contains a referral.
 
 use std::io::{self, BufWriter, Write as _};
 

@@ -15,11 +15,11 @@ pub fn process_time(id: u32) -> io::Result<Duration> {
     times(id).map(|[own, _]| own)
 }
 
-/// Does the same as [`process_time`], and adds the time of all children for which the process has waited. Also works
-/// for a process that has ended and was not reaped yet.
+/// Returns the same time as [`process_time`], plus the time of all children for which the process has waited. Also
+/// works for a process that has ended and was not reaped yet.
 ///
 /// # Errors
-/// As [`process_time`].
+/// The same as for [`process_time`].
 pub fn process_time_with_children(id: u32) -> io::Result<Duration> {
     times(id).map(|[own, children]| own + children)
 }
@@ -44,7 +44,7 @@ fn parse_stat(stat: &str) -> Option<[Duration; 2]> {
 }
 
 /// Returns the stolen time of all processors in total: the time in which this machine was ready to run and its
-/// hypervisor ran other machines. `top` shows it as steal. Zero on a machine that is not a guest.
+/// hypervisor ran other machines. `top` shows it as steal. The time is zero on a machine that is not a guest.
 ///
 /// # Errors
 /// /proc does not have Linux's format.
@@ -54,7 +54,7 @@ pub fn stolen_time() -> io::Result<Duration> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unexpected form of /proc/stat"))
 }
 
-/// Parses the eighth number of the first line, which is the sum over all processors.
+/// Parses the stolen time: the eighth number of the first line, which has the sums over all processors.
 fn parse_stolen(stat: &str) -> Option<Duration> {
     let figures = stat.lines().next()?.strip_prefix("cpu ")?;
     let ticks: u64 = figures.split_whitespace().nth(7)?.parse().ok()?;

@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(mounted_at(mounts, "8:1"), None);
     }
 
-    /// The test writes and syncs 32 MiB. Other processes may use the disk too, so it uses the minimum of several
+    /// The test writes and syncs 32 MiB. Other processes may use the disk too, so the test uses the minimum of several
     /// attempts.
     #[test]
     fn octets_of_a_known_writer_are_counted_once() {

@@ -51,8 +51,8 @@ use plan::{Plan, PlannedKeys};
 use tally::Tally;
 use worker::{Schedule, Shared, Worker};
 
-/// Options of a run. `None` means the workload's own value. With several load machines, options that concern all of
-/// them are sent to each.
+/// Options of a run. `None` means that the workload's own value applies. With several load machines, options that
+/// concern all machines are sent to each machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Options {
     /// Number of entries on the server that are keys.
@@ -67,7 +67,7 @@ pub struct Options {
     pub warm_up: Option<Duration>,
     /// Idle time between warm-up and measurement.
     pub pause: Option<Duration>,
-    /// Requests per second of the first job, as an open loop.
+    /// Requests per second of the first job. A job with a rate is an open loop.
     pub rate: Option<f64>,
     /// Threads of the driver.
     pub threads: usize,
@@ -85,12 +85,14 @@ pub struct Options {
     /// Ids of the server's processes, if they are on this machine.
     #[serde(skip)]
     pub server_processes: Vec<u32>,
-    /// Local addresses to connect from, in turn. If empty, loopback targets get a default.
+    /// Local addresses from which the clients connect, used in turn. If empty, connections to loopback use default
+    /// addresses.
     #[serde(skip)]
     pub sources: Vec<IpAddr>,
-    /// Index of this load machine, and number of load machines, which divide sequential keys among them.
+    /// Index of this load machine, and the number of load machines. The machines divide the keys of the data among
+    /// them.
     pub shard: (u64, u64),
-    /// Whether the target is the null responder: then nothing is prepared, and the responder's one entry counts as the
+    /// Whether the target is the null responder. If so, nothing is prepared, and the responder's only entry is the
     /// expected entry of every search.
     pub canned: bool,
     /// Whether to check that the data exists before the measurement.
@@ -296,7 +298,7 @@ pub fn run(workload: &Workload, targets: &Targets, options: &Options) -> Result<
 /// Runs a workload, measures it, and reports progress every second.
 ///
 /// # Errors
-/// As [`run`].
+/// The same as for [`run`].
 pub fn run_watched(
     workload: &Workload,
     targets: &Targets,
@@ -364,8 +366,8 @@ fn ready(workload: &Workload, options: &Options) -> Result<Plan, DriveError> {
     plan::plan(workload, keys, options).map_err(wrong)
 }
 
-/// Returns the source addresses to connect from if the options name none. Between two addresses there are only about
-/// 28,000 ports, but loopback has many addresses.
+/// Returns the source addresses of connections. If the options name none, connections to loopback use many addresses,
+/// because two addresses can have only about 28,000 connections.
 fn sources(targets: &Targets, options: &Options) -> Vec<IpAddr> {
     let are_loopback =
         targets.addresses.iter().all(|address| address.ip().is_loopback() && address.is_ipv4());
@@ -417,7 +419,7 @@ fn drive(
     std::thread::scope(|scope| {
         let mut handles = Vec::new();
         for (index, worker) in workers.into_iter().enumerate() {
-            // A panic here would leave the other threads waiting at the barrier forever. On Linux, starting a thread
+            // A failure here would leave the other threads waiting at the barrier forever. On Linux, starting a thread
             // practically never fails.
             handles.push(
                 std::thread::Builder::new()
@@ -491,7 +493,7 @@ pub(crate) fn schedule(workload: &Workload, options: &Options, now: Duration) ->
         false => options.warm_up.unwrap_or(Duration::from_secs(workload.warm_up_seconds)),
     };
     let measured = options.duration.unwrap_or(Duration::from_secs(workload.duration_seconds));
-    // The start leaves the threads one millisecond to begin.
+    // The threads have one millisecond until the start.
     let start = nanos(now) + 1_000_000;
     let warm_up_end = start + nanos(warm_up);
     let from = warm_up_end + nanos(options.pause.unwrap_or(Duration::from_secs(workload.pause_seconds)));

@@ -1,4 +1,4 @@
-//! Test data and measurements of directory servers. Data comes from the sample organisation ([`sample`]) or from a
+//! Test data and measurements of directory servers. Data comes from the sample organization ([`sample`]) or from a
 //! template ([`template`]). For measurements there are workloads ([`workload`]), the load driver ([`driver`]), a server
 //! that does nothing ([`responder`]), results ([`result`]), CPU time ([`cpu`]), other servers for comparison
 //! ([`peers`]), and suites of measurements with goals ([`suite`]).

@@ -237,9 +237,8 @@ pub trait Peer {
     fn start_at(&mut self, address: SocketAddr) -> Result<Server, PeerError>;
 
     /// Starts the server on a free address.
-    ///
     /// # Errors
-    /// As [`start_at`](Peer::start_at), or no address is free.
+    /// The same as for [`start_at`](Peer::start_at), or no address is free.
     fn start(&mut self) -> Result<Server, PeerError> {
         self.start_at(free_address()?)
     }
@@ -305,7 +304,7 @@ pub enum PeerError {
     TooSlow {
         /// The tool.
         command: String,
-        /// Time until it was ended.
+        /// Time after which the tool was ended.
         seconds: u64,
         /// Last lines of the output.
         said: String,

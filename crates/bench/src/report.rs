@@ -1,13 +1,13 @@
 //! The report: the results of runs as an HTML page, and as data for programs.
 //!
-//! The only input of a [`Report`] are results ([`crate::result`]) of one run or many. [`groups`] sorts the results for
-//! comparison, [`problems`] finds problems that a reader must know, [`charts`] and [`plot`] draw. [`documents`] puts
-//! the figures into tables like those of the published measurements that some workloads repeat, [`verdict`] summarizes
-//! the comparison in a sentence, and [`view`] collects everything as text for the page's template (`report/page.html`,
-//! `report/style.css`).
+//! The only input of a [`Report`] is the results ([`crate::result`]) of one or more runs. [`groups`] sorts the results
+//! for comparison, [`problems`] finds problems that a reader must know, [`charts`] and [`plot`] draw. [`documents`]
+//! puts the figures into tables like those of the published measurements that some workloads repeat, [`verdict`]
+//! summarizes the comparison in a sentence, and [`view`] collects everything as text for the page's template
+//! (`report/page.html`, `report/style.css`).
 //!
-//! The page is one file, without scripts, and refers to nothing outside. Its tables contain the numbers of the plots,
-//! so that no figure is only in a plot.
+//! The page is one file, without scripts, and refers to no other file. Its tables contain the numbers of the plots, so
+//! that no figure is only in a plot.
 
 mod axis;
 mod charts;

@@ -106,7 +106,7 @@ impl Drop for Responder {
     }
 }
 
-/// Serves on this thread until `stop` is set.
+/// Answers requests on this thread until `stop` is set.
 ///
 /// # Errors
 /// The responder cannot listen on the address, or a system call fails.
@@ -129,7 +129,7 @@ struct Server {
     random: Seeded,
     peers: Vec<Option<Peer>>,
     free: Vec<usize>,
-    /// Number that distinguishes connections with the same index, which one connection after another uses.
+    /// Number that distinguishes successive connections with the same index.
     generation: u64,
     due: BinaryHeap<Reverse<Pending>>,
     buffer: Vec<u8>,

@@ -175,7 +175,7 @@ impl RunResult {
         }
     }
 
-    /// Reads a result file. Its first octets show whether it is compressed.
+    /// Reads a result file. The first octets show whether the file is compressed.
     ///
     /// # Errors
     /// The file cannot be read, is not a result, or has a newer format.

@@ -1,9 +1,10 @@
-//! The sample organisation, which `pando serve --sample` loads: it is the same on every machine and at every start.
+//! The sample organization, which `pando serve --sample` loads. The sample is the same on every machine and at every
+//! start.
 //!
 //! "Sample Works" has a thousand people in twelve departments, and examples of most things that directories contain:
 //! nested, unique-name, dynamic and POSIX groups, names in a dozen scripts with language options, portraits,
-//! certificates, SSH keys, hosts, service accounts, an alias and a referral. It is for exploring with any LDAP client,
-//! and for tests that need predictable answers.
+//! certificates, SSH keys, hosts, service accounts, an alias and a referral. The sample is for exploring with any LDAP
+//! client, and for tests that need predictable answers.
 //!
 //! The password of every user and service account is [`PASSWORD`]: **never load this into a server that others can
 //! reach**. Passwords are stored as {SSHA}, not as Pando's Argon2id, so that a thousand of them load quickly.
@@ -57,7 +58,8 @@ const ORGANISATION_NAME: &str = "Sample Works";
 pub struct SampleEntry {
     /// The DN as text (RFC 4514).
     pub dn: String,
-    /// Attribute descriptions, some with options, and their values. Each has at least one value. objectClass is first.
+    /// Attribute descriptions, some with options, and their values. Each description has at least one value.
+    /// objectClass is first.
     pub attributes: Vec<(String, Vec<Vec<u8>>)>,
 }
 
@@ -72,7 +74,7 @@ pub enum UnsupportedSuffix {
     NamingAttribute(String),
 }
 
-/// Returns the entries of the sample organisation. The first is the entry of `suffix`. This call creates all 1,106
+/// Returns the entries of the sample organization. The first entry is the suffix entry. This call creates all 1,106
 /// entries (2 MB) at once.
 ///
 /// # Errors
@@ -229,8 +231,8 @@ impl SampleEntry {
     }
 }
 
-/// Returns the mail domain of the sample, such as example.com for `dc=example,dc=com`. For a suffix of other attributes
-/// it is also example.com.
+/// Returns the mail domain of the sample, such as example.com for `dc=example,dc=com`. If the suffix has other
+/// attributes, the mail domain is also example.com.
 fn mail_domain(suffix: &Dn<'_>) -> String {
     let labels: Option<Vec<String>> = suffix
         .rdns()

@@ -1,9 +1,9 @@
 //! A suite is a file with measurements and with goals for their figures.
 //!
-//! Each step is a command of `pando bench` without its result file, such as `peers --peers openldap --workloads
-//! people-search`, so a suite can measure everything that the command can. A goal is about one figure of one server in
-//! one workload of one step, or about the ratio of this figure to that of another server. All figures come from the
-//! results, so a suite can be evaluated again from its folder.
+//! Each step is a command of `pando bench` without its result file, such as
+//! `peers --peers openldap --workloads people-search`, so a suite can measure everything that the command can. A goal
+//! is about one figure of one server in one workload of one step, or about the ratio of this figure to the figure of
+//! another server. All figures come from the results, so a suite can be evaluated again from its folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -55,7 +55,7 @@ pub struct Step {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Goal {
-    /// Subject of the goal in the table; empty if it is the subject of the previous goal.
+    /// Subject of the goal in the table; empty if the subject is the same as for the previous goal.
     #[serde(default)]
     pub title: String,
     /// The figure that the goal limits.
@@ -268,7 +268,7 @@ impl Suite {
         Ok(())
     }
 
-    /// Compares the goals with the results of the steps. `results` has them by the names of the steps.
+    /// Compares the goals with the results of the steps. The keys of `results` are the names of the steps.
     pub fn verdicts(&self, results: &BTreeMap<String, RunResult>) -> Vec<Verdict<'_>> {
         self.goals.iter().map(|goal| goal.verdict(results)).collect()
     }
@@ -292,8 +292,8 @@ impl Goal {
         }
         let mut values = figures.iter().map(|(_, figure)| *figure);
         let own = values.next().unwrap_or_default();
-        // Of several divisors, the best figure is the hardest to reach: the greatest with `at_least`, the least with
-        // `at_most`.
+        // If there are several divisors, the figure that is the hardest to reach is used: the greatest with `at_least`,
+        // the least with `at_most`.
         let others = if self.at_least.is_some() { values.reduce(f64::max) } else { values.reduce(f64::min) };
         let value = others.map_or(own, |others| own / others);
         let is_reached = self.at_least.is_none_or(|wanted| value >= wanted)
@@ -420,8 +420,8 @@ impl Source {
         median(figures).ok_or_else(|| format!("no {} was measured", goal.figure))
     }
 
-    /// Returns the results of this source, one for each round. For the null responder, returns its results under a load
-    /// of the same shape as the workload's.
+    /// Returns the results of this source, one for each round. For the null responder, returns its results with the
+    /// same numbers of connections and outstanding requests.
     fn rounds<'r>(&'r self, result: &'r RunResult) -> Vec<&'r WorkloadResult> {
         let is_of_workload = |round: &&WorkloadResult| {
             round.workload == self.workload

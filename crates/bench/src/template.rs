@@ -4,9 +4,9 @@
 //! A [`Template`] is read once: `source` splits files into lines, `parse` makes blocks of the lines, `tag` splits
 //! values into parts, and `plan` resolves names and counts. Its data can then be generated any number of times: `entry`
 //! makes one entry, and `generate` makes all entries, with several threads. Every entry depends only on the seed and
-//! the number of the entry. Therefore the same seed gives the same octets whatever the number of threads, and nothing
-//! that was written needs to be stored, neither entries nor the members of a group. At most one value is in memory as a
-//! whole, and not the members of a group.
+//! the number of the entry. Therefore the same seed gives the same octets for any number of threads, and written
+//! entries and members of groups need not be stored. At most one value is in memory as a whole; the members of a group
+//! are written piece by piece.
 //!
 //! Templates are not checked against a schema, but a test checks the shipped templates against Pando's schema.
 
@@ -42,8 +42,8 @@ pub struct Parameters {
     /// Values that replace those of constants of the template. The template must define these constants. Names may be
     /// in any case.
     pub constants: BTreeMap<String, String>,
-    /// The number of main entries. It is the value of the constant `entries`, or of `numusers` if the template has no
-    /// `entries`.
+    /// The number of main entries. The number is the value of the constant `entries`, or of `numusers` if the template
+    /// has no `entries`.
     pub entries: Option<u64>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A [`Workload`] is TOML. The shipped workloads ([`shipped()`]) repeat measurements of published benchmarks, and
 //! contain the published figures. `docs/how-to/benchmark.md` describes the format. When a workload is read, everything
-//! that needs no server is checked, and errors state the line. The [`driver`](crate::driver) runs them.
+//! that needs no server is checked, and errors state the line. The [`driver`](crate::driver) runs workloads.
 
 mod error;
 mod file;

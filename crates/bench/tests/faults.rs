@@ -41,7 +41,8 @@ fn open_loop(rate: f64, duration: Duration) -> Options {
     }
 }
 
-/// Checks that each measured percentile is at least that of the given delays. Both are for the same requests.
+/// Checks that each measured percentile is at least the same percentile of the given delays. Both histograms are of the
+/// same requests.
 fn check_at_least(measured: &Latency, given: &Latency, what: &str) {
     assert_eq!(measured.count(), given.count(), "{what}");
     for percentile in [0.1, 1.0, 10.0, 25.0, 50.0, 70.0, 75.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 100.0] {

@@ -180,8 +180,8 @@ fn it_prints_on_pages() {
     assert!((4..40).contains(&pages), "{pages} pages");
 }
 
-/// Writes the sample pages, with invented figures, into the folder that PANDO_REPORT_SAMPLES names. They are for people
-/// who work on the page.
+/// Writes the sample pages, with invented figures, into the folder that PANDO_REPORT_SAMPLES names. The pages are for
+/// people who work on the report.
 #[test]
 fn sample_pages() {
     let Ok(folder) = std::env::var("PANDO_REPORT_SAMPLES") else { return };

@@ -1,4 +1,4 @@
-//! The sample organisation follows the shipped schema: every name is defined, every value follows its syntax, and no
+//! The sample organization follows the shipped schema: every name is defined, every value follows its syntax, and no
 //! required attribute is missing. (The tests of the server check that it loads the sample.)
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -100,7 +100,7 @@ impl<'a> Answer<'a> {
         None
     }
 
-    /// Returns the server's part of a SASL exchange, from the response to a bind (RFC 4511 section 4.2.2).
+    /// Returns the server's SASL credentials from the response to a bind (RFC 4511 section 4.2.2).
     pub(crate) fn sasl_credentials(&self) -> Option<&'a [u8]> {
         let mut result = Reader::new(self.content);
         (0..3).try_for_each(|_| result.any().map(drop)).ok()?;

@@ -135,7 +135,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Ends an entry. It is a key only if it has a value in every column.
+    /// Ends an entry. The entry is a key only if it has a value in every column.
     fn end_entry(&mut self) {
         let is_key = std::mem::take(&mut self.is_key) && self.entry.iter().all(Option::is_some);
         for (value, column) in self.entry.iter_mut().zip(&mut self.columns) {

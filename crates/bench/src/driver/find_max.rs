@@ -2,9 +2,9 @@
 //!
 //! The number of clients starts at [`CLIENTS_FIRST`] and is doubled for each step. Each step is measured for a short
 //! time. A step is a gain if the rate grows by at least [`GAIN_MIN`]. The search ends at the second consecutive step
-//! without a gain. It ends already at the first such step if its p99 latency has also at least doubled, because more
-//! clients would only wait for each other. The load of the last gain is the knee, which is measured for the whole
-//! duration.
+//! without a gain. The search ends at the first step without a gain if the p99 latency of this step has at least
+//! doubled, because more clients would only wait for each other. The load of the last gain is the knee, which is
+//! measured for the whole duration.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ struct Step {
 /// Raises the load to the knee, and measures there. The notes of the result list the steps.
 ///
 /// # Errors
-/// As [`run_watched`].
+/// The same as for [`run_watched`].
 pub fn find_max(
     workload: &Workload,
     targets: &Targets,

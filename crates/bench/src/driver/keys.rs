@@ -30,8 +30,8 @@ impl KeySequence {
         KeySequence { order, first: positions.start, count, seed, taken: AtomicU64::new(0) }
     }
 
-    /// Returns how often all keys have been used: 0 until every key was used once. For random keys with repetition it
-    /// is always 0.
+    /// Returns how often all keys have been used: 0 until every key was used once. For random keys with repetition, the
+    /// result is always 0.
     pub(crate) fn rounds(&self) -> u64 {
         self.taken.load(Ordering::Relaxed) / self.count
     }
@@ -42,7 +42,7 @@ impl KeySequence {
     }
 }
 
-/// One thread's part in a [`KeySequence`].
+/// Keys that one thread takes from a [`KeySequence`].
 #[derive(Debug)]
 pub(crate) struct KeyStream {
     sequence: Arc<KeySequence>,
@@ -79,8 +79,8 @@ impl KeyStream {
     }
 }
 
-/// Permutes `0..count` without a table: a Feistel network over the next even power of two. It is applied again until
-/// the result is in range.
+/// Permutes `0..count` without a table: a Feistel network over the next even power of two. The network is applied again
+/// until the result is in range.
 fn shuffled(position: u64, count: u64, seed: u64) -> u64 {
     let bits = (64 - (count.max(2) - 1).leading_zeros()).div_ceil(2);
     let mask = (1_u64 << bits) - 1;
@@ -109,8 +109,8 @@ impl Key for DataKey<'_> {
         self.data.first + self.position
     }
 
-    /// Returns the part of the key. Part `g` begins at the key `g * count / parts`, rounded down, as the groups of a
-    /// template do.
+    /// Returns the number of the key's part. Part `g + 1` begins at the key `g * count / parts`, rounded down, the same
+    /// as the groups of a template.
     fn part(&self, parts: u64) -> u64 {
         let (parts, count) = (u128::from(parts), u128::from(self.data.count.max(1)));
         (((u128::from(self.position) + 1) * parts - 1) / count) as u64 + 1

@@ -79,13 +79,13 @@ impl<'a> Places<'a> {
         Places { places: Vec::new(), columns }
     }
 
-    /// Replaces every place in the text by a mark.
+    /// Replaces every placeholder in the text by a mark.
     pub(crate) fn mark(&mut self, text: &str) -> Result<String, PatternError> {
         let (mut marked, mut rest) = (String::with_capacity(text.len()), text);
         while let Some((before, behind)) = rest.split_once('{') {
             let (name, after) = behind.split_once('}').ok_or(PatternError::Unclosed)?;
             marked.push_str(before);
-            // Braces may also belong to a stored password, such as `{SSHA}...`. Such braces are not a place.
+            // Braces may also belong to a stored password, such as `{SSHA}...`. Such braces are not a placeholder.
             if name.bytes().all(|octet| octet.is_ascii_uppercase() || octet.is_ascii_digit() || octet == b'-')
             {
                 marked.push_str(&format!("{{{name}}}"));
@@ -140,7 +140,7 @@ impl<'a> Places<'a> {
         (0..octets.len()).any(|at| self.at(&octets[at..]).is_some())
     }
 
-    /// Returns the place whose mark is at the beginning of the octets.
+    /// Returns the placeholder whose mark is at the beginning of the octets.
     fn at(&self, octets: &[u8]) -> Option<PatternValue> {
         let [0xee, second @ 0x80..0xc0, third @ 0x80..0xc0, ..] = octets else { return None };
         let index = (usize::from(*second & 0x3f) << 6) | usize::from(*third & 0x3f);

@@ -21,7 +21,7 @@ use crate::workload::{
     BindConnection, BindMechanism, ExpectedEntries, KeySource, Operation, OperationName, Text, Workload,
 };
 
-/// An error at an octet of the workload file.
+/// A result whose error has the position of an octet in the workload file, and a message.
 pub(crate) type PlanResult<T> = Result<T, (usize, String)>;
 
 /// A workload in executable form.
@@ -61,7 +61,7 @@ pub(crate) struct PlannedOperation {
     pub(crate) kind_index: usize,
     pub(crate) weight: u64,
     pub(crate) keys: PlannedKeys,
-    /// Requests of the operation, in order. All have the same key.
+    /// Requests of the operation, in order. All requests have the same key.
     pub(crate) steps: Vec<PlannedStep>,
     /// Whether the steps count as one operation.
     pub(crate) is_one: bool,
@@ -200,7 +200,7 @@ fn plan_job(
             _ => 0..workload.own_entries.max(1),
         };
         let seed = options.seed.wrapping_add((index * 64 + number) as u64);
-        // Own entries are not divided, because each load machine has own entries of its own.
+        // The workload's own entries are not divided, because each load machine adds entries of its own.
         let shard = if operation.keys == KeySource::Data { options.shard } else { (0, 1) };
         let sequence = || KeySequence::part(operation.order, part(&range, shard), seed);
         operations.push(PlannedOperation {

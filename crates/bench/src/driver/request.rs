@@ -1,7 +1,7 @@
 //! Requests as templates: encoded once with marks for the key, then written repeatedly with the marks replaced.
 //!
 //! In BER, the length precedes the content. So a message is written from its end to its beginning: when a header is
-//! written, the length of its content is already known. Octets without a place are copied as one block.
+//! written, the length of its content is already known. Octets without a placeholder are copied as one block.
 
 use ber::{Reader, Tag};
 use ldap::{Control, Controls, ControlsBuf, Message, MessageId, PagedResults, Request, oids};
@@ -25,9 +25,9 @@ enum Step {
     Literal(Box<[u8]>),
     /// A primitive element whose content is a pattern.
     Value(Tag, Pattern),
-    /// The end of the content of a constructed element, which is written first.
+    /// The end of a constructed element. In this order, the end precedes the content.
     End,
-    /// The beginning of the innermost constructed element whose end was written: its header with this tag.
+    /// The beginning of the innermost constructed element whose end was written: the element's header with this tag.
     Begin(Tag),
 }
 

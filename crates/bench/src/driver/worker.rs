@@ -2,8 +2,8 @@
 //!
 //! A client has one connection for everything except binds, one for binds, or both, and one slot for each request that
 //! may be outstanding. A slot takes an operation and a key, sends the operation's requests in order, checks the answers
-//! and counts them. In a closed loop it starts again immediately. In an open loop it waits for the next intended start;
-//! latency counts from the intended start even if the request is sent late.
+//! and counts them. In a closed loop, the slot starts again immediately. In an open loop, the slot waits for the next
+//! intended start; latency counts from the intended start even if the request is sent late.
 
 mod answering;
 mod asking;
@@ -313,7 +313,7 @@ impl<'a> Worker<'a> {
     /// Runs the thread, from connecting to the last answer.
     pub(crate) fn run(mut self) -> io::Result<Finished> {
         let connected = self.connect_all();
-        // This comes even after a failure, because the other threads must not wait for this thread forever.
+        // The thread waits here even after a failure, because the other threads must not wait for this thread forever.
         self.shared.connected.wait();
         self.shared.scheduled.wait();
         connected?;
@@ -572,7 +572,8 @@ impl<'a> Worker<'a> {
         self.turn(Some(TICK))
     }
 
-    /// Sets the timer to the time `at`. It is used because its resolution is finer than the milliseconds of epoll.
+    /// Sets the timer to the time `at`. The timer is used because its resolution is finer than the milliseconds of
+    /// epoll.
     fn arm(&mut self, at: u64, left: Duration) -> io::Result<()> {
         if self.armed == at {
             return Ok(());

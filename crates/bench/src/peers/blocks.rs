@@ -44,7 +44,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// Removes the entries for which `is_unwanted` returns true, given its DN and its lines.
+    /// Removes the entries for which `is_unwanted` returns true. Its arguments are the DN and the lines of an entry.
     pub(super) fn remove(&mut self, is_unwanted: impl Fn(&str, &[String]) -> bool) {
         self.blocks.retain(|block| !is_unwanted(dn_of(block), block));
     }

@@ -145,7 +145,7 @@ impl Run<'_> {
     }
 
     /// Compares one server at a time. A server that an earlier run completed is not loaded again, and its answers are
-    /// not compared with those of this run.
+    /// not compared with the answers of this run.
     fn one_after_another(&mut self, measure: &mut dyn Measure) {
         for product in self.plan.products {
             if done::is_product_done(self.result, measure.workloads(), *product, self.plan.rounds) {

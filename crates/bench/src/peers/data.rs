@@ -88,7 +88,7 @@ impl Data {
     /// Generates data with passwords in the given form.
     ///
     /// # Errors
-    /// As [`Data::generate`].
+    /// The same as for [`Data::generate`].
     pub fn generate_with(
         template: &str,
         parameters: &Parameters,
@@ -105,8 +105,8 @@ impl Data {
         let mut filter = Filter::new(out, seed, count.div_ceil(SAMPLES_MAX).max(1), passwords);
         parsed.generate(seed, threads, &mut filter).map_err(io)?;
         let filtered = filter.finish().map_err(io)?;
-        // Otherwise the system would write the file to disk while a loader is measured. It would disturb a slower
-        // loader for longer.
+        // Otherwise the system would write the file to disk while a loader is measured. Such writes would disturb a
+        // slower loader for longer.
         file.sync_all().map_err(io)?;
         Ok(Data {
             path: path.to_owned(),
@@ -205,7 +205,7 @@ impl<W: Write> Filter<W> {
         self.pass(line)
     }
 
-    /// Returns a password in its storage form; `None` if that is clear text.
+    /// Returns a password in its storage form; `None` if the storage form is clear text.
     fn hashed(&mut self, clear: &[u8]) -> io::Result<Option<String>> {
         match self.passwords {
             Passwords::Salted => Ok(Some(ssha(clear, self.salts.bytes()))),

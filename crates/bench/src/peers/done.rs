@@ -6,8 +6,8 @@ use super::under_load::Group;
 use crate::result::{RunResult, ServerDescription, WorkloadResult};
 use crate::workload::Workload;
 
-/// Removes the measurements that must be repeated: all incomplete measurements, and those of the null responder, which
-/// are made at the end of a run.
+/// Removes the measurements that must be repeated: all incomplete measurements, and the measurements of the null
+/// responder, which are made at the end of a run.
 pub fn forget_failed(result: &mut RunResult) {
     result.workloads.retain(|measured| measured.complete);
     result.limits.clear();

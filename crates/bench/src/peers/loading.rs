@@ -41,8 +41,8 @@ impl Product {
         }
     }
 
-    /// Returns the disk space per octet of LDIF, including temporary files, during and after the load. Rounded up from
-    /// measurements with the 19 attributes of `people` and nine indexes.
+    /// Returns the disk space per octet of LDIF, including temporary files, during and after the load. The numbers are
+    /// rounded up from measurements with the 19 attributes of `people` and nine indexes.
     fn disk_per_ldif(self) -> u64 {
         match self {
             Product::Pando | Product::OpenDj => 4,

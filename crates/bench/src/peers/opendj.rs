@@ -32,7 +32,7 @@ use super::{
 
 const BACKEND: &str = "ds-cfg-backend-id=userRoot,cn=Backends,cn=config";
 const REPLICATION: &str = "cn=Multimaster Synchronization,cn=Synchronization Providers,cn=config";
-/// Indexes that the server itself needs. It reports errors if they are missing.
+/// Indexes that the server itself needs. The server reports errors if an index is missing.
 const OWN_INDEXES: [&str; 5] = ["aci", "ds-sync-conflict", "ds-sync-hist", "entryUUID", "objectClass"];
 const CACHE_PERCENT: &str = "60";
 

@@ -85,7 +85,7 @@ impl OpenLdap {
     /// Writes the configuration, with the changes that a test needs.
     ///
     /// # Errors
-    /// As [`OpenLdap::configure`].
+    /// The same as for [`OpenLdap::configure`].
     pub fn amended(folder: &Path, setup: &Setup, amendments: &Amendments) -> Result<OpenLdap, PeerError> {
         OpenLdap::must_be_installed()?;
         make_folder(&folder.join("data"))?;
@@ -166,7 +166,7 @@ impl Peer for OpenLdap {
 
     fn start_at(&mut self, address: SocketAddr) -> Result<Server, PeerError> {
         let mut command = Command::new(PROGRAM);
-        // `-d` runs it in the foreground; it then logs to standard error.
+        // With `-d`, slapd runs in the foreground and logs to standard error.
         let logged = if self.setup.operation_log { "stats" } else { "none" };
         let secure = self.secure.map(|secure| format!(" ldaps://{secure}")).unwrap_or_default();
         command.args(["-d", logged, "-h", &format!("ldap://{address}{secure}"), "-f"]).arg(self.file());

@@ -1,7 +1,7 @@
 //! Pando, as an external program like the others, controlled only by its command line and its files.
 //!
-//! It runs with its defaults, which sync every change before the answer. `pando apply` changes only settings that are
-//! also changed for the other servers:
+//! Pando runs with its defaults, which sync every change before the answer. `pando apply` changes only settings that
+//! are also changed for the other servers:
 //! - `password_scheme` ssha, so that no server spends more time on hashing than another.
 //! - The indexes of the comparison, in place of the default indexes. objectClass and links, such as member, are always
 //!   indexed, so indexes on them are not set.
@@ -80,8 +80,8 @@ impl Pando {
     }
 
     /// Finds the attributes that are always indexed, so that the settings must not define an index for them. Only Pando
-    /// knows these attributes, because the setup does not state which attributes are links. So this runs `plan` first,
-    /// and notes the attributes that `plan` rejects.
+    /// knows these attributes, because the setup does not state which attributes are links. Therefore the method runs
+    /// `plan` first, and notes the attributes that `plan` rejects.
     fn find_always_indexed(&mut self) -> Result<(), PeerError> {
         let all = settings(&self.setup, &[]);
         write_file(&self.settings_file(), &all)?;
@@ -97,7 +97,7 @@ impl Pando {
         Ok(())
     }
 
-    /// Adds the entries that settings name. They may already exist.
+    /// Adds the entries that settings name. The entries may already exist.
     fn add(&self, entries: &[String], server: &Server) -> Result<(), PeerError> {
         let failed = |what: String| PeerError::Answer(format!("{}: {what}", self.product));
         let mut connection = server.bound(&self.setup.admin_dn, &self.setup.admin_password)?;

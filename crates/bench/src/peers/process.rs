@@ -54,7 +54,7 @@ pub(crate) fn data_time_max(ldif_bytes: u64) -> Duration {
     Duration::from_secs(120 + ldif_bytes / 250_000)
 }
 
-/// Runs a program to its end on all cores, with its output in `log`. It is killed after `time_max`.
+/// Runs a program to its end on all cores, with its output in `log`. The program is killed after `time_max`.
 ///
 /// # Errors
 /// The program cannot be run, takes too long or fails.
@@ -179,9 +179,9 @@ pub fn disk_bytes(folder: &Path) -> u64 {
 }
 
 /// Reads all files of a folder once, so that they are in the page cache. Returns the number of octets. Some systems
-/// reclaim pages that were not used for half a minute (DAMON's proactive reclaim). These include the data of a stopped
-/// server, which would otherwise read from the disk in its next workload. Files that cannot be read are skipped,
-/// because the server will report them.
+/// reclaim pages that were not used for half a minute (DAMON's proactive reclaim). Such pages include the data of a
+/// stopped server, which would otherwise read them from the disk in its next workload. Files that cannot be read are
+/// skipped, because the server will report them.
 pub fn read_in(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let mut sum = 0;
@@ -289,7 +289,7 @@ impl Server {
         let _ = kill_process(pid_of(&self.child), Signal::CONT);
     }
 
-    /// Requests the server to stop, and waits for its end. It is killed if it does not stop in time.
+    /// Requests the server to stop, and waits for its end. The server is killed if it does not stop in time.
     ///
     /// # Errors
     /// The server had to be killed.

@@ -44,7 +44,7 @@ impl Replicas {
     /// Starts slapd as provider, and two consumers that receive its changes (refreshAndPersist).
     ///
     /// # Errors
-    /// slapd is not installed, or one of the three cannot be loaded or started.
+    /// slapd is not installed, or one of the three servers cannot be loaded or started.
     pub fn openldap(folder: &Path, setup: &Setup, data: &Data) -> Result<Replicas, PeerError> {
         let mut setup = setup.clone();
         for attribute in ["entryCSN", "entryUUID"] {
@@ -166,7 +166,7 @@ impl Replicas {
         }
     }
 
-    /// Returns the state in which a server reports the changes that it has received.
+    /// Returns a server's state, which shows the changes that the server has received.
     fn state(&self, connection: &mut Connection) -> Result<Vec<String>, PeerError> {
         let suffix = &self.setup.suffix;
         let reply = match self.progress {

@@ -127,7 +127,7 @@ pub fn groups(workloads: Vec<Workload>, entries: Option<u64>, more: &[Index]) ->
 }
 
 /// Merges a group of read-only workloads into another group with the same data and at least the same indexes. An unused
-/// index costs a read nothing.
+/// index does not slow reads.
 fn joined(mut groups: Vec<Group>) -> Vec<Group> {
     let mut number = 0;
     while number < groups.len() {
@@ -295,8 +295,8 @@ impl Measure for GroupDriver<'_> {
 
 impl GroupDriver<'_> {
     /// Runs a workload in unmeasured windows until the cost of an operation is steady, once for each start of a server.
-    /// This is skipped if it would use up the workload's entries, if the server must be freshly started, or if the
-    /// options have no warm-up.
+    /// The warm-up is skipped if it would use up the workload's entries, if the server must be freshly started, or if
+    /// the options have no warm-up.
     fn warm_until_steady(
         &mut self,
         number: usize,
@@ -318,7 +318,7 @@ impl GroupDriver<'_> {
             ..options.clone()
         };
         warmth::warm_up(|number| {
-            // The seed gives other keys than those of the measurement.
+            // The seed differs from the seed of the measurement, so the keys differ too.
             let seed = options.seed.wrapping_add(WARM_UP_SEED + number as u64);
             let done = self.drive(workload, &Options { seed, ..window.clone() }, 1, target).ok()?;
             let cost = done.cost.as_ref().filter(|_| done.operations_total() > 0)?;

@@ -124,7 +124,7 @@ impl Axis {
     /// Returns the text of a coordinate.
     pub(crate) fn label(&self, place: f64) -> String {
         let value = if self.is_log { 10_f64.powf(place) } else { place };
-        // Conversion from the logarithm makes a round number only almost round.
+        // Conversion from the logarithm has a rounding error.
         let value = if self.is_log { (value * 1e6).round() / 1e6 } else { value };
         match self.quantity {
             Quantity::Number => text::short(value),

@@ -193,7 +193,7 @@ impl Context<'_> {
         Some(self.draft("Errors", caption, self.time_axis(), Axis::linear(Quantity::Number, largest), lines))
     }
 
-    /// Describes how seconds are combined, if a point represents several of them.
+    /// Describes how seconds are combined, if a point represents several seconds.
     fn thinning(&self) -> String {
         let longest = self.rows.iter().map(|row| row.median().seconds.len()).max().unwrap_or_default();
         match longest.div_ceil(POINTS_MAX) {

@@ -65,7 +65,7 @@ struct TableRow {
     label: String,
     cells: Vec<String>,
     workload: Option<String>,
-    /// Measure of this row, if it differs from that of the table.
+    /// Measure of this row, if it differs from the table's measure.
     measure: Option<Measure>,
     /// Kinds of operation whose rates are shown separately.
     #[serde(default)]
@@ -171,7 +171,7 @@ fn parse(text: &str) -> Document {
 }
 
 impl Table {
-    /// Returns the table; `None` if no run repeated any of it.
+    /// Returns the table; `None` if no run repeated any part of the table.
     fn view(&'static self, groups: &Groups<'_>) -> Option<TableView> {
         match self.ours {
             Layout::Columns => self.as_columns(groups),

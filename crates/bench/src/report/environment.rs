@@ -11,7 +11,7 @@ pub(crate) struct EnvironmentView<'a> {
     /// Each machine, with its role.
     machines: Vec<(String, &'a Environment)>,
     servers: Vec<String>,
-    /// Name, and the value for each server.
+    /// Name of each setting, and its value for each server.
     settings: Vec<(String, Vec<String>)>,
     loads: Vec<LoadRow<'a>>,
     comparisons: Vec<&'a Comparison>,

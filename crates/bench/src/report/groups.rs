@@ -74,7 +74,8 @@ impl<'a> Shape<'a> {
 }
 
 impl<'a> Groups<'a> {
-    /// Sorts the results of all runs. The reference is the server whose name begins with `reference`, or the first one.
+    /// Sorts the results of all runs. The reference is the server whose name begins with `reference`, or the first
+    /// server.
     pub(crate) fn new(runs: &'a [RunResult], reference: Option<&str>) -> Groups<'a> {
         let results = || runs.iter().flat_map(|run| &run.workloads);
         let mut servers: Vec<Server<'a>> = Vec::new();
@@ -250,8 +251,8 @@ impl<'a> Group<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Returns the round with the median rate, which represents the server. For an even number of rounds it is the
-    /// slower of the two middle ones.
+    /// Returns the round with the median rate, which represents the server. For an even number of rounds, this is the
+    /// slower of the two middle rounds.
     pub(crate) fn median(&self) -> &'a WorkloadResult {
         let mut rounds = self.rounds.clone();
         rounds.sort_by(|one, other| one.per_second.total_cmp(&other.per_second));

@@ -46,7 +46,7 @@ pub(crate) struct Cell {
     /// Verdict on the ratio: "faster", "slower" or "equal".
     verdict: &'static str,
     cpu: Option<String>,
-    /// CPU time per request of the first server divided by that of this server.
+    /// CPU time per request of the first server divided by the CPU time per request of this server.
     cpu_ratio: Option<String>,
     pub(crate) lack: Option<MissingFigure>,
     is_flagged: bool,

@@ -1,4 +1,4 @@
-//! Line plots as SVG. Colours are CSS variables of the page, so that a plot fits a light or a dark page. `plot.svg` is
+//! Line plots as SVG. Colors are CSS variables of the page, so that a plot fits a light or a dark page. `plot.svg` is
 //! the template; this module computes the coordinates.
 
 use std::fmt::Write as _;
@@ -23,10 +23,10 @@ const LABEL_DISTANCE: f64 = 15.0;
 /// Maximum number of characters of a line's label.
 const LABEL_CHARACTERS_MAX: usize = 19;
 
-/// Number of colours for servers. The style of the page defines the same number.
+/// Number of colors for servers. The style of the page defines the same number.
 pub(crate) const SERIES_COLOURS: usize = 8;
 
-/// The subject that a colour represents.
+/// The subject that a color represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Paint {
     /// A server.
@@ -56,7 +56,8 @@ pub(crate) struct Line {
     /// Whether each point has a dot. That is useful for few points that were each measured separately.
     pub(crate) has_dots: bool,
     pub(crate) points: Vec<(f64, f64)>,
-    /// Horizontal coordinates with the lowest and the highest value there. They are drawn as a band under the line.
+    /// Horizontal coordinates, each with its lowest and its highest value. The ranges are drawn as a band under the
+    /// line.
     pub(crate) band: Vec<(f64, f64, f64)>,
 }
 
@@ -117,7 +118,7 @@ static TEMPLATE: LazyLock<Result<Environment<'_>, minijinja::Error>> = LazyLock:
 });
 
 impl Plot {
-    /// The `svg` element.
+    /// Returns the `svg` element.
     ///
     /// # Errors
     /// The template is invalid.
@@ -213,7 +214,8 @@ fn shortened(label: &str) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// Moves sorted positions apart, so that neighbors are at least `distance` apart. They stay between `top` and `bottom`.
+/// Moves sorted positions apart, so that neighbors are at least `distance` apart. All positions stay between `top` and
+/// `bottom`.
 fn spread(places: &mut [f64], distance: f64, top: f64, bottom: f64) {
     let mut lowest = top;
     for place in places.iter_mut() {

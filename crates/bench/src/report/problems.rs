@@ -22,7 +22,7 @@ pub(crate) fn problems_of(result: &WorkloadResult) -> Vec<String> {
     let mut problems = Vec::new();
     if result.unsupported.is_some() && result.complete {
         // An unsupported workload is reported as unsupported, with the server's refusal as the reason. Its errors are
-        // not problems in addition.
+        // not additional problems.
         return result.failures.clone();
     }
     let operations = result.operations_total();
@@ -114,7 +114,7 @@ pub(crate) fn all(
     without_repetition(problems)
 }
 
-/// Merges problems with the same text, such as those about each data set that a server could not load.
+/// Merges problems with the same text, such as the problems with each data set that a server could not load.
 fn without_repetition(problems: Vec<Problem>) -> Vec<Problem> {
     let mut kept: Vec<(Problem, usize)> = Vec::new();
     for problem in problems {

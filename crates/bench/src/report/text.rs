@@ -82,7 +82,8 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// Formats a percentile as in HdrHistogram's plots. It is given as the number of nines: 0 is 0%, 1 is 90%, 3 is 99.9%.
+/// Formats a percentile as in HdrHistogram's plots. The percentile is given as the number of nines: 0 is 0%, 1 is 90%,
+/// 3 is 99.9%.
 pub fn nines(nines: f64) -> String {
     match nines.round() as usize {
         0 => "0%".to_owned(),

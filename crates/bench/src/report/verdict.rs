@@ -14,7 +14,7 @@ pub(crate) struct Verdict {
     reference: String,
     /// The other server.
     other: String,
-    /// The colour of the other server.
+    /// The color of the other server.
     colour: usize,
     /// Median of all ratios of rates.
     median: Option<String>,
@@ -26,14 +26,14 @@ pub(crate) struct Verdict {
     cpu: Option<String>,
 }
 
-/// Returns the rate of `reference` divided by that of `other`. Returns `None` if a rate is missing, or if the load is
-/// an open loop, which gives both servers the same rate.
+/// Returns the rate of `reference` divided by the rate of `other`. Returns `None` if a rate is missing, or if the load
+/// is an open loop, which gives both servers the same rate.
 pub(crate) fn ratio(group: &Group<'_>, reference: &Row<'_>, other: &Row<'_>) -> Option<f64> {
     let (mine, theirs) = (reference.median().per_second, other.median().per_second);
     (!group.is_open_loop() && mine > 0.0 && theirs > 0.0).then(|| mine / theirs)
 }
 
-/// Returns the first server's CPU time per request, divided by that of the other server.
+/// Returns the first server's CPU time per request, divided by the other server's CPU time per request.
 fn cpu_ratio(reference: &Row<'_>, other: &Row<'_>) -> Option<f64> {
     let cost = |row: &Row<'_>| row.median().cost.as_ref().map(|cost| cost.cpu_micros_per_operation);
     let (mine, theirs) = (cost(reference)?, cost(other)?);
@@ -127,7 +127,8 @@ fn costs_text(costs: &mut [f64]) -> Option<String> {
     Some(format!("{median} the CPU time a request, the median of {least} to {most}"))
 }
 
-/// Returns the median of sorted figures. For an even number of figures, it is the lower of the two middle ones.
+/// Returns the median of sorted figures. For an even number of figures, the result is the lower of the two middle
+/// figures.
 fn middle(sorted: &[f64]) -> Option<f64> {
     sorted.get(sorted.len().checked_sub(1)? / 2).copied()
 }

@@ -12,7 +12,7 @@ pub(super) struct Request {
     tag: u8,
 }
 
-/// Answer to send: the one that the driver expects, or another.
+/// Answer to send: the answer that the driver expects, or a different answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reply {
     Right,

@@ -102,7 +102,7 @@ impl fmt::Display for Stall {
     }
 }
 
-/// Error: the text is no delay or stall.
+/// Error: the text is not a delay or a stall.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not understood: {1}")]
 pub struct FaultError(String, &'static str);

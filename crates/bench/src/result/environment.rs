@@ -105,8 +105,8 @@ pub fn now_text() -> String {
     now.format(&Rfc3339).unwrap_or_default()
 }
 
-/// Returns the time after `ahead` as text, to the millisecond. With it, the seconds of a run can be matched with other
-/// observations of the machine.
+/// Returns the time `ahead` from now as text, to the millisecond. With this text, the seconds of a run can be matched
+/// with other observations of the machine.
 pub(crate) fn moment_text(ahead: Duration) -> String {
     let moment = OffsetDateTime::now_utc() + ahead;
     let moment = moment.replace_millisecond(moment.millisecond()).unwrap_or(OffsetDateTime::UNIX_EPOCH);

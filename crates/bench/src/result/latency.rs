@@ -32,7 +32,7 @@ const HEAD_BYTES: usize = 40;
 
 /// Latencies of any number of operations, in microseconds from 1 to [`HISTOGRAM_MAX_MICROS`] with [`HISTOGRAM_DIGITS`]
 /// digits. All histograms have these bounds, so that their counts can be added without loss. The JSON form contains the
-/// histogram (V2, compressed, base64), from which it is read again, and the usual percentiles for human readers.
+/// histogram (V2, compressed, base64), and the usual percentiles for human readers. Only the histogram is read back.
 #[derive(Clone, PartialEq)]
 pub struct Latency(Histogram<u64>);
 
@@ -62,7 +62,7 @@ impl Latency {
         self.record_micros(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// Records one latency, as [`record`](Latency::record).
+    /// Records one latency in microseconds, with the same limits as [`record`](Latency::record).
     pub fn record_micros(&mut self, micros: u64) {
         self.0.saturating_record(micros.clamp(1, HISTOGRAM_MAX_MICROS));
     }
@@ -104,8 +104,8 @@ impl Latency {
     }
 
     /// Returns the distribution in the form that reports plot: number of nines, and the latency in microseconds that
-    /// this share of the operations did not exceed. It ends at the number of nines beyond which there is only the
-    /// longest latency.
+    /// this share of the operations did not exceed. The distribution ends at the number of nines beyond which there is
+    /// only the longest latency.
     pub fn distribution(&self) -> Vec<(f64, u64)> {
         let most = (self.count().max(1) as f64).log10().min(NINES_MAX);
         let steps = (most * POINTS_A_NINE).ceil() as u32;
@@ -124,10 +124,10 @@ impl Latency {
         table.chain(self.distribution().into_iter().map(|(_, micros)| micros))
     }
 
-    /// Reduces the histograms of one result. The percentiles that reports show do not change, neither those of each
-    /// histogram nor those of their sum. Counts of latencies that are one of these percentiles remain. Counts between
-    /// two such latencies are combined at their mean, so the mean of all latencies does not change either, except for
-    /// negligible rounding.
+    /// Reduces the histograms of one result. The percentiles that reports show stay the same, both for each histogram
+    /// and for their sum. Counts of latencies that are one of these percentiles remain. Counts between two such
+    /// latencies are combined at their mean, so the mean of all latencies stays the same too, except for negligible
+    /// rounding.
     pub(super) fn thin(latencies: &mut [&mut Latency]) {
         let mut together = Latency::new();
         latencies.iter().for_each(|latency| together.add(latency));

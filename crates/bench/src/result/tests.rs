@@ -224,7 +224,7 @@ fn files_to_keep_are_compressed_and_show_the_same() {
     let path = folder.join("run.json.zst");
     run(vec![part(10)]).write(&path).unwrap();
     let packed = std::fs::read(&path).unwrap();
-    // The first octets of a file show whether it is compressed, not its name.
+    // The first octets of a file, not its name, show whether the file is compressed.
     std::fs::rename(&path, folder.join("run.json")).unwrap();
     let path = folder.join("run.json");
     let read = RunResult::read(&path).unwrap();

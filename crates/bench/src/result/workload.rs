@@ -140,8 +140,9 @@ pub struct OperationTotals {
     /// Some of the errors and wrong answers, in words.
     #[serde(default)]
     pub examples: Vec<String>,
-    /// Latency of correct answers. In a closed loop it counts from sending, for operations answered during the
-    /// measurement. In an open loop it counts from the intended start, for operations due during the measurement.
+    /// Latency of correct answers. In a closed loop, the latency counts from sending, for operations answered during
+    /// the measurement. In an open loop, the latency counts from the intended start, for operations due during the
+    /// measurement.
     pub latency: Latency,
 }
 
@@ -279,7 +280,7 @@ pub mod setting {
     pub const DURABILITY: &str = "durability";
     /// Storage form of passwords: "Argon2id", "SSHA", "clear".
     pub const PASSWORD_SCHEME: &str = "password scheme";
-    /// "none", or protocol and cipher.
+    /// Protocol and cipher of TLS, or "none".
     pub const TLS: &str = "TLS";
     /// Access rules for reading entries.
     pub const ACCESS_CONTROL: &str = "access control";
@@ -467,11 +468,11 @@ pub struct AgentState {
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum SweepAxis {
-    /// [`ServerDescription::entries`]
+    /// Number of entries ([`ServerDescription::entries`]).
     Entries,
-    /// [`ServerDescription::memory_limit_bytes`]
+    /// Memory limit of the server ([`ServerDescription::memory_limit_bytes`]).
     Memory,
-    /// [`Parameters::connections`]
+    /// Number of connections ([`Parameters::connections`]).
     Connections,
 }
 
@@ -553,8 +554,8 @@ impl WorkloadResult {
         }
     }
 
-    /// Removes the disk figures. Before format 2 these figures counted pages that processes had made dirty. That may be
-    /// hundreds of times the number of octets that reached the disk.
+    /// Removes the disk figures. Before format 2, these figures counted pages that processes had made dirty. Such a
+    /// count may be hundreds of times the number of octets that reached the disk.
     pub(crate) fn withdraw_disk(&mut self) {
         if let Some(cost) = &mut self.cost {
             (cost.disk_read_bytes, cost.disk_written_bytes) = (None, None);

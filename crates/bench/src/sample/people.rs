@@ -24,8 +24,8 @@ static PORTRAITS: [&[u8]; 6] = [
 static CERTIFICATES: [&[u8]; 2] =
     [include_bytes!("../../sample/certificate-1.der"), include_bytes!("../../sample/certificate-2.der")];
 
-/// Properties of a person. They are determined for all people before any entry is written, because entries refer to
-/// other people.
+/// Properties of a person. The properties are determined for all people before any entry is written, because entries
+/// refer to other people.
 pub(super) struct Person {
     pub(super) uid: String,
     name: Name,
@@ -41,7 +41,7 @@ struct Name {
     notable: Option<&'static NotableName>,
 }
 
-/// A place in the organisation. People are numbered across all departments.
+/// A position in the organization. People are numbered across all departments.
 pub(super) struct JobPosition {
     pub(super) department: usize,
     team: Option<usize>,
@@ -109,8 +109,8 @@ impl Name {
         format!("{} {}", self.given_name, self.surname)
     }
 
-    /// Returns the user name. It is the `uid` of a notable name, otherwise the first letter of the given name and the
-    /// surname, in lower-case ASCII letters.
+    /// Returns the user name. The result is the `uid` of a notable name, otherwise the first letter of the given name
+    /// and the surname, in lower-case ASCII letters.
     fn user_name(&self) -> String {
         if let Some(notable) = self.notable {
             return notable.uid.clone();

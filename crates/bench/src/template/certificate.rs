@@ -1,7 +1,7 @@
 //! An X.509 attribute certificate (RFC 5755 section 4.1). A health service stored prescriptions in this form.
 //!
-//! The structure is complete DER. The signature consists of random octets, as long as an RSA signature. It is invalid,
-//! but no directory server verifies it.
+//! The structure is complete DER. The signature consists of random octets, as long as an RSA signature. The signature
+//! is invalid, but no directory server verifies it.
 
 use ber::{Tag, Writer};
 

@@ -17,7 +17,7 @@ use super::random::{self, DIGIT};
 use super::tag::{Attribute, Part};
 use crate::Seeded;
 
-/// Generator of the entries of a plan for one seed. Each thread has its own.
+/// Generator of the entries of a plan for one seed. Each thread has its own generator.
 pub(super) struct Renderer<'p> {
     plan: &'p Plan,
     /// The current entry.

@@ -1,4 +1,5 @@
-//! Generation of the whole document. Several threads generate it in order, and it is never in memory as a whole.
+//! Generation of the whole document. Several threads generate the document in order, and the document is never in
+//! memory as a whole.
 //!
 //! The document is divided into pieces: a range of entries or, for an entry with more than [`MEMBERS_PER_PIECE`]
 //! members, a range of its members. Pieces are assigned to the threads in turn, and their output is written in the same
@@ -14,13 +15,13 @@ use super::entry::Renderer;
 use super::parse::Line;
 use super::plan::{Location, Plan, Step};
 
-/// Number of entries in a piece. With most templates they have a few hundred kilobytes.
+/// Number of entries in a piece. With most templates, a piece has a few hundred kilobytes.
 const ENTRIES_PER_PIECE: u64 = 256;
 
 /// Number of members in a piece. A group with more members is divided.
 const MEMBERS_PER_PIECE: u64 = 4096;
 
-/// Number of pieces that may wait for an earlier one to be written.
+/// Number of pieces that may wait for an earlier piece to be written.
 const PIECES_AHEAD_MAX: usize = 32;
 
 /// Writes the document. Returns the number of octets.

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use super::error::{TemplateError, TemplateFault, TemplateLine};
 use crate::sample::COMPANY;
 
-/// Given names for `<first>`: the given names of the sample organisation that are plain ASCII, so that DNs stay
+/// Given names for `<first>`: the given names of the sample organization that are plain ASCII, so that DNs stay
 /// readable.
 pub(super) static FIRST_NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| plain(&COMPANY.given_names));
 

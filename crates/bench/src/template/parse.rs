@@ -1,5 +1,5 @@
-//! Parses lines into branches and templates. They refer to each other by name and are not checked; [`super::plan`]
-//! resolves and checks them.
+//! Parses lines into branches and templates. The names by which they refer to each other are not checked here.
+//! [`super::plan`] resolves and checks these names.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -15,8 +15,8 @@ pub(super) struct Plan {
     pub(super) nodes: Vec<Node>,
     /// The nodes that are branches, in the order of the document.
     branches: Vec<usize>,
-    /// For each node, the number of entries of every other node in one subtree of the node. The last column counts the
-    /// entries of all nodes.
+    /// For each node, the number of entries of every other node in the subtree of one entry of the node. The last
+    /// column counts the entries of all nodes.
     totals: Vec<Vec<u64>>,
 }
 

@@ -12,7 +12,7 @@ pub(super) struct Alphabet {
     per_draw: usize,
 }
 
-// Only lower case, as in OpenDJ, because most attributes ignore case.
+// The alphabets have only lower-case letters, the same as in OpenDJ, because most attributes ignore case.
 pub(super) const ALPHA: &[u8] = b"abcdefghijklmnopqrstuvwxyz";
 pub(super) const ALPHANUMERIC: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 pub(super) const DIGITS: &[u8] = b"0123456789";

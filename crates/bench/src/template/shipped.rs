@@ -1,4 +1,4 @@
-//! The templates that come with Pando, which generate the data of published benchmarks and of Pando's own.
+//! The templates that come with Pando, which generate the data of published benchmarks and of Pando's own benchmarks.
 
 /// A template that comes with Pando.
 #[derive(Clone, Copy, Debug)]

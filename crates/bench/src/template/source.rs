@@ -43,7 +43,8 @@ impl Source {
         }
     }
 
-    /// Sets the number of entries, if it is given. It is the constant `entries`, or `numusers` in OpenDJ's templates.
+    /// Sets the number of entries, if it is given. The number is the constant `entries`, or `numusers` in OpenDJ's
+    /// templates.
     fn count(&mut self, text: &str, entries: Option<u64>, whole: &TemplateLine) -> Result<(), TemplateError> {
         let Some(entries) = entries else { return Ok(()) };
         let names = ["entries", "numusers"];

@@ -61,7 +61,7 @@ pub(super) enum Part {
     },
     /// The DN of a random entry of a template.
     DnOf(Target),
-    /// One value for each entry of a template that belongs to this group: its DN.
+    /// The DNs of the entries of a template that belong to this group, one value for each entry.
     Members(Target),
     AttributeCertificate,
 }
@@ -83,7 +83,7 @@ pub(super) struct Target {
 /// Choices, each with its weight.
 pub(super) struct WeightedList {
     values: Vec<String>,
-    /// For each choice, the sum of the weights up to and including its own.
+    /// For each choice, the sum of the weights up to and including its own weight.
     sums: Vec<usize>,
 }
 
@@ -273,7 +273,7 @@ fn characters(set: &[u8], arguments: &[&str]) -> Option<Part> {
     Some(Part::Characters(Arc::new(Alphabet::new(set)?), lengths(arguments)?))
 }
 
-/// Maximum length of a random value. It is limited because a value is in memory as a whole.
+/// Maximum length of a random value. The length is limited because a value is in memory as a whole.
 const RANDOM_LEN_MAX: usize = 64 << 20;
 
 fn lengths(arguments: &[&str]) -> Option<RangeInclusive<usize>> {

@@ -46,7 +46,7 @@ pub struct Workload {
     /// `keys = "own"` use these entries. Operations with `keys = "added"` use them first.
     #[serde(default)]
     pub own_entries: u64,
-    /// Bulk load to measure, by a server's own loader. It is no LDAP operation.
+    /// Bulk load to measure, by a server's own loader. A bulk load is not an LDAP operation.
     #[serde(default)]
     pub load: Option<LoadNeed>,
     /// Groups of clients that work at the same time.
@@ -156,7 +156,7 @@ pub struct Requirements {
     /// Whether the server must be started just before the workload.
     #[serde(default)]
     pub fresh_start: bool,
-    /// Whether connections use TLS. For `ldap://` targets, that is StartTLS.
+    /// Whether connections use TLS. For `ldap://` targets, StartTLS is used.
     #[serde(default)]
     pub tls: bool,
 }
@@ -165,7 +165,7 @@ pub struct Requirements {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadNeed {
-    /// Whether `needs.indexes` are kept while loading.
+    /// Whether `needs.indexes` are maintained while loading.
     #[serde(default)]
     pub indexed: bool,
 }
@@ -262,7 +262,8 @@ pub struct Operation {
     /// Changes of a modify: "replace description: text", "add ...", "delete ...".
     #[serde(default)]
     pub changes: Vec<Text>,
-    /// Changes of a second modify of the same entry, which restores the entry. It counts as a separate operation.
+    /// Changes of a second modify of the same entry, which restores the entry. The second modify counts as a separate
+    /// operation.
     #[serde(default)]
     pub undo: Vec<Text>,
     /// The attributes of an entry to add, one "name: value" on each line.
@@ -324,8 +325,8 @@ pub enum KeySource {
     Own,
     /// New numbers, for adds.
     New,
-    /// Entries that adds of this run have created, for deletes. The oldest entry is used first, and each is used only
-    /// once.
+    /// Entries that adds of this run have created, for deletes. The oldest entry is used first, and each entry is used
+    /// only once.
     Added,
 }
 
@@ -432,8 +433,8 @@ impl TryFrom<EntriesInFile> for ExpectedEntries {
 }
 
 impl Workload {
-    /// Reads a workload. `name` is the name of the file, for messages. The name of the workload is the last part of it,
-    /// without `.toml`.
+    /// Reads a workload. `name` is the name of the file, for messages. The name of the workload is the file's name
+    /// without folders and `.toml`.
     ///
     /// # Errors
     /// The first error found, with its line.
@@ -449,7 +450,7 @@ impl Workload {
         Ok(workload)
     }
 
-    /// Returns the workload under other circumstances, with the name `NAME@CIRCUMSTANCES`.
+    /// Returns the workload with other settings of Pando, and with the name `NAME@CIRCUMSTANCES`.
     pub fn under(&self, circumstances: &std::sync::Arc<super::RunSettings>) -> Workload {
         let mut workload = self.clone();
         workload.name = format!("{}@{}", self.name, circumstances.name);

@@ -36,10 +36,10 @@ pub struct ListedSearch {
 }
 
 impl Listed {
-    /// Reads a list or a log, whichever the text is. `base` is the base for filters without a base.
+    /// Reads a list or a log. The text shows which of the two it is. `base` is the base for filters without a base.
     ///
     /// # Errors
-    /// A line of a list is no search, or a log has no search at all.
+    /// A line of a list is not a search, or a log has no search at all.
     pub fn parse(name: &str, text: &str, base: &str, attributes: &[String]) -> Result<Listed, WorkloadError> {
         let is_log = text.lines().take(1000).any(|line| line.contains("conn=") && line.contains(" op="));
         let mut listed = if is_log { log(text) } else { list(name, text, base, attributes)? };

@@ -1,5 +1,5 @@
-//! Settings of Pando while a workload runs. They come from a settings file, whose table `bench` has further
-//! circumstances.
+//! Settings of Pando while a workload runs. They come from a settings file, whose table `bench` has additional settings
+//! for the run.
 
 use serde::Deserialize;
 
@@ -8,7 +8,7 @@ use super::error::{WorkloadError, line_of};
 /// Settings of Pando while a workload runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSettings {
-    /// Name of the circumstances: the file's name without `.toml`.
+    /// Name of the settings: the file's name without `.toml`.
     pub name: String,
     /// Directory-wide settings. They replace the settings of a comparison.
     pub settings: toml::Table,

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use strum::{Display, EnumString};
 
-/// Scope of a search. It is parsed from the name that ldapsearch uses; in lists and logs also from its number in a
-/// request.
+/// Scope of a search. The scope is parsed from the name that ldapsearch uses. In lists and logs, the scope is also
+/// parsed from its number in a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Display, EnumString)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "the names say it")]

@@ -10,7 +10,7 @@ use crate::driver::request::page_controls;
 use crate::driver::sasl::Exchange;
 
 impl Worker<'_> {
-    /// Starts an operation, or the next step or page of one.
+    /// Starts an operation, or the next step or page of an operation.
     pub(super) fn start(&mut self, slot: usize, intended: u64) {
         let client = self.slots[slot].client;
         if !self.is_ready(client) {
@@ -31,8 +31,8 @@ impl Worker<'_> {
         self.issue(slot);
     }
 
-    /// Draws an operation by weight, and a key for it. If the slot still owes the next step of that operation, returns
-    /// this step instead.
+    /// Draws an operation by weight, and a key for it. If a step of that operation is still pending in the slot,
+    /// returns the pending step instead.
     fn draw(&mut self, job: usize, slot: usize) -> Option<PendingStep> {
         let planned = &self.shared.plan.jobs[job];
         for _ in 0..DRAWS_MAX {

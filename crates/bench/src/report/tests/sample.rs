@@ -1,5 +1,5 @@
-//! Invented results for tests of the page. They are used by the unit tests of the report and by the browser test in
-//! `crates/bench/tests/report_page.rs`.
+//! Invented results for tests of the page. The unit tests of the report and the browser test in
+//! `crates/bench/tests/report_page.rs` use these results.
 
 use super::Seeded;
 use super::result::{
