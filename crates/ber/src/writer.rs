@@ -32,8 +32,8 @@ pub const fn integer_len(value: i64) -> usize {
     significant_bits as usize / 8 + 1
 }
 
-/// Appends the tag and the shortest length of an element. The caller then appends the content of `content_len` octets.
-/// More than [`CONTENT_LEN_MAX`](crate::CONTENT_LEN_MAX) octets could not be read.
+/// Appends the tag and the shortest length of an element. The caller then appends the content. `content_len` must be at
+/// most [`CONTENT_LEN_MAX`](crate::CONTENT_LEN_MAX), because a reader refuses longer content.
 #[inline]
 pub fn put_header(out: &mut Vec<u8>, tag: Tag, content_len: usize) {
     debug_assert!(content_len <= crate::CONTENT_LEN_MAX, "content of {content_len} octets");

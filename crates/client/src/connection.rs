@@ -316,8 +316,8 @@ impl Connection {
         self.outcome(Request::Bind(BindRequest { version: 3, name, authentication }))
     }
 
-    /// Sends a SASL EXTERNAL bind (RFC 4513 section 5.2.3). The authorization identity is the authzId `wanted`, or
-    /// otherwise the identity that the server derives from the socket.
+    /// Sends a SASL EXTERNAL bind (RFC 4513 section 5.2.3) that requests the authorization identity `wanted`, an
+    /// authzId. If it is `None`, the server derives the identity from the socket.
     pub fn bind_external(&mut self, wanted: Option<&str>) -> Result<Outcome, ClientError> {
         let credentials = wanted.map(str::as_bytes);
         let authentication = Authentication::Sasl { mechanism: "EXTERNAL", credentials };

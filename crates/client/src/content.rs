@@ -33,7 +33,7 @@ pub enum ContentError {
     Refused {
         /// Result of the search.
         outcome: Box<Outcome>,
-        /// Number of entries received before.
+        /// Number of entries received before the search ended.
         entries: u64,
     },
 }
@@ -54,7 +54,7 @@ impl<E> From<ClientError> for ReadError<E> {
 }
 
 impl Content<'_> {
-    /// Returns the names of the top entries, in the server's spelling.
+    /// Returns the DNs of the entries at which reading begins, in the server's spelling.
     ///
     /// # Errors
     /// See [`ContentError`].

@@ -1,4 +1,4 @@
-//! Reasons why there is no response.
+//! Errors of the client: reasons why a request has no response.
 
 use ldap::DecodeError;
 use std::io;

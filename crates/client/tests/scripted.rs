@@ -15,7 +15,7 @@ fn server(script: impl FnOnce(TcpStream) + Send + 'static) -> SocketAddr {
     address
 }
 
-/// Reads messages until `count` were read.
+/// Reads `count` messages.
 fn read_requests(stream: &mut TcpStream, count: usize) {
     let (mut input, mut seen) = (Vec::new(), 0);
     while seen < count {

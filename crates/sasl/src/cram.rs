@@ -59,7 +59,7 @@ impl CramKey {
         format!("{CRAM_MD5}${}", STANDARD.encode([self.inner, self.outer].concat()))
     }
 
-    /// Parses the text of a key. Returns `None` if `text` is no key.
+    /// Parses the text of a key. Returns `None` if `text` is not a key.
     pub fn parse(text: &str) -> Option<CramKey> {
         let (scheme, states) = text.split_once('$')?;
         let states = STANDARD.decode(states).ok().filter(|_| scheme.eq_ignore_ascii_case(CRAM_MD5))?;
@@ -82,7 +82,7 @@ fn state_after(block: [u8; BLOCK_SIZE]) -> [u8; 16] {
     state
 }
 
-/// Returns an MD5 computation that continues from this state. The state is that after one block.
+/// Returns an MD5 computation that continues from `state`, the state after one block.
 fn continued(state: [u8; 16]) -> Option<Md5> {
     // Besides the state, the serialized form contains the number of blocks and an empty buffer. Both are the same after
     // any block.

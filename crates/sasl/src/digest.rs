@@ -76,7 +76,7 @@ impl DigestKey {
         format!("{DIGEST_MD5}${}${}${}", STANDARD.encode(self.secret), self.realm, self.name)
     }
 
-    /// Parses the text of a key. Returns `None` if `text` is no key.
+    /// Parses the text of a key. Returns `None` if `text` is not a key.
     pub fn parse(text: &str) -> Option<DigestKey> {
         let mut parts = text.splitn(4, '$');
         let (scheme, secret, realm, name) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -139,7 +139,7 @@ pub struct Response {
     nonce: Vec<u8>,
     client_nonce: Vec<u8>,
     uri: Vec<u8>,
-    /// The authorization identity as it is hashed; `None` if the client sent none.
+    /// The octets of the authorization identity that are hashed; `None` if the client sent no identity.
     authorization_octets: Option<Vec<u8>>,
     proof: [u8; 32],
 }
@@ -301,8 +301,8 @@ fn names_service(uri: &[u8], service: &str) -> bool {
     is_service && parts.next().is_some_and(|host| !host.is_empty()) && parts.nth(1).is_none()
 }
 
-/// Returns a text as it is hashed: in ISO 8859-1 if that contains all of its characters, otherwise in UTF-8 (RFC 2831
-/// section 2.1.2.1).
+/// Returns the octets of a text that are hashed: in ISO 8859-1 if that contains all characters of the text, otherwise
+/// in UTF-8 (RFC 2831 section 2.1.2.1).
 fn hashed_form(text: &str) -> Vec<u8> {
     let latin: Option<Vec<u8>> = text.chars().map(|letter| u8::try_from(letter).ok()).collect();
     latin.unwrap_or_else(|| text.as_bytes().to_vec())

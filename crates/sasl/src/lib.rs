@@ -2,10 +2,10 @@
 //! server's checks.
 //!
 //! The mechanisms are PLAIN (RFC 4616), SCRAM with SHA-1, SHA-256 and SHA-512 and channel binding (RFC 5802, RFC 7677),
-//! CRAM-MD5 (RFC 2195), DIGEST-MD5 (RFC 2831), and OAUTHBEARER (RFC 7628). Of GSSAPI (RFC 4752) the crate contains the
-//! messages after those of Kerberos. The crate does not read the clock or random numbers, find users, or store any
-//! state. The caller provides nonces, keys, channel bindings and the time. The size of every text is limited, and no
-//! input causes a panic.
+//! CRAM-MD5 (RFC 2195), DIGEST-MD5 (RFC 2831), and OAUTHBEARER (RFC 7628). For GSSAPI (RFC 4752), the crate contains
+//! only the messages that follow those of Kerberos. The crate does not read the clock or random numbers, find users, or
+//! store any state. The caller provides nonces, keys, channel bindings and the time. The size of every text is limited,
+//! and no input causes a panic.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]
@@ -54,7 +54,7 @@ impl SaslError {
 }
 
 /// Prepares a password or a name for comparison (SASLprep, RFC 4013). A text that cannot be prepared is returned
-/// unchanged, as slapd and Cyrus SASL do it. Therefore the result is the same for client and server.
+/// unchanged, as slapd and Cyrus SASL do. Therefore the result is the same for client and server.
 pub fn prepared(text: &str) -> std::borrow::Cow<'_, str> {
     stringprep::saslprep(text).unwrap_or(std::borrow::Cow::Borrowed(text))
 }

@@ -214,7 +214,7 @@ impl Client {
     }
 
     /// Returns the client's final message and the final message that the server must send. `kept` contains the keys
-    /// from an earlier exchange.
+    /// from an earlier exchange, and receives the keys of this one.
     ///
     /// # Errors
     /// The server's message is malformed, or belongs to another client.

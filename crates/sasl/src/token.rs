@@ -1,7 +1,7 @@
 //! Access tokens. A token is a JSON Web Token (RFC 7519) with the signature of an issuer (RFC 7515). The public keys of
 //! the issuer are in a JWK Set (RFC 7517).
 //!
-//! The key determines the algorithm with which a signature is verified, and never the token (RFC 8725 section 3.1). The
+//! The key, never the token, determines the algorithm with which a signature is verified (RFC 8725 section 3.1). The
 //! algorithms are RS256, ES256 and EdDSA. This module does not read the clock.
 
 use base64::Engine as _;
@@ -47,7 +47,7 @@ pub struct TokenRules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// The token is no signed JSON Web Token.
+    /// The token is not a signed JSON Web Token.
     #[error("it is not a signed JSON Web Token")]
     Malformed,
     /// The header of the token requires an extension that is not supported.
@@ -99,7 +99,7 @@ impl TokenKeys {
     /// Parses a JWK Set. Ignores keys of other types and keys for encryption (RFC 7517 section 5).
     ///
     /// # Errors
-    /// The text is no JWK Set, or contains no supported key.
+    /// The text is not a JWK Set, or contains no supported key.
     pub fn parse(text: &str) -> Result<TokenKeys, String> {
         let set: JwkSet =
             serde_json::from_str(text).map_err(|error| format!("this is no JWK Set: {error}"))?;
