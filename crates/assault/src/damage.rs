@@ -68,9 +68,9 @@ const DAMAGE_KINDS: [DamageKind; 10] = [
 /// Reaction of the server to a damaged directory.
 #[derive(Debug)]
 enum Outcome {
-    /// The server started, with this number of the changes.
+    /// The server started and has `found` of the changes.
     Opened { found: usize, is_sound: bool },
-    /// The server ended with this code, or by a signal, with this output.
+    /// The server ended with an exit code or by a signal. `said` is its output.
     Refused { code: Option<i32>, said: String },
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     }
     let killed = Template::make("killed", true);
     let stopped = Template::make("stopped", false);
-    // Another directory of the same kind, whose files replace files of this one.
+    // Another directory of the same kind. Its files replace files of the directory under attack.
     let foreign = Template::make("foreign", true);
     report.attack(names[0], || every_file("killed with changes pending", &killed, &foreign));
     report.attack(names[1], || every_file("stopped", &stopped, &foreign));
@@ -350,8 +350,8 @@ fn last_line(said: &str) -> &str {
 }
 
 /// Restores the damaged file and starts the server. All changes must be present, because the refused start must have
-/// lost nothing. If `is_strict` is true, it must not have changed any octet. Damage in the middle of the data file may
-/// be found only during the replay of the redo log, which may then contain its last group twice.
+/// lost nothing. If `is_strict` is true, the refused start must not have changed any octet. Damage in the middle of the
+/// data file may be found only during the replay of the redo log, which may then contain its last group twice.
 fn mend(
     trial: &Scratch,
     template: &Template,

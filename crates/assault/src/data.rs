@@ -17,7 +17,7 @@ pub(crate) const PERSON_PASSWORD: &str = "password";
 /// The organizational unit with many entries.
 pub(crate) const MANY: &str = "ou=many,dc=example,dc=com";
 
-/// Returns a folder with the sample organisation in `data`, which no server has opened.
+/// Returns a folder with the sample organization in `data`, which no server has opened.
 pub(crate) fn sample(name: &str) -> Scratch {
     let scratch = Scratch::new(name);
     assert!(Start::new(&scratch).arguments(&["--sample"]).ready().stop().success());

@@ -33,7 +33,7 @@ const HISTORY: usize = 24;
 /// Maximum latency of other clients' first binds (99th percentile).
 const FIRST_BIND_MAX: Duration = Duration::from_secs(1);
 
-/// Time after the end of a flood. From then on, a bind must be as fast as before the flood.
+/// Time after the end of a flood at which binds must again be as fast as before the flood.
 const AFTERWARDS: Duration = Duration::from_secs(2);
 
 /// Allowance for noise of the machine when the binds before and after a flood are compared.

@@ -47,7 +47,7 @@ enum State {
     Closed,
 }
 
-/// Progress of a horde.
+/// Progress of sending on hostile connections.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FloodProgress {
     /// Number of messages that the kernel accepted completely.

@@ -41,7 +41,7 @@ const KEPT_MAX: u64 = 64 * MIB;
 /// Growth of memory at which an attack ends, so that the machine does not run out of memory.
 const ENOUGH: u64 = 6 << 30;
 
-/// Number of entries in one unit, in a quick and in a full run. For searches that gather candidates.
+/// Number of entries in one unit, in a quick and in a full run, for searches that gather candidates.
 const MANY_ENTRIES: (usize, usize) = (20_000, 100_000);
 
 /// Time that the server gets to read a client's messages before the client reads answers.

@@ -86,7 +86,7 @@ pub(crate) fn descriptors(id: u32) -> usize {
     fs::read_dir(format!("/proc/{id}/fd")).map_or(0, |entries| entries.count())
 }
 
-/// Checks repeatedly until `is_so` returns true, at most for `longest`. Returns true if it did.
+/// Checks repeatedly until `is_so` returns true, at most for `longest`. Returns true if `is_so` did.
 pub(crate) fn wait_until(longest: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
     loop {

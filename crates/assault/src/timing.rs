@@ -22,8 +22,8 @@ use test_support::{ADMIN_DN, SUFFIX};
 /// Maximum relative difference of medians, with [`SAMPLES`] binds of each kind.
 const MEDIANS_MAX: f64 = 0.05;
 
-/// Maximum share of these binds that a threshold on the duration may classify correctly. A random guess is right for
-/// half of them.
+/// Maximum share of the binds of two kinds that a threshold on the duration may classify correctly. A random guess is
+/// right for half of them.
 const CLASSIFIED_MAX: f64 = 0.55;
 
 /// Number of failing binds of each kind in the full run. With n times fewer binds, both limits are wider by a factor of

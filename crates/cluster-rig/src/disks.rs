@@ -13,7 +13,7 @@ const BYTES: u64 = 256 << 20;
 /// Name of the file that fills a disk.
 const FILLER: &str = "filler";
 
-/// All disks. They are unmounted when this is dropped, so processes that use them must end before that.
+/// All disks. They are unmounted when this struct is dropped, so processes that use them must end before that.
 #[derive(Default)]
 pub(crate) struct Disks(Mutex<Vec<PathBuf>>);
 
@@ -37,7 +37,7 @@ impl Disks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|disk| disk == folder)
     }
 
-    /// Returns the paths of the disks. They remain mounted when this is dropped.
+    /// Returns the paths of the disks. They remain mounted when this struct is dropped.
     pub(crate) fn keep(&self) -> Vec<String> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.drain(..).map(|folder| folder.display().to_string()).collect()

@@ -17,7 +17,7 @@ use crate::{Result, until};
 /// Number of clients per node.
 const CLIENTS: usize = 2;
 
-/// Clients that add and delete entries until this is stopped. Each uses one node.
+/// Clients that add and delete entries until the load is stopped. Each uses one node.
 pub(crate) struct Load {
     counts: Arc<Counts>,
     clients: Vec<JoinHandle<Answers>>,

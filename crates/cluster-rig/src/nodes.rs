@@ -31,7 +31,7 @@ pub(crate) fn connect(address: SocketAddr) -> Result<Connection> {
     if outcome.is_success() { Ok(connection) } else { Err(format!("bind: {outcome:?}").into()) }
 }
 
-/// All nodes. Dropping this kills the running nodes.
+/// All nodes. Dropping this struct kills the running nodes.
 pub(crate) struct Nodes {
     program: PathBuf,
     folder: PathBuf,

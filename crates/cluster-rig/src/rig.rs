@@ -66,7 +66,7 @@ impl Rig {
         Ok(())
     }
 
-    /// Cuts connections, runs `done`, and repairs them.
+    /// Cuts connections, runs `done`, and repairs the connections.
     pub(crate) fn cut_while(&self, cut: Cut, done: impl FnOnce() -> Result<()>) -> Result<()> {
         let net = &self.around.net;
         net.cut(cut);

@@ -1,7 +1,7 @@
 //! Causes of unwillingToPerform. Every place in the program that creates an outcome with this code has a text. The text
 //! must advise what to do, after a colon; otherwise docs/reference/errors.md must quote its beginning and give advice.
 //! A quote that matches no place is an offence. The metrics count refusals by these quotes, so the list in [`COUNTED`]
-//! must be equal.
+//! must contain the same quotes.
 //!
 //! The text of a place is the literal next to the code, or the literal in the `let` or `const` that is named next to
 //! it. If a function or closure receives the text, each call is a place. [`OTHERS`] lists the places that this search

@@ -133,7 +133,7 @@ pub fn parse(file: &str, text: &str) -> Vec<Operation> {
 /// Reads the text of one file, without the lines for other servers than Pando and `peer`.
 ///
 /// # Panics
-/// As [`parse`].
+/// The same as for [`parse`].
 pub fn parse_for(peer: Server, file: &str, text: &str) -> Vec<Operation> {
     let mut operations = Vec::new();
     let mut differs = None;

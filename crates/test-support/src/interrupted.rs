@@ -182,8 +182,8 @@ impl<'a> Interruption<'a> {
         stopped
     }
 
-    /// Checks that the content is that before the command or that of a complete run. Then runs the command again to its
-    /// end, and checks that no other files remain.
+    /// Checks that the content is the same as before the command or as after a complete run. Then runs the command
+    /// again to its end, and checks that no other files remain.
     #[track_caller]
     fn check_content(&self, what: &str, is_done: bool) -> Stopped {
         let data = self.data();

@@ -1,4 +1,4 @@
-//! A key distribution centre of MIT Kerberos, with a new realm in a scratch folder, on a free loopback port.
+//! A key distribution center (KDC) of MIT Kerberos, with a new realm in a scratch folder, on a free loopback port.
 
 use crate::Scratch;
 use crate::clients::{Run, run};
@@ -16,7 +16,7 @@ pub const HOST: &str = "localhost";
 /// Number of ports to try: another process may take a port first.
 const PORTS: usize = 10;
 
-/// A running centre, ended when dropped.
+/// A running KDC, ended when dropped.
 pub struct Kdc {
     folder: PathBuf,
     child: Child,
@@ -76,7 +76,7 @@ impl Kdc {
 
 impl Drop for Kdc {
     fn drop(&mut self) {
-        // All files of the centre are in the scratch folder.
+        // All files of the KDC are in the scratch folder.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -107,7 +107,7 @@ fn write_settings(folder: &std::path::Path, port: u16) {
     std::fs::write(folder.join("kdc.conf"), server).unwrap();
 }
 
-/// Starts the centre. Returns `None` if another process has taken the port.
+/// Starts the KDC. Returns `None` if another process has taken the port.
 fn serve(folder: &std::path::Path) -> Option<Child> {
     let mut child = Command::new("/usr/sbin/krb5kdc")
         .arg("-n")
@@ -128,7 +128,7 @@ fn serve(folder: &std::path::Path) -> Option<Child> {
     None
 }
 
-/// Runs an administration program of the centre.
+/// Runs an administration program of the KDC.
 fn administer(folder: &std::path::Path, program: &str, arguments: &[&str]) -> Run {
     let settings = format!("KRB5_CONFIG={}", folder.join("krb5.conf").display());
     let profile = format!("KRB5_KDC_PROFILE={}", folder.join("kdc.conf").display());

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-/// Runs the test again in a process with root privileges, unless this process has them. Returns true if it did; then
-/// the caller has nothing left to do. `module` is the path of the test's module.
+/// Runs the test again in a process with root privileges, unless this process has them. Returns true if the test was
+/// run that way; the caller then has nothing left to do. `module` is the path of the test's module.
 ///
 /// # Panics
 /// If the test cannot be run as root, or fails as root.

@@ -21,7 +21,7 @@ impl Slapd {
     /// it.
     ///
     /// # Panics
-    /// As [`Slapd::start`].
+    /// The same as for [`Slapd::start`].
     pub fn amended(scratch: &Scratch, indexes: &[&str], mut amendments: Amendments) -> Slapd {
         let setup = setup(indexes);
         amendments.rules.get_or_insert_with(|| "access to * by * write".to_owned());

@@ -198,7 +198,7 @@ impl Writer {
     }
 
     /// Compares the data of the server with the expected state. For the request without an answer, the server's state
-    /// becomes the expected one.
+    /// becomes the expected state.
     #[track_caller]
     pub fn check(&mut self, connection: &mut Connection) {
         let found = self.read(connection);

@@ -22,7 +22,7 @@ pub enum Command {
     Report,
     /// Let the new server answer the clients.
     Switch,
-    /// Let the old server answer them again.
+    /// Let the old server answer the clients again.
     Back,
 }
 

@@ -184,7 +184,7 @@ impl Client {
             let (client, to_client, ended) = (Rc::clone(&self), Rc::clone(&to_client), Rc::clone(&ended));
             async move {
                 client.requests(from_client, to_server, &to_client).await;
-                // The client has gone, but the comparison still needs the answers to its changes.
+                // The client has disconnected, but the comparison still needs the answers to its changes.
                 let _ = timeout(LINGER, client.changes_answered()).await;
                 ended.notify_one();
             }

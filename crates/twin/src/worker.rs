@@ -39,9 +39,9 @@ struct ReplayedClient {
     connection: Option<Connection>,
     /// Reason why no more requests can be replayed for this client; `None` while they can.
     unusable: Option<&'static str>,
-    /// Cookies of paged searches, in pairs: that of the active server, and that of the other server.
+    /// Pairs of cookies of paged searches: the cookie of the active server, and the cookie of the other server.
     cookies: VecDeque<(Vec<u8>, Vec<u8>)>,
-    /// Pages of an incomplete paged search: those of the active server, and those of the other server.
+    /// Pages of an incomplete paged search, from the active server and from the other server.
     pages: Option<(Answer, Answer)>,
 }
 

@@ -419,7 +419,8 @@ fn followers() -> Messages {
     })
 }
 
-/// Changes of a large entry, whose answers contain the entry before and after (RFC 4527). The first message adds it.
+/// Changes of a large entry, whose answers contain the entry before and after (RFC 4527). The first message adds the
+/// entry.
 fn copies() -> Messages {
     let entry = format!("cn=large,{SUFFIX}");
     let mut attributes = AttributesBuf::new();
@@ -440,7 +441,7 @@ fn copies() -> Messages {
     })
 }
 
-/// Changes of another user's entry. A change of a password is first hashed by the hash pool.
+/// Changes of another user's entry. A new password is first hashed by the hash pool.
 fn changes(attribute: &'static str) -> Messages {
     let mut list = ChangesBuf::new();
     list.push(ChangeOperation::Replace, "description", ["x".repeat(HUGE)]);

@@ -80,7 +80,8 @@ pub(super) fn slow(scratch: &Scratch) -> Finding {
     let adding: Vec<Browser> =
         (0..ADDING).map(|_| Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD)).collect();
     let reading = Browser::signed_in(&pando, PERSON, PERSON_PASSWORD);
-    // Answers of a client that reads while these names are added, and the answers to the clients that add them.
+    // Adds entries with these names at the same time. Returns the answers to a client that reads meanwhile, and to the
+    // clients that add the entries.
     let under = |names: &[String]| {
         std::thread::scope(|scope| {
             let added: Vec<_> = (adding.iter().zip(names))

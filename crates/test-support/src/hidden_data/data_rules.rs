@@ -97,8 +97,8 @@ pub(crate) struct Dynamic {
     pub(crate) is_hidden: bool,
 }
 
-/// Adds the dynamic entries of a directory, and deletes the entries `deleted`. For each of these that the directory
-/// lacks, changes a hidden entry instead, because clients see the number of changes.
+/// Adds the dynamic entries of a directory, and deletes the entries `deleted`. For each dynamic or deleted entry that
+/// the directory lacks, changes a hidden entry instead, because clients see the number of changes.
 pub(crate) fn prepare(admin: &mut Connection, side: usize, dynamic: &[Dynamic], deleted: &[String]) {
     let hidden = format!("ou=vault,{SUFFIX}");
     let mut pads = 0;

@@ -99,7 +99,7 @@ pub(crate) struct TestRequest {
     pub(crate) controls: Vec<AccessRequest>,
     /// Whether the search continues until it is cancelled.
     pub(crate) follows: bool,
-    /// The directory in which the new name of an entry is already that of a hidden entry, if it is so in only one.
+    /// The directory that already has a hidden entry with the new name; `None` if neither directory or both have one.
     pub(crate) taken_in: Option<usize>,
     /// Whether the answer may reveal, because of a rule for values, that an entry has a value.
     pub(crate) reveals: bool,
@@ -207,7 +207,8 @@ impl Dice<'_> {
         TestRequest { operation, controls, follows: self.follows, taken_in, reveals }
     }
 
-    /// Returns the directory that already has an entry of the name that an operation creates, if only one has.
+    /// Returns the directory that already has an entry with the name that an operation creates; `None` if neither
+    /// directory or both have one.
     fn taken_in(&self, operation: &Operation) -> Option<usize> {
         let name = match operation {
             Operation::Add { entry, .. } => entry.clone(),

@@ -321,7 +321,7 @@ fn names() -> Names {
         hidden.push(format!("cn=h{number},ou=open,{SUFFIX}"));
     }
     hidden.push(format!("ou=attic,{SUFFIX}"));
-    // The superior of these has another hidden entry in both directories.
+    // The superior of these entries has another hidden entry in both directories.
     hidden.extend((1..4).map(|number| format!("cn=child{number},uid=v0,ou=people,{SUFFIX}")));
     let mut absent = Vec::new();
     for unit in ["vault", "mixed", "groups", "open", "people"] {
