@@ -146,7 +146,7 @@ fn global(entry: &ConfigEntry, found: &mut Found) {
 fn global_value(entry: &ConfigEntry, value: &ConfigValue, found: &mut Found) {
     let text = value.value.trim();
     let is_on = text.eq_ignore_ascii_case("on");
-    // No limit is -1 in 389 DS and 0 in Pando.
+    // 389 DS writes -1 for no limit, and Pando writes 0.
     let number = text.parse::<i64>().ok().map(|number| number.max(0).to_string());
     match (value.name.as_str(), number) {
         ("nsslapd-rootdn", _) => drop(found.settings.insert("administrator", in_toml(text))),
@@ -270,7 +270,7 @@ fn plugin(entry: &ConfigEntry, found: &mut Found) {
         let advice = "`value_limits` can demand it (docs/how-to/values.md), if old clients need ASCII.";
         found.decide(&entry.dn, "only ASCII in uid, mail and userPassword", advice);
     } else if lower == "auto membership plugin" || is_part(&lower) {
-        // Its rules are in entries below it, or it is part of any server.
+        // The plug-in has its rules in entries below it, or is part of any server.
     } else {
         found.decide(&entry.dn, format!("plug-in {name}"), "Pando has no counterpart of this name.");
     }

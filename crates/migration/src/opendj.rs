@@ -130,7 +130,7 @@ fn index(entry: &ConfigEntry, found: &mut Found) {
             }
         });
     }
-    // The server's own indexes, for replication and configuration.
+    // Skips the server's own indexes, for replication and configuration.
     let attribute = entry.first("ds-cfg-attribute").filter(|name| !name.starts_with("ds-"));
     if let Some(attribute) = attribute.filter(|name| *name != "aci") {
         found.add_index(&entry.dn, attribute, kinds);
@@ -156,7 +156,7 @@ fn plugin(entry: &ConfigEntry, found: &mut Found) {
             "Samba's hashes are not derived from passwords.",
         );
     } else {
-        // Most are part of any server, such as the change number control or entryUUID.
+        // Most plug-ins are part of any server, such as the change number control or entryUUID.
         found.skip_entry(entry);
     }
 }
@@ -187,7 +187,7 @@ const POLICY_SWITCHES: [&str; 4] = [
 
 fn policy(entry: &ConfigEntry, found: &mut Found) {
     let name = entry.first("cn").unwrap_or("default").to_owned();
-    // The policy of OpenDJ's administrators, which Pando does not have.
+    // Pando has no policy that corresponds to the policy of OpenDJ's administrators.
     if name == "Root Password Policy" || found.suffixes.is_empty() {
         return;
     }
@@ -213,7 +213,7 @@ fn policy(entry: &ConfigEntry, found: &mut Found) {
         }
     }
     let has_expiry = lines.iter().any(|line| line.starts_with("pwdMaxAge"));
-    // In OpenDJ both have no effect unless passwords expire.
+    // In OpenDJ, expiry warnings and grace logins have no effect unless passwords expire.
     lines
         .retain(|line| has_expiry || !(line.starts_with("pwdExpireWarning") || line.starts_with("pwdGrace")));
     if lines.iter().any(|line| line.starts_with("pwdMaxFailure")) {

@@ -135,7 +135,7 @@ fn operation(value: Value) -> Result<BulkOperation> {
 struct PendingOperations<'a> {
     ready: BTreeSet<usize>,
     open: Vec<usize>,
-    /// The operations that refer to an operation, by the id of the latter.
+    /// For the id of each operation, the indexes of the operations that refer to it.
     naming: HashMap<&'a str, Vec<usize>>,
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct PatchOperation {
 pub(crate) enum MemberChange {
     Add(Vec<String>),
     Remove(Vec<String>),
-    /// Replaces all members by these.
+    /// Replaces all members of the group.
     Replace(Vec<String>),
 }
 

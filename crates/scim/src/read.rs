@@ -270,8 +270,8 @@ fn lines(address: &str) -> String {
     address.replace('$', "\n").replace("\\24", "$").replace("\\5C", "\\").replace("\\5c", "\\")
 }
 
-/// Returns the name of a user. Omits values that [`crate::write`] has generated. It does so because an entry must have
-/// `cn` and `sn`.
+/// Returns the name of a user. Omits the values that [`crate::write`] generates for a user without a name, because an
+/// entry must have `cn` and `sn`.
 fn name_of(resource: &ResourceType, attribute: &Attribute, entry: &Entry) -> Option<Value> {
     let mut name = parts_of(resource, attribute, entry)?;
     let text = |wanted: &str| {

@@ -369,8 +369,8 @@ fn strip_read_only(resource: &ResourceType, object: &mut Map<String, Value>) {
     }
 }
 
-/// Compares the version in the request with that of the entry. Returns an assertion. The directory uses it to check
-/// again at the time of the change.
+/// Compares the version in the request with that of the entry. Returns an assertion, with which the directory checks
+/// the version again when it makes the change.
 fn check_version(found: &FoundEntry, version: Option<&str>) -> Result<Option<FilterBuf>> {
     let Some(stated) = version else { return Ok(None) };
     let is_current = version_of(found).is_some_and(|version| matches_version(stated, &version));

@@ -113,7 +113,7 @@ fn attribute(
     }
 }
 
-/// Joins the filters for several LDAP attributes. With `ne`, all of them must match, and otherwise one.
+/// Joins the filters for several LDAP attributes. With `ne`, all filters must match; otherwise one is enough.
 fn any_of(filters: Vec<String>, comparison: Option<(Operator, &Value)>) -> Result<String> {
     if filters.len() == 1 {
         return Ok(filters.concat());

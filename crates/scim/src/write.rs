@@ -57,8 +57,8 @@ pub(crate) fn wishes(resource: &ResourceType, object: &Map<String, Value>) -> Re
     Ok(all)
 }
 
-/// Returns true if the client wants no value although there is a default. The client shows this by null in a PATCH, or
-/// by values of which none is the primary one.
+/// Returns true if the client wants no value although there is a default. A client expresses this by null in a PATCH,
+/// or by values of which some are marked as not primary and none as primary.
 fn is_unset(attribute: &Attribute, value: Option<&Value>) -> bool {
     match (&attribute.binding, value) {
         (Binding::Active(_), Some(value)) => value.is_null(),

@@ -72,7 +72,7 @@ fn of_slot(
     })
 }
 
-/// A filter on parts after those parts were evaluated that the settings determine.
+/// A filter after the parts that the settings determine were evaluated: a constant, or a filter on the other parts.
 enum Reduced {
     Constant(bool),
     Filter(String),
