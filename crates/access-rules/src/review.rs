@@ -68,7 +68,7 @@ pub struct Review {
 }
 
 impl Review {
-    /// Creates a review with the settings in the directory and those of the node.
+    /// Creates a review with the settings in the directory and the settings of the node.
     pub fn new(directory: ReadOnlyDirectory, node: &NodeSettings) -> Review {
         let settings = Settings::of(node, &directory.state().settings.general);
         Review { directory, settings, administrator_dn: node.admin_dn.clone() }

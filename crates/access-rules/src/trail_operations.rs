@@ -233,7 +233,7 @@ impl OperationReader {
             event.texts(Field::Attribute).filter(|name| !name.starts_with(WITHHELD)).collect();
         let names: Vec<&str> = names.iter().map(|name| &**name).collect();
         // The trail withholds names of attributes that the schema does not define. If a client requested only such
-        // names, the search returned no attributes. An empty selection would return all of them.
+        // names, the search returned no attributes. An empty selection would return all attributes.
         let selects_nothing = names.is_empty() && event.bytes(Field::Attribute).is_some();
         let none = selects_nothing.then_some("1.1");
         let selection: SelectionBuf = names.iter().copied().chain(none).collect();

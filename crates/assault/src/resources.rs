@@ -76,7 +76,7 @@ fn descriptors_used_up() -> Finding {
             Ok(connection) => accepted.push(connection),
             Err(_) => refused += 1,
         }
-        // Other connections wait for the descriptors of the refused ones.
+        // Other connections wait for the descriptors of the refused connections.
         if refused > 4 {
             break;
         }

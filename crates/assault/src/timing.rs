@@ -194,7 +194,7 @@ impl Load {
                 }
             })
         };
-        // So few binds that most of the measured binds do not wait for them.
+        // The binds are so few that most of the measured binds do not wait for them.
         let (searching, binding) = (Duration::from_micros(300), Duration::from_millis(250));
         let threads = vec![thread(searching, false), thread(searching, false), thread(binding, true)];
         Load { stop, threads }

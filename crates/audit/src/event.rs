@@ -427,7 +427,7 @@ pub enum ValueEffect {
     Added,
     /// The values were removed.
     Removed,
-    /// The values replaced all previous ones.
+    /// The values replaced all previous values.
     Replaced,
     /// The attribute had these values before the change.
     Before,

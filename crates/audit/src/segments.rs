@@ -106,7 +106,7 @@ impl SegmentFile {
         Ok(self.file.metadata().map_err(AuditError::io(&self.path))?.len())
     }
 
-    /// Fills `into` with the bytes at `offset`. Returns false if the segment ends before all of them.
+    /// Fills `into` with the bytes at `offset`. Returns false if the segment has too few bytes.
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<bool, AuditError> {
         match self.file.read_exact_at(into, offset) {
             Ok(()) => Ok(true),

@@ -88,7 +88,8 @@ pub struct Trail {
     /// Whether the file may be longer than `len`, because a write failed.
     is_longer: bool,
     next_block: u64,
-    /// Hash to which the next block links: that of the last block, or of the header if the segment has no block.
+    /// Hash to which the next block links: the hash of the last block, or the hash of the header if the segment has no
+    /// block.
     link: Hash,
     position: u64,
     anchored_micros: u64,

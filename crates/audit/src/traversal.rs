@@ -22,7 +22,7 @@ pub enum Item {
     Torn(TrailPlace),
 }
 
-/// A block of which at least the head is readable.
+/// A block whose head, at least, is readable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Place of the block.
@@ -78,7 +78,7 @@ impl Traversal {
         if ahead.is_empty() {
             return Err(AuditError::NoTrail(folder.to_owned()));
         }
-        // If some headers are damaged, another one still identifies the trail.
+        // If some headers are damaged, another header still identifies the trail.
         let mut header = None;
         for &number in &ahead {
             header = SegmentFile::open(folder, number)?.header;
@@ -208,7 +208,7 @@ impl Traversal {
         self.found.push_back(Item::Damage(place, damage));
     }
 
-    /// Opens a segment, and checks its header against those of earlier segments.
+    /// Opens a segment, and checks its header against the headers of earlier segments.
     fn enter(&mut self, number: u64) -> Result<(), AuditError> {
         let segment = SegmentFile::open(&self.folder, number)?;
         if let Some(last) = self.last_segment
@@ -402,8 +402,8 @@ impl Traversal {
         }
     }
 
-    /// Decompresses the events of a block. Returns `None` if their length differs from the one in the head. This length
-    /// is at most [`PAYLOAD_BYTES_MAX`](crate::limits::PAYLOAD_BYTES_MAX).
+    /// Decompresses the events of a block. Returns `None` if their length differs from the length in the head. The
+    /// length in the head is at most [`PAYLOAD_BYTES_MAX`](crate::limits::PAYLOAD_BYTES_MAX).
     fn decompress(&mut self, block: &StoredBlock) -> Option<Vec<u8>> {
         let length = block.head.payload_len as usize;
         let payload = self.decompressor.decompress(&block.stored, length).ok()?;

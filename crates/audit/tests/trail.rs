@@ -66,8 +66,8 @@ fn event(text: &str) -> Vec<u8> {
     events
 }
 
-/// Writes a trail of three segments, of which two are complete. It has about 12 blocks with a few events each. Returns
-/// their places.
+/// Writes a trail of three segments, two of them complete. The trail has about 12 blocks with a few events each.
+/// Returns the places of the blocks.
 fn sample(folder: &Folder) -> Vec<(TrailPlace, bool)> {
     for start in 0..3 {
         let (mut trail, _) = folder.open(start * 100 * SECOND);

@@ -103,7 +103,7 @@ impl Report {
         overview::overview(&groups).map_or(Ok(()), |overview| overview::write_markdown(&overview, sink))
     }
 
-    /// Returns true if the results have no problems of which the reader must be warned.
+    /// Returns true if the results have no problems that the reader must know.
     pub fn is_clean(&self) -> bool {
         let groups = Groups::new(&self.runs, self.reference.as_deref());
         problems::all(&self.runs, &groups, groups::anchor).is_empty()

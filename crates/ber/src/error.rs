@@ -18,9 +18,9 @@ pub enum BerError {
     LengthTooLarge,
     /// A tag number above 30, which no LDAP element has.
     HighTagNumber,
-    /// An element with a different tag than the one expected here.
+    /// An element with a different tag than the expected tag.
     UnexpectedTag {
-        /// Tag that the protocol requires at this place.
+        /// Tag that the protocol requires for this element.
         expected: Tag,
         /// Tag that was found.
         found: Tag,

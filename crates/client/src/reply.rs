@@ -181,7 +181,7 @@ impl Reply {
         PositionToken::decode(control.value?)
     }
 
-    /// Combines the messages of one request, the last of which is the final response.
+    /// Combines the messages of one request. The last message is the final response.
     pub(crate) fn gather(messages: Vec<Received>) -> Option<Reply> {
         let mut reply = Reply::from_outcome(messages.last()?.outcome()?);
         for received in &messages {

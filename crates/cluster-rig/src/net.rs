@@ -77,7 +77,7 @@ struct Connection {
 }
 
 impl Net {
-    /// Starts a proxy before a port of `party`. Returns the address that others must use.
+    /// Starts a proxy before a port of `party`. Returns the address that the other parties must use.
     pub(crate) fn before(&self, party: Party, to: SocketAddr) -> io::Result<SocketAddr> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;

@@ -96,7 +96,7 @@ fn size_of(entry: &Entry) -> usize {
     entry.dn.len() + 32 + attributes.sum::<usize>()
 }
 
-/// Returns the attribute description that requests at most `count` values, beginning with the one at index `first`.
+/// Returns the attribute description that requests at most `count` values, beginning with the value at index `first`.
 pub(crate) fn range(description: &str, first: usize, count: usize) -> String {
     format!("{description};range={first}-{}", first + count.max(1) - 1)
 }

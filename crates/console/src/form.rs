@@ -49,8 +49,8 @@ pub(crate) fn inputs(schema: &Schema, classes: &[String], present: &[Values]) ->
             inputs.extend(input(schema, &values.description, false, Some(values)));
         }
     }
-    // Required attributes are first. Attributes with values follow, and then the others. Within each group, attributes
-    // are sorted by name.
+    // Required attributes are first, then attributes with values, then all other attributes. Within each group,
+    // attributes are sorted by name.
     inputs.sort_by_key(|input| {
         let is_required = input["required"] == true;
         let is_empty = input["values"].as_array().is_none_or(Vec::is_empty) && !is_required;
@@ -193,7 +193,7 @@ fn is_same(schema: &Schema, one: &str, other: &str) -> bool {
         || (id(one).is_some() && id(one) == id(other) && options(one) == options(other))
 }
 
-/// Converts the changes to those of a Modify request.
+/// Converts the changes to the changes of a Modify request.
 pub(crate) fn request_changes(changes: &[Change]) -> ChangesBuf {
     let mut list = ChangesBuf::new();
     for Change { operation, description, values } in changes {

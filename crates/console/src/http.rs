@@ -101,8 +101,7 @@ impl Http {
             for listener in listeners {
                 tokio::spawn(accept(TcpListener::from_std(listener)?, Arc::clone(&shared)));
             }
-            // No message is ever sent. The wait ends with an error when the sender is dropped, and that is the order to
-            // stop.
+            // No message is ever sent. When the sender is dropped, the wait ends with an error, and the server stops.
             let _ = stopped.0.await;
             Ok(())
         });

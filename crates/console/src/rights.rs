@@ -43,8 +43,8 @@ impl Rights {
         Rights::of_other(connection, dn, names, "")
     }
 
-    /// Reads the rights of the user with this authorization identity. If the identity is empty, reads those of the
-    /// requester. If the server refuses to report them, they are unknown. Blocks.
+    /// Reads the rights of the user with this authorization identity. If the identity is empty, reads the rights of the
+    /// requester. If the server refuses to report the rights, they are unknown. Blocks.
     ///
     /// # Errors
     /// The directory does not answer.

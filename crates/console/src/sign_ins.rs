@@ -57,7 +57,8 @@ impl SignIns {
         own.or_else(|| self.all.take(source))
     }
 
-    /// Records a successful sign-in from this address. If there are too many sources, all earlier ones are forgotten.
+    /// Records a successful sign-in from this address. If there are too many sources, all earlier sources are
+    /// forgotten.
     pub(crate) fn succeeded(&self, address: IpAddr) {
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         if sources.len() >= KNOWN_SOURCES_MAX {

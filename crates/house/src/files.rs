@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Files of the repository, including files about to be added, but without ignored and deleted ones.
+/// Files of the repository, including files about to be added, but without ignored and deleted files.
 #[derive(Debug)]
 pub(crate) struct Files {
     root: PathBuf,

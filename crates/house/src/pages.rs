@@ -3,7 +3,7 @@
 
 use crate::files::Files;
 
-/// Returns the pages that are missing in their list, and the listed titles that differ from those of the pages.
+/// Returns the pages that are missing in their list, and the listed titles that differ from the titles of the pages.
 pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     let mut offences = Vec::new();
     let pages: Vec<&str> = files.names.iter().filter_map(|name| page(name)).collect();

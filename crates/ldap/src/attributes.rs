@@ -143,7 +143,7 @@ pub enum ChangeOperation {
     Delete,
     /// Replace all values of the attribute by the given values.
     Replace,
-    /// Add the one given value, a number, to each value of the attribute (RFC 4525).
+    /// Add the given value, a number, to each value of the attribute (RFC 4525).
     Increment,
 }
 

@@ -26,7 +26,7 @@ pub struct DecodeError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
-    /// The element is malformed, or is not the one expected here.
+    /// The element is malformed, or is not the expected element.
     Ber(BerError),
     /// An LDAPString that is not UTF-8.
     NotUtf8,

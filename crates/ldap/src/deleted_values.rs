@@ -42,7 +42,7 @@ pub struct DeletedAnswer {
 pub struct UndeleteRequest<'a> {
     /// entryUUID of the deleted entry.
     pub uuid: [u8; 16],
-    /// DN of the new superior; `None` for the former one.
+    /// DN of the new superior; `None` for the former superior.
     pub superior: Option<&'a str>,
 }
 

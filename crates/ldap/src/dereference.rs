@@ -89,7 +89,7 @@ const fn content_len(attribute_len: usize, value_len: usize, attributes_len: usi
 pub struct Dereferenced<'a> {
     /// The attribute.
     pub attribute: &'a str,
-    /// Its value, a DN.
+    /// Value of the attribute: a DN.
     pub value: &'a [u8],
     /// Requested attributes that the requester may see, with their values.
     pub attributes: Vec<(&'a str, Vec<&'a [u8]>)>,

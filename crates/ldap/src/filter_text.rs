@@ -147,7 +147,7 @@ impl<'t> Parser<'t, '_> {
         self.expect(b')', FilterErrorKind::MissingClosing)
     }
 
-    /// Parses `&`, `|` or `!` and its operands. `!` takes one; the others take any number.
+    /// Parses `&`, `|` or `!` and its operands. `!` takes one operand; `&` and `|` take any number of operands.
     fn operator(&mut self, tag: Tag, depth: usize) -> Parsed<()> {
         self.position += 1;
         self.skip_spaces();
@@ -217,8 +217,8 @@ impl<'t> Parser<'t, '_> {
         Ok(())
     }
 
-    /// Encodes the substrings between asterisks. The first and last may be missing; empty inner ones are valid and are
-    /// encoded.
+    /// Encodes the substrings between asterisks. The first and the last substring may be missing. Empty inner
+    /// substrings are valid and are encoded.
     fn substrings(&mut self, description: &str, raw: &'t str) -> Parsed<()> {
         let item = self.out.begin(tags::SUBSTRINGS);
         self.out.octet_string(description.as_bytes());

@@ -65,7 +65,7 @@ pub enum HistoryEffect {
     Added,
     /// The values were removed.
     Removed,
-    /// The values replaced all others. Without values, the attribute was removed.
+    /// The values replaced all other values. Without values, the attribute was removed.
     Replaced,
     /// The values existed before the change.
     Before,

@@ -11,7 +11,7 @@ pub struct PagedResults<'a> {
     /// In a request, the maximum number of entries of the page; 0 ends the sequence of pages. In a response, an
     /// estimate of the number of entries of all pages, or 0 if unknown. At most 2147483647.
     pub size: u32,
-    /// In a request, the start of the page: empty for the first one, otherwise the cookie of the last response. In a
+    /// In a request, the start of the page: empty for the first page, otherwise the cookie of the last response. In a
     /// response, empty on the last page.
     pub cookie: &'a [u8],
 }

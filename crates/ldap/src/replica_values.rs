@@ -58,7 +58,7 @@ pub struct LogAnswer<'a> {
     pub lineage: &'a [u8],
     /// Records, or the reason why there are none.
     pub part: LogPart<'a>,
-    /// Mark of a comparison or its result, opaque here; empty if there is neither.
+    /// Mark of a comparison or its result, opaque here; empty if there is no comparison and no result.
     pub comparison: &'a [u8],
 }
 
@@ -180,7 +180,7 @@ impl LogRecords {
         self.0.len()
     }
 
-    /// Encodes a response with these records, the first of which has the position `first`.
+    /// Encodes a response with these records. The first record has the position `first`.
     pub fn answer(&self, newest: u64, lineage: &[u8], first: u64, comparison: &[u8]) -> Vec<u8> {
         sequence(|writer| {
             put_number(writer, newest);

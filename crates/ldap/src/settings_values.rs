@@ -133,7 +133,7 @@ pub struct RehearsalAnswer {
     /// Authorization identities of all requesters.
     pub requesters: Vec<String>,
     /// Number of requesters that were examined, counted from the first. The client repeats the request for the
-    /// remaining ones.
+    /// remaining requesters.
     pub done: u64,
     /// Number of entries.
     pub entries: u64,

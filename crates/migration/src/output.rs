@@ -65,7 +65,7 @@ fn list(out: &mut String, key: &str, texts: &[String]) {
     let _ = writeln!(out, "{key} = [\n{lines}]");
 }
 
-/// Writes keys and values; keys of tables come after all others.
+/// Writes keys and values; keys of tables come after all other keys.
 fn keys<'k>(out: &mut String, pairs: impl Iterator<Item = (&'k str, &'k str)>) {
     let (plain, of_tables): (Vec<_>, Vec<_>) = pairs.partition(|(key, _)| !key.contains('.'));
     for (key, value) in plain {

@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(CramKey::parse(&key.text()), Some(key));
     }
 
-    /// A key that is longer than a block is hashed first. The result is the same as that of the library's HMAC.
+    /// A key that is longer than a block is hashed first. The result is the same as the result of the library's HMAC.
     #[test]
     fn keys_of_every_length() {
         use hmac::{Hmac, KeyInit as _, Mac as _};

@@ -159,7 +159,7 @@ impl SchemaBuilder {
         all
     }
 
-    /// Returns the schema, and notices: definitions that differ from the shipped ones and are dropped, and harmless
+    /// Returns the schema, and notices: definitions that differ from shipped definitions and are dropped, and harmless
     /// faults.
     fn resolve(&self) -> (Result<Arc<Schema>, SchemaErrors>, Vec<WithoutEffect>) {
         let mut mistakes = self.mistakes.clone();

@@ -246,7 +246,7 @@ pub enum SchemaErrorKind {
         /// The other definition: name, file and line.
         other: String,
     },
-    /// A definition whose meaning differs from the one with the same OID or name.
+    /// A definition whose meaning differs from another definition with the same OID or name.
     #[error("{name} contradicts {other}: {what}")]
     Contradiction {
         /// Name of the definition.

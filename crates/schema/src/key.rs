@@ -39,9 +39,10 @@ impl MatchingRule {
         })
     }
 
-    /// Appends the key of an assertion value to `out`. The key differs from that of [`Self::normalize`] for two kinds
-    /// of rules: if the assertion has another syntax than the value (`objectIdentifierFirstComponentMatch`,
-    /// `certificateExactMatch`), and if the schema must define what the assertion names (`objectIdentifierMatch`).
+    /// Appends the key of an assertion value to `out`. The key differs from the key that [`Self::normalize`] appends
+    /// for two kinds of rules: if the assertion has another syntax than the value
+    /// (`objectIdentifierFirstComponentMatch`, `certificateExactMatch`), and if the schema must define what the
+    /// assertion names (`objectIdentifierMatch`).
     ///
     /// # Errors
     /// Those of [`Self::normalize`]; the filter item is then Undefined.

@@ -1,7 +1,8 @@
 //! Keys of distinguished names.
 //!
 //! The key of a DN is the keys of its RDNs, **root first**. Each RDN's key marks its own end, and no RDN's key is a
-//! prefix of another's, so the key of a DN is a prefix of exactly the keys of the entries below it (and its own).
+//! prefix of another RDN's key, so the key of a DN is a prefix of exactly the keys of the entries below it (and its
+//! own).
 //!
 //! ```text
 //! rdn   = ava *( 01 ava ) 00                 AVAs sorted by their bytes, so their order in the text is irrelevant
@@ -220,7 +221,8 @@ impl Schema {
         restoring(out, |out| rdn_key(self, rdn, Strictness::Entry, 0, out))
     }
 
-    /// Appends the key of an entry's DN, **root first**: a prefix of the keys of all DNs below it, and of no others.
+    /// Appends the key of an entry's DN, **root first**: a prefix of the keys of all DNs below it, and of no other
+    /// keys.
     ///
     /// # Errors
     /// The errors of [`Self::normalize_rdn`].

@@ -42,8 +42,8 @@ pub(crate) struct PlainMatching {
     word: Option<Box<Needle>>,
 }
 
-/// Bytes to find in values. Both may be hostile, so the search takes linear time. A long text has a searcher. For a
-/// short text, the search finds its rarest byte and then compares the others.
+/// Bytes to find in values. The bytes and the values may be hostile, so the search takes linear time. A long text has a
+/// searcher. For a short text, the search finds its rarest byte and then compares the others.
 #[derive(Debug, Clone)]
 pub(crate) struct Needle {
     text: Box<[u8]>,
@@ -91,7 +91,7 @@ impl RequiredCharacter {
                 for block in value.as_chunks().0 {
                     self.add(block, &mut against);
                 }
-                // Examines some bytes a second time, which is cheaper than examining the remaining ones one by one.
+                // Examines some bytes a second time, which is cheaper than examining the remaining bytes one by one.
                 self.add(last, &mut against);
             }
             None => {

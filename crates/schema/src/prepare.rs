@@ -123,8 +123,8 @@ pub(crate) fn is_printable(bytes: &[u8]) -> bool {
     let is_odd = |byte: &u8| byte.wrapping_sub(b' ') > b'~' - b' ';
     odd & 0x8080_8080_8080_8080 == 0
         && match bytes.last_chunk::<8>() {
-            // Examines the last eight bytes. Some of them were examined before, but that is cheaper than examining the
-            // remaining ones one by one.
+            // Examines the last eight bytes. Some of these bytes were examined before, but that is cheaper than
+            // examining the remaining bytes one by one.
             Some(last) if !rest.is_empty() => oddity(u64::from_ne_bytes(*last)) & 0x8080_8080_8080_8080 == 0,
             _ => !rest.iter().any(is_odd),
         }

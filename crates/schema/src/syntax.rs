@@ -232,7 +232,7 @@ impl Syntax {
         }
     }
 
-    /// Returns a syntax that equals another one under a new OID (`X-SUBST`).
+    /// Returns a copy of a syntax with a new OID (`X-SUBST`).
     pub(crate) fn substitute(oid: &str, description: &str, original: &Syntax, definition: String) -> Syntax {
         Syntax { oid: oid.to_owned(), description: description.to_owned(), definition, ..original.clone() }
     }

@@ -23,8 +23,8 @@ pub(crate) enum Mutability {
 /// The way in which LDAP attributes store a SCIM attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {
-    /// No LDAP attribute stores it. RFC 7643 defines the attribute, but the settings do not map it. The service neither
-    /// advertises nor stores it.
+    /// RFC 7643 defines the attribute, but the settings map it to no LDAP attribute. The service neither advertises nor
+    /// stores the attribute.
     Unmapped,
     /// The attribute itself has no LDAP attribute: its parts have bindings, or it is itself part of a value.
     Inner,

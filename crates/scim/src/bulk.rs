@@ -131,7 +131,7 @@ fn operation(value: Value) -> Result<BulkOperation> {
     Ok(BulkOperation { method, path, bulk_id, version, data })
 }
 
-/// The operations that have not run yet. Each may wait for others, to whose resources it refers.
+/// The operations that have not run yet. An operation waits for other operations if it refers to their resources.
 struct PendingOperations<'a> {
     ready: BTreeSet<usize>,
     open: Vec<usize>,
@@ -157,7 +157,7 @@ impl<'a> PendingOperations<'a> {
         waiting
     }
 
-    /// Returns the first operation that does not wait for another one.
+    /// Returns the first operation that does not wait for another operation.
     fn next(&mut self) -> Option<usize> {
         self.ready.pop_first()
     }

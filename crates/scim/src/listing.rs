@@ -170,7 +170,7 @@ impl Source<'_> {
     }
 }
 
-/// Lists resources. All resources of one type are followed by those of the next type.
+/// Lists resources. All resources of one type come before the resources of the next type.
 pub(crate) fn list(
     resources: &Resources<'_>,
     session: &mut Session,

@@ -36,8 +36,8 @@ pub(crate) struct StoredResource {
     pub(crate) resource: Option<Value>,
 }
 
-/// Function that receives the attributes of a resource and returns the changed ones. It returns `None` if it changes
-/// nothing.
+/// Function that receives the attributes of a resource and returns the changed attributes. It returns `None` if it
+/// changes nothing.
 type EditAttributes<'a> = dyn Fn(Map<String, Value>) -> Result<Option<Map<String, Value>>> + 'a;
 
 /// A change of a resource.

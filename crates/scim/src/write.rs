@@ -58,7 +58,7 @@ pub(crate) fn wishes(resource: &ResourceType, object: &Map<String, Value>) -> Re
 }
 
 /// Returns true if the client wants no value although there is a default. A client expresses this by null in a PATCH,
-/// or by values of which some are marked as not primary and none as primary.
+/// or by a list in which some values are marked as not primary and no value is marked as primary.
 fn is_unset(attribute: &Attribute, value: Option<&Value>) -> bool {
     match (&attribute.binding, value) {
         (Binding::Active(_), Some(value)) => value.is_null(),
@@ -161,8 +161,8 @@ fn give_names(resource: &ResourceType, object: &Map<String, Value>, all: &mut Ta
     }
 }
 
-/// Returns the given name and the family name as one text. If only one exists, returns that one. Returns `None` if
-/// neither exists.
+/// Returns the given name and the family name as one text. If only one of the two exists, returns that name. Returns
+/// `None` if neither exists.
 fn full_name(object: &Map<String, Value>) -> Option<String> {
     let part = |name: &str| object.get("name")?.get(name)?.as_str();
     match (part("givenName"), part("familyName")) {

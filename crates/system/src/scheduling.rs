@@ -32,7 +32,7 @@ pub fn lower_priority(niceness: i32, failed: &str) {
     }
 }
 
-/// Yields the processor at intervals. For background work that shares a core with threads that serve clients.
+/// Yields the processor at intervals, for background work that shares a core with threads that serve clients.
 #[derive(Debug)]
 pub struct CooperativeYield {
     /// Time of the next yield.

@@ -1,5 +1,5 @@
 //! Comparison of two servers for several requesters. Both servers have the same tree and get the same requests. The
-//! rules of one are translated from those of the other.
+//! rules of one server are translated from the rules of the other server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -137,7 +137,7 @@ pub fn compare_both(
             let [theirs, ours] =
                 both.each_mut().map(|connection| connection.compare(&dn, attribute, value).unwrap().code);
             count.requests += 1;
-            // If the peer refuses the attribute or denies its existence, Pando must do either, too.
+            // If the peer refuses the attribute or denies its existence, Pando must do one of the two, too.
             let is_told = |code: ResultCode| [5, 6].contains(&code.0);
             assert!(
                 ours == theirs || (!is_told(ours) && !is_told(theirs)),

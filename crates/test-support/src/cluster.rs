@@ -28,7 +28,7 @@ impl Cluster {
         Cluster::on(brokers, scratch)
     }
 
-    /// Like [`new`](Cluster::new), but the nodes connect to the broker with TLS and a password.
+    /// Does the same as [`new`](Cluster::new), but the nodes connect to the broker with TLS and a password.
     pub fn secured(name: &str) -> (Cluster, Pando) {
         let scratch = Scratch::new(name);
         let brokers = Brokers::start_secured(1, scratch.path()).unwrap();
@@ -158,7 +158,7 @@ pub fn until<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
     until_within(DEADLINE, what, ask)
 }
 
-/// Like `until`, with a given deadline.
+/// Does the same as `until`, with a given deadline.
 #[track_caller]
 pub fn until_within<T>(deadline: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
@@ -191,7 +191,7 @@ pub fn figure(server: &Pando, name: &str) -> String {
     figure_of(server, name).unwrap_or_else(|| panic!("no cn={name},cn=Cluster,cn=monitor"))
 }
 
-/// Like [`figure`], but returns `None` if the figure is missing.
+/// Does the same as [`figure`], but returns `None` if the figure is missing.
 pub fn figure_of(server: &Pando, name: &str) -> Option<String> {
     let dn = format!("cn={name},cn=Cluster,cn=monitor");
     let entry = read(&mut server.administrator(), &dn)?;

@@ -21,7 +21,7 @@ impl RunningDs389 {
     /// Starts a server with plug-ins, each with its name and further values.
     ///
     /// # Panics
-    /// The same as for [`start`](RunningDs389::start), or the server has no such plug-in.
+    /// The same as for [`start`](RunningDs389::start), or if the server has no such plug-in.
     pub fn with_plugins(
         scratch: &Scratch,
         indexes: &[&str],

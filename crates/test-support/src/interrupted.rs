@@ -66,7 +66,7 @@ pub struct Interruption<'a> {
     arguments: Vec<String>,
     /// Whether the data directory before the command is sound.
     is_sound: bool,
-    /// Whether the command works in steps, of which only the first changes visible data.
+    /// Whether the command works in several steps. Only the first step changes visible data.
     pub has_steps: bool,
     /// Calls and bytes of a complete run.
     pub whole: Counted,
@@ -130,7 +130,7 @@ impl<'a> Interruption<'a> {
         fs::create_dir(&data).unwrap();
         for file in self.template.iter().flat_map(|template| fs::read_dir(template).unwrap()) {
             let file = file.unwrap();
-            // Skip folders: commands do not read the one with the server's certificate.
+            // Skip folders: commands do not read the folder with the server's certificate.
             if file.file_type().unwrap().is_dir() {
                 continue;
             }

@@ -44,7 +44,7 @@ impl Start {
         Start::bare(scratch, "data").arguments(&["--suffix", SUFFIX, "--admin-dn", ADMIN_DN])
     }
 
-    /// Like [`new`](Start::new), with this text in a node file.
+    /// Does the same as [`new`](Start::new), with this text in a node file.
     pub fn with_node(scratch: &Scratch, text: impl AsRef<[u8]>) -> Start {
         let node = scratch.write("node.toml", text);
         Start::new(scratch).arguments(&["--node", node.to_str().unwrap()])

@@ -21,7 +21,7 @@ pub enum ConnectionEnd {
     HeldAfterSent(u64),
 }
 
-/// A running relay. It accepts no connections after it is dropped, but existing ones continue.
+/// A running relay. It accepts no connections after it is dropped, but existing connections continue.
 pub struct Relay {
     address: SocketAddr,
     is_over: Arc<AtomicBool>,

@@ -9,7 +9,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Creates an empty folder whose name contains that of the test.
+    /// Creates an empty folder whose name contains the name of the test.
     pub fn new(name: &str) -> Scratch {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let unique = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -56,9 +56,9 @@ pub(crate) const COMMAND_SIZE_MAX: usize = 64;
 /// Minimum number of requests of a kind for which latencies are compared.
 pub(crate) const LATENCY_COUNT_MIN: u64 = 100;
 
-/// A kind of request counts as slower on the new server if its median latency exceeds the old server's by this factor
-/// ...
+/// A kind of request counts as slower on the new server if its median latency exceeds the old server's by this factor,
+/// and by [`SLOWER_MICROS`].
 pub(crate) const SLOWER_FACTOR: u64 = 2;
 
-/// ... and by this many microseconds.
+/// Minimum difference between the median latencies in microseconds: see [`SLOWER_FACTOR`].
 pub(crate) const SLOWER_MICROS: u64 = 1_000;

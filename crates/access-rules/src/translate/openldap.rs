@@ -347,9 +347,9 @@ fn without_attributes(region: &Region, other: &Region) -> Option<Region> {
 
 enum Nesting {
     Apart,
-    /// The first place is within the second.
+    /// The first region is within the second region.
     Within,
-    /// The second place is within the first. The value is the second place.
+    /// The second region is within the first region. The value is the second region.
     Around((Reach, String)),
 }
 

@@ -384,7 +384,7 @@ fn sorted() -> Messages {
     })
 }
 
-/// Searches that compare each value of their candidates with the maximum number of items, none of which matches.
+/// Searches that compare each value of their candidates with the maximum number of items. No item matches.
 fn matched() -> Messages {
     let filter = FilterBuf::parse("(objectClass=device)").unwrap();
     let selection = SelectionBuf::from_iter(["*", "+"]);

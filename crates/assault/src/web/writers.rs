@@ -16,7 +16,7 @@ use test_support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 /// Duration of each sync of the slow writer.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// Duration of the one sync that does not return in time: the page waits for 20 seconds.
+/// Duration of the sync that does not return in time: the page waits for 20 seconds.
 const HALT: Duration = Duration::from_secs(24);
 
 /// Longest answer of a page that waits for the writer.

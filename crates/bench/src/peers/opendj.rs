@@ -101,8 +101,8 @@ impl OpenDj {
         self.folder.join("db/userRoot")
     }
 
-    /// Enables replication of the suffix between this server and another one. Both must be started and have the same
-    /// data. `dsreplication` needs a common administrator. Its name is `replication`, and its password is the
+    /// Enables replication of the suffix between this server and another server. Both servers must be started and have
+    /// the same data. `dsreplication` needs a common administrator. Its name is `replication`, and its password is the
     /// administrator's password in the setup.
     ///
     /// # Errors

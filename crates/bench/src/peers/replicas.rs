@@ -24,8 +24,8 @@ const ASK_EVERY: Duration = Duration::from_millis(5);
 enum Progress {
     /// In contextCSN of the suffix entry (slapo-syncprov(5)).
     ContextCsn,
-    /// In `server-state` of OpenDJ's monitor. For each replica it contains the last change up to which all changes are
-    /// present.
+    /// In `server-state` of OpenDJ's monitor. For each replica, the attribute contains the last change up to which all
+    /// changes are present.
     ServerState,
 }
 

@@ -87,7 +87,7 @@ struct Pieces<'p> {
     total: u64,
     /// The next entry of a large node.
     next_large: Option<u64>,
-    /// The rest of a group of which only some pieces were returned.
+    /// The rest of a group whose first pieces were already returned.
     begun: Option<Group>,
     location: Location,
 }

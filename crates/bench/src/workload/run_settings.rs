@@ -58,7 +58,7 @@ impl RunSettings {
         toml::Table::from_iter([("audit".to_owned(), folder.into())])
     }
 
-    /// Returns the settings of a comparison, with some of them replaced by these settings.
+    /// Returns the settings of a comparison, overridden by these settings.
     pub(crate) fn over(&self, mut base: toml::Table) -> toml::Table {
         for (name, value) in &self.settings {
             match (base.get_mut(name), value) {

@@ -33,7 +33,7 @@ const DAMAGES_MAX: usize = 10;
 /// The period that is searched by default.
 const PERIOD: &str = "24h";
 
-/// The kinds of events in the form. The usual ones are first.
+/// The kinds of events in the form. The usual kinds are first.
 const KINDS: [Kind; 19] = [
     Kind::Bind,
     Kind::Add,

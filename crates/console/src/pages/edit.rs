@@ -137,8 +137,8 @@ fn send(connection: &mut Connection, schema: &Schema, fields: &Fields) -> Result
         let (ldif, fields) = (ldif(&entry.dn, &changes), fields_of(&filled));
         return Ok(SendResult::Preview { ldif, fields, dn: entry.dn, csn });
     }
-    // If the requester cannot read the CSN, the change is made without this condition. It deletes and adds single
-    // values. Therefore the server still refuses most changes that would overwrite another one.
+    // If the requester cannot read the CSN, the change is made without this condition. The change deletes and adds
+    // single values. Therefore the server still refuses most changes that would overwrite another change.
     let value = unchanged_since(csn.as_deref())?;
     let control =
         value.as_deref().map(|value| Control { oid: oids::ASSERTION, critical: true, value: Some(value) });

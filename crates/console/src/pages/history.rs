@@ -51,8 +51,8 @@ struct Changes {
     next: u64,
 }
 
-/// Reads changes until `is_enough` returns true, the log has no older ones, or the number of requests for one page is
-/// reached.
+/// Reads changes until `is_enough` returns true, the log has no older changes, or the number of requests for one page
+/// is reached.
 fn read(
     connection: &mut Connection,
     dn: &str,
@@ -79,7 +79,7 @@ fn read(
 fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, PageError> {
     let dn = fields.text("dn");
     let before = fields.text("before").parse().unwrap_or(0);
-    // One change more than the page shows is read. A change of settings is compared with the one before it.
+    // One change more than the page shows is read. A change of settings is compared with the previous change.
     let mut changes = read(connection, dn, before, |list| list.len() > CHANGES_MAX)?;
     let is_config = dn.eq_ignore_ascii_case(CONFIG);
     let attributes = changes.list.iter().flat_map(|change| change.values.iter().map(type_name));

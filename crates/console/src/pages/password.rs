@@ -59,8 +59,8 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
     }
 }
 
-/// Sets a password by Password Modify (RFC 3062): that of `dn`, or the requester's own. If `new` is `None`, the server
-/// generates a password, and this function returns it. Blocks.
+/// Sets the password of `dn`, or the requester's own password, by Password Modify (RFC 3062). If `new` is `None`, the
+/// server generates a password, and this function returns it. Blocks.
 ///
 /// # Errors
 /// The directory refuses the change. The error contains the reason if a password policy returned one.

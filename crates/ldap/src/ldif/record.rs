@@ -240,7 +240,7 @@ impl RecordBuffer {
         self.text_value(line).ok_or(LdifError { line: line.number, kind: LdifErrorKind::NotUtf8 })
     }
 
-    /// Interprets the lines, of which there is at least one.
+    /// Interprets the lines. There must be at least one line.
     pub(super) fn record(&self) -> Parsed<Option<LdifRecord<'_>>> {
         let Some((first, rest)) = self.lines.split_first() else { return Ok(None) };
         if !self.is_named(first, "dn") {

@@ -239,7 +239,7 @@ fn whole_value_pattern(pattern: &str) -> String {
         Some(rest) if !rest.ends_with('\\') => ("", rest),
         _ => (".*", rest),
     };
-    // The anchors of one alternative do not apply to the others.
+    // The anchors of one alternative do not apply to the other alternatives.
     if start.is_empty() && end.is_empty() && !rest.contains('|') {
         return rest.to_owned();
     }

@@ -104,7 +104,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Replaces a shipped class by a class with the same attributes, of which some required ones may be optional.
+    /// Replaces a shipped class by a class with the same attributes. The new class may make required attributes
+    /// optional.
     fn replace(&mut self, of: usize, located: &'a Located) -> Result<(), SchemaErrorKind> {
         let Some(original) = self.list.get_mut(of) else { return Ok(()) };
         let (old, new) = (&original.definition, &located.definition);

@@ -205,8 +205,8 @@ fn whole(target: &mut Map<String, Value>, attribute: &Attribute, action: Action,
             }
         }
         (Action::Add | Action::Replace, Some(Value::Object(present)), Some(Value::Object(added))) => {
-            // A complex attribute is not replaced as a whole, but only those of its parts that the operation contains
-            // (RFC 7644 section 3.5.2.3).
+            // Of a complex attribute, only the parts that the operation contains are replaced (RFC 7644 section
+            // 3.5.2.3).
             present.extend(added);
         }
         (_, _, Some(checked)) => {
@@ -332,7 +332,7 @@ fn is_hollow(value: &Value) -> bool {
     value.as_object().is_none_or(|object| object.keys().all(|name| name == "type" || name == "primary"))
 }
 
-/// Keeps only the last primary value. If a client makes a value the primary one, the others are no longer primary (RFC
+/// Keeps only the last primary value. If a client makes a value primary, the other values are no longer primary (RFC
 /// 7644 section 3.5.2).
 fn keep_last_primary(values: &mut [Value]) {
     let mut is_found = false;
@@ -370,7 +370,7 @@ mod tests {
     }
 
     /// The body of a request has at most 1 MiB, but the work of its operations is a product: each value of one
-    /// operation is compared with each value of another one, and a text is copied to every value.
+    /// operation is compared with each value of another operation, and a text is copied to every value.
     #[test]
     fn the_product_of_operations_is_limited() {
         let add = |count: usize| json!({ "op": "add", "path": "emails", "value": mails(count) });

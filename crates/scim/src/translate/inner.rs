@@ -78,7 +78,7 @@ enum Reduced {
     Filter(String),
 }
 
-/// The values that a filter applies to: all values of an attribute, or those of one type.
+/// The values that a filter applies to: all values of an attribute, or the values of one type.
 struct Values<'a, 'f> {
     attribute: &'a Attribute,
     path: &'a AttributePath,

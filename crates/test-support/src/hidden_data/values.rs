@@ -250,7 +250,7 @@ pub(crate) fn extended(oid: &str) -> Option<(Kind, Maker)> {
     })
 }
 
-/// Like [`extended`], for Pando's private operations.
+/// Does the same as [`extended`], for Pando's private operations.
 fn own_operation(oid: &str) -> Option<(Kind, Maker)> {
     Some(match oid {
         APPLY_SETTINGS => (Kind::Writes, |dice| {

@@ -152,7 +152,7 @@ impl World {
             0 => rules.push(format!("deny browse matching '(employeeType=secret)' to {all}")),
             1 => rules.extend(self.denied_places(&all)),
             2 => {}
-            // The data is hidden in one way from one requester, and in another way from the others.
+            // The data is hidden in one way from one requester, and in another way from all other requesters.
             _ => {
                 let others = format!("user '{}', group '{REQUESTERS_GROUP},{SUFFIX}'", requester_dn(1));
                 let first = format!("anonymous, user '{}'", requester_dn(0));
@@ -432,8 +432,8 @@ impl Planner<'_> {
         self.push(format!("{rdns},{SUFFIX}"), [Some(entry.clone()), Some(entry)]);
     }
 
-    /// Adds a subentry with collective values: some are visible, and the others are hidden and differ between the
-    /// directories.
+    /// Adds a subentry with collective values: some values are visible, and the other values are hidden and differ
+    /// between the directories.
     fn collective_subentry(&mut self) {
         let entry = attributes(&[
             ("objectClass", "subentry"),
@@ -539,7 +539,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Adds entries that are deleted before the requests. Hidden ones may exist in only one directory.
+    /// Adds entries that are deleted before the requests. Hidden entries may exist in only one directory.
     fn deleted_entries(&mut self, hides_some: bool) {
         for number in 0..8 {
             self.person(&format!("cn=gone{number},ou=open"), None, false);
@@ -556,7 +556,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Returns dynamic entries. Hidden ones may exist in only one directory.
+    /// Returns dynamic entries. Hidden entries may exist in only one directory.
     fn dynamic_entries(&mut self) -> Vec<Dynamic> {
         let mut entry = |number: u32| {
             let (dn, is_hidden) = (format!("cn=dy{number},ou=open,{SUFFIX}"), number > 1);

@@ -1,4 +1,5 @@
-//! Tests of `aci` values. Some are in the style of servers' default rules, others are made to mislead the parser.
+//! Tests of `aci` values. Some values are in the style of servers' default rules. Other values are made to mislead the
+//! parser.
 
 use directory::access::{AccessRule, RequesterSpec};
 

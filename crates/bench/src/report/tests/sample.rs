@@ -136,7 +136,7 @@ pub(crate) fn run(workloads: Vec<WorkloadResult>) -> RunResult {
     run
 }
 
-/// Returns a comparison of four servers: several workloads, one of which two servers do not support.
+/// Returns a comparison of four servers in several workloads. Two servers do not support one of the workloads.
 pub(crate) fn comparison() -> RunResult {
     static SAMPLE: OnceLock<RunResult> = OnceLock::new();
     SAMPLE.get_or_init(make_comparison).clone()

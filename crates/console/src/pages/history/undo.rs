@@ -1,5 +1,6 @@
 //! Reversal of a change. The page shows the reverse change as LDIF before it makes it. The reversal is refused if a
-//! value is no longer the one that the change has set. Thus it does not overwrite a later change without notice.
+//! value is no longer the value that the change has set. Thus the reversal does not overwrite a later change without
+//! notice.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -113,8 +114,8 @@ fn before(attribute: &str, change: &HistoryChange) -> Option<Vec<Vec<u8>>> {
     found.is_whole.then(|| found.values.clone())
 }
 
-/// Returns the values that an attribute has after `changes`, of which the newest is first. Returns `None` if the
-/// changes do not determine all values.
+/// Returns the values that an attribute has after `changes`, whose first element is the newest change. Returns `None`
+/// if the changes do not determine all values.
 fn state_of(attribute: &str, changes: &[HistoryChange]) -> Option<Vec<Vec<u8>>> {
     let states_all = |change: &HistoryChange| {
         let of_attribute =

@@ -12,7 +12,7 @@ use crate::fields::Fields;
 const TESTS: [&str; 10] =
     ["is", "begins", "contains", "ends", "at_least", "at_most", "sounds", "present", "is_not", "absent"];
 
-/// Maximum number of rows of a form. If there are more, the others are ignored.
+/// Maximum number of rows of a form. Further rows are ignored.
 const ROWS_MAX: usize = 16;
 
 /// Number of additional empty rows of the form.
@@ -59,7 +59,7 @@ impl Rows {
         }
     }
 
-    /// Returns the model of the form with these rows and further empty ones.
+    /// Returns the model of the form with these rows and additional empty rows.
     pub(super) fn model(&self) -> Value {
         let rows = self.rows.iter().map(|Row { attribute, test, value }| row_model(attribute, test, value));
         let free = ROWS_FREE.min(ROWS_MAX.saturating_sub(self.rows.len()));

@@ -78,7 +78,7 @@ impl Saved {
         self.searches.retain(|(known, _)| known != name);
     }
 
-    /// Returns the value of the cookie. If the searches do not fit, the oldest ones are removed.
+    /// Returns the value of the cookie. If the searches do not fit, the oldest searches are removed.
     fn value(&mut self) -> String {
         loop {
             let value = BASE64URL_NOPAD.encode(&serde_json::to_vec(self).unwrap_or_default());
