@@ -33,8 +33,8 @@ const DATA: i32 = 4;
 /// Size of a block of the redo log, and of a page of the data file.
 const BLOCK: usize = 4_096;
 
-/// Maximum size of a group. It contains the text of its change twice, in its record and in its entry's row, and small
-/// rows.
+/// Maximum size of a group. A group contains the text of its change twice: in the record and in the entry's row. It
+/// also contains small rows.
 const GROUP_MAX: usize = 2 * FILLING + 2 * BLOCK;
 
 /// Kinds of damage to a file.

@@ -131,7 +131,7 @@ impl Scene {
             KillPoint::Start => {
                 let pando = Start::new(&self.scratch).ready();
                 self.write_and(&pando, random.u64(1..ACKNOWLEDGEMENTS_MAX), kill);
-                // Repeated, so that a start finds the files that an earlier killed start has left.
+                // Repeats the start, so that a start finds the files that an earlier, killed start has left.
                 for _ in 0..3 {
                     let power = self.power().kill_at(random.u64(1..START_CALLS_MAX));
                     // A server that becomes ready is killed when it is dropped.

@@ -86,7 +86,7 @@ fn attack(plan: &Plan, scratch: &Scratch, shape: &Shape) -> Finding {
     if let Some((dn, password)) = shape.bind {
         horde.bind(dn, password);
     }
-    // The first answers read pages and fill caches. The attack is not charged with that.
+    // The first answers read pages and fill caches. Their cost does not count for the attack.
     warm_up(&pando);
     let memory = Memory::watch(pando.id());
     let bound = if is_few { FEW_COST_MAX } else { MANY_COST_MAX };

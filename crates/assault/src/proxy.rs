@@ -139,7 +139,7 @@ fn broken(pando: &Pando, each: usize) -> Finding {
     for (what, header, is_right) in &shapes {
         let connect = |index| {
             let mut stream = open(pando.address(), index);
-            // The write fails if the server closes the connection early. That is no fault of the server.
+            // The write fails if the server closes the connection early. That is not a fault.
             let _ = stream.write_all(&[&header[..], &search(1, SUFFIX, "(uid=ahuber)")].concat());
             let _ = stream.shutdown(Shutdown::Write);
             stream

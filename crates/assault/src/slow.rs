@@ -170,7 +170,8 @@ fn storm(pando: &Pando, count: usize) -> Finding {
     ))
 }
 
-/// One client sends half a message, and one does not read its answers. Both connections must be closed in time.
+/// One client sends half a message, and another client does not read its answers. Both connections must be closed in
+/// time.
 fn stalled(pando: &Pando) -> Finding {
     const COUNT: usize = 50;
     let before = descriptors(pando.id());

@@ -29,8 +29,8 @@ const AT_ONCE: Duration = Duration::from_secs(5);
 /// Number of entries of one search: the size limit of users other than the administrator.
 const ENTRIES: usize = 1_000;
 
-/// Memory cost of a TLS connection whose client does not read: 256 KiB of searches and one more, 336 KiB of answers, 64
-/// KiB of encrypted data, and its TLS session.
+/// Memory cost of a TLS connection whose client does not read: 256 KiB of searches and one more search, 336 KiB of
+/// answers, 64 KiB of encrypted data, and its TLS session.
 const UNREAD_COST: u64 = MIB;
 
 const BOUNDS: Bounds = Bounds { cost: 64 * MIB, slowest: Duration::from_secs(2) };

@@ -40,8 +40,8 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<u64>, AuditError> {
     Ok(numbers)
 }
 
-/// Returns the number of the last block that an anchor proves to be durable, with all blocks before it. It is the
-/// anchor in the file `head`, if `key` has signed the file for this trail.
+/// Returns the number of the last block that an anchor proves to be durable, with all blocks before it. The anchor is
+/// in the file `head`, which `key` must have signed for this trail.
 pub(crate) fn anchored(folder: &Path, trail: [u8; 16], key: PublicKey) -> Option<u64> {
     let bytes = fs::read(folder.join("head")).ok()?;
     let (head, text, signature) = HeadFile::decode(&bytes)?;

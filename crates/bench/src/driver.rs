@@ -6,9 +6,9 @@
 //! were busy all the time. The driver checks every answer: its result code, its number of entries, and whether the
 //! expected entry is among them.
 //!
-//! In a closed loop, a client sends its next request after the answer to its last one. This finds the maximum rate of a
-//! server. In an open loop, requests have intended start times at a fixed rate. Latency counts from the intended start,
-//! so the latency of a request that is sent late includes the wait that a user would experience.
+//! In a closed loop, a client sends its next request after the answer to its last one. A closed loop finds the maximum
+//! rate of a server. In an open loop, requests have intended start times at a fixed rate. Latency counts from the
+//! intended start, so the latency of a request that is sent late includes the wait that a user would experience.
 //!
 //! # Placeholders
 //!

@@ -186,8 +186,8 @@ impl Export<'_> {
         for top in tops {
             self.put_waiting(top)?;
         }
-        // The remaining entries form a cycle. This is possible because a search can see entries that are moved during
-        // it.
+        // The remaining entries form a cycle. This is possible because entries can be moved while the search returns
+        // them.
         while let Some(top) = self.waiting.keys().next().copied() {
             self.put_waiting(top)?;
         }

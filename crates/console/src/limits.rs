@@ -106,8 +106,7 @@ pub const SIGN_INS_MAX: usize = 8;
 /// Maximum number of concurrent sign-ins from one source. A source is an IPv4 address or an IPv6 /64 network.
 pub const SIGN_INS_PER_SOURCE_MAX: usize = 4;
 
-/// Number of additional sign-ins for sources from which a user has signed in before. Sign-ins from other sources cannot
-/// occupy them.
+/// Number of additional sign-ins that are reserved for sources from which a user has signed in before.
 pub const KNOWN_SIGN_INS_MAX: usize = 8;
 
 /// Number of additional requests of another protocol for sources from which such a request has signed in before. Each

@@ -26,8 +26,8 @@ struct Reading {
 pub(crate) struct Rates(Mutex<(Option<Reading>, Option<Reading>)>);
 
 impl Rates {
-    /// Records a reading. Returns the rates since an earlier reading; `null` if there is no earlier one or it is too
-    /// old.
+    /// Records a reading. Returns the rates since an earlier reading; `null` if there is no earlier reading, or if the
+    /// earlier reading is too old.
     pub(crate) fn since_before(&self, figures: &Figures, now: Instant) -> Value {
         let reading = Reading { at: now, totals: totals(figures) };
         let mut readings = self.0.lock().unwrap_or_else(PoisonError::into_inner);

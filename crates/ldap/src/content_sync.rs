@@ -80,7 +80,7 @@ pub enum SyncInfo<'a> {
         deletes: bool,
         /// Cookie of the content.
         cookie: Option<&'a [u8]>,
-        /// Whether the refresh stage is complete. After it the server sends changes as they happen.
+        /// Whether the refresh stage is complete. After this stage, the server sends changes as they happen.
         is_done: bool,
     },
     /// A set of entries.

@@ -139,8 +139,8 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Starts the exchange with a client. Returns it and the server's first message. `nonce` must be unique and
-    /// printable, and must not contain a comma.
+    /// Starts the exchange with a client. Returns the exchange and the server's first message. `nonce` must be unique
+    /// and printable, and must not contain a comma.
     pub fn begin(first: &ClientFirst<'_>, keys: ScramKeys, nonce: &str) -> (Exchange, String) {
         let nonce = format!("{}{nonce}", first.nonce);
         let answer = format!("r={nonce},s={},i={}", STANDARD.encode(&keys.salt), keys.iterations);

@@ -141,8 +141,8 @@ impl SchemaBuilder {
         self
     }
 
-    /// Resolves all names. A definition with the same meaning as an earlier one is dropped. One that differs from a
-    /// shipped definition is dropped too, and [`Self::without_effect`] reports the difference.
+    /// Resolves all names. A definition with the same meaning as an earlier one is dropped. A definition that differs
+    /// from a shipped definition is dropped too, and [`Self::without_effect`] reports the difference.
     ///
     /// # Errors
     /// All mistakes in the texts, and all definitions that contradict another or refer to something unknown.

@@ -113,7 +113,7 @@ const CSN: &str = "1.3.6.1.4.1.4203.666.11.2.1";
 const CSN_REPLICA: &str = "1.3.6.1.4.1.4203.666.11.2.4";
 const AUTH_PASSWORD: &str = "1.3.6.1.4.1.4203.1.1.2";
 
-/// All rules. The index of a rule is its [`MatchingRule`](crate::MatchingRule). It is not stored.
+/// All rules. The index of a rule is its [`MatchingRule`](crate::MatchingRule). The index is not stored.
 pub(crate) static RULES: &[RuleInfo] = &[
     rule("2.5.13.0", "objectIdentifierMatch", Equality, Form::ObjectIdentifier, OID),
     rule("2.5.13.1", "distinguishedNameMatch", Equality, Form::Name, DN),

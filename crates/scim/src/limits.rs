@@ -59,7 +59,7 @@ pub(crate) const ANSWER_FREE_BYTES: usize = 256 << 10;
 /// Maximum number of ids for which one search finds the entries.
 pub(crate) const IDS_PER_SEARCH: usize = 50;
 
-/// If a group has more members than this, the answer to a PATCH does not contain it.
+/// Maximum number of members for which the answer to a PATCH contains the group.
 pub(crate) const MEMBERS_RETURNED_MAX: usize = 1000;
 
 /// Maximum number of attempts to make a change if other clients change the entry at the same time.

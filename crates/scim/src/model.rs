@@ -20,7 +20,7 @@ pub(crate) const OBJECT_CLASS: &str = "objectClass";
 pub(crate) const EXTERNAL_ID: &str = "pandoExternalId";
 
 /// LDAP attribute that contains names of SCIM attributes for which a client has removed the value. The default does not
-/// apply to them. They are `active` and multi-valued attributes without a primary value.
+/// apply to these attributes. They are `active` and multi-valued attributes without a primary value.
 pub(crate) const UNSET: &str = "pandoScimUnset";
 
 /// Auxiliary object class that permits the two attributes above.

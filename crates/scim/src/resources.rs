@@ -362,7 +362,7 @@ fn named(names: &Names, id: &str) -> Result<String> {
     names.get(&id.to_ascii_lowercase()).cloned().ok_or_else(missing)
 }
 
-/// Removes the attributes that clients cannot set. The rest has the form of a resource that is already checked.
+/// Removes the attributes that clients cannot set, so that the object has the form of a checked resource.
 fn strip_read_only(resource: &ResourceType, object: &mut Map<String, Value>) {
     for attribute in resource.core().filter(|attribute| attribute.mutability == Mutability::ReadOnly) {
         object.remove(attribute.name);

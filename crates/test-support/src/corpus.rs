@@ -174,7 +174,7 @@ pub fn slapd_lines(part: &str, text: &str) -> String {
     lines.map(|line| line.replace('%', SUFFIX) + "\n").collect()
 }
 
-/// Returns true if the text of a file is also for this peer.
+/// Returns true if the text of a file also applies to this peer.
 pub fn is_for(peer: Server, text: &str) -> bool {
     let names = text.lines().filter_map(|line| line.strip_prefix("peers | ")).flat_map(str::split_whitespace);
     names.filter_map(Server::named).any(|named| named == peer)

@@ -74,7 +74,7 @@ impl Kind {
 pub(crate) struct Exchange {
     /// Number of the client's connection.
     pub(crate) client: u64,
-    /// Number of the server that answered: 0 is the old one, 1 the new one.
+    /// Number of the server that answered: 0 is the old server, 1 the new server.
     pub(crate) answered_by: usize,
     pub(crate) kind: Kind,
     pub(crate) request: Vec<u8>,
@@ -82,8 +82,8 @@ pub(crate) struct Exchange {
     pub(crate) responses: Vec<u8>,
     /// Whether the responses are complete.
     pub(crate) is_complete: bool,
-    /// Whether a change of any client was in progress at the same time, so that it is unknown which of the two came
-    /// first.
+    /// Whether a change of any client was in progress at the same time, so that it is unknown whether the change or
+    /// this request came first.
     pub(crate) overlaps_change: bool,
     /// Time from the request to the last response.
     pub(crate) latency: Duration,

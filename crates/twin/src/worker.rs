@@ -167,8 +167,8 @@ impl Worker {
 }
 
 impl ReplayedClient {
-    /// Returns the request for the other server if it must differ from the client's. It differs if it contains a
-    /// cookie, or if the active server has generated a password for it.
+    /// Returns the request for the other server if it must differ from the client's request. It differs if it contains
+    /// a cookie, or if the active server has generated a password for the client's request.
     fn prepare(&mut self, request: &Message<'_>, active: &Answer) -> Result<Option<Vec<u8>>, SkipReason> {
         let encoded = |request, controls: &ControlsBuf, id| {
             let mut bytes = Vec::new();

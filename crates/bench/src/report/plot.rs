@@ -53,7 +53,7 @@ pub(crate) struct Line {
     pub(crate) paint: Paint,
     /// Whether the line is thin and less prominent, such as a median next to a 99th percentile.
     pub(crate) is_thin: bool,
-    /// Whether each point has a dot. That is useful for few points that were each measured separately.
+    /// Whether each point has a dot. Dots are useful for few points that were each measured separately.
     pub(crate) has_dots: bool,
     pub(crate) points: Vec<(f64, f64)>,
     /// Horizontal coordinates, each with its lowest and its highest value. The ranges are drawn as a band under the

@@ -214,7 +214,7 @@ struct Read {
 }
 
 /// Reads the audit trail and passes each selected event to `take`, the oldest first. Ends with an error if `take`
-/// returns one.
+/// returns an error.
 fn read(
     connection: &mut Connection,
     wanted: &EventFilter,

@@ -33,7 +33,7 @@ struct Difference {
 }
 
 impl Difference {
-    /// Returns the names that only the copy has, as a difference. They do not count if the original is shipped.
+    /// Returns the names that only the copy has, as a difference. Such names do not count if the original is shipped.
     fn of_names(original: &Located, copy: &Located) -> Difference {
         let known = original.definition.many("NAME");
         let is_known = |name: &&String| known.iter().any(|other| other.eq_ignore_ascii_case(name));

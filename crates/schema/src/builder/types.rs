@@ -123,7 +123,7 @@ fn check_type(
         return Err(SchemaErrorKind::ContradictoryTerms("COLLECTIVE", "SINGLE-VALUE"));
     }
     let Some(superior) = superior else { return Ok(()) };
-    // A collective type may be a subtype of an ordinary one (c-l is a subtype of l, RFC 3671 section 3), but not the
+    // A collective type may be a subtype of an ordinary type (c-l is a subtype of l, RFC 3671 section 3), but not the
     // reverse.
     if superior.collective && !attribute_type.collective {
         return Err(SchemaErrorKind::CollectiveMismatch(superior.name().to_owned()));

@@ -44,7 +44,7 @@ enum StepChange {
     Add(EntryValues),
     /// Changes attributes of the entry if it still has this CSN.
     Modify(Option<String>, Vec<Change>),
-    /// Adds values to an entry outside the tree. They refer to entries that are added.
+    /// Adds values to an entry outside the tree. The values refer to entries that are added.
     Name(BTreeMap<String, Vec<Vec<u8>>>),
 }
 
