@@ -133,7 +133,7 @@ fn shapes() -> Vec<(&'static str, Vec<u8>, bool)> {
 }
 
 /// All kinds of headers, each with a search after it. A connection with a valid header must be accepted. A connection
-/// with an invalid one must be closed immediately.
+/// with an invalid header must be closed immediately.
 fn broken(pando: &Pando, each: usize) -> Finding {
     let (shapes, mut wrong) = (shapes(), Vec::new());
     for (what, header, is_right) in &shapes {
@@ -181,7 +181,7 @@ fn octet_by_octet(pando: &Pando, count: usize) -> Finding {
     )
 }
 
-/// Headers from an address that is not a proxy's. The requests after them must not be processed.
+/// Headers from an address that is not the address of a proxy. The requests after them must not be processed.
 fn strangers(pando: &Pando, each: usize) -> Finding {
     let headers = [LINE.to_vec(), binary_sample(), binary(0x20, 0, 0, b"")];
     let connect = |index: usize| {

@@ -130,7 +130,7 @@ pub enum Damage {
     /// An anchor's signature is invalid.
     #[error("the anchor's signature does not match the key of the trail")]
     Signature,
-    /// The signatures were made with a different key than the given one.
+    /// The signatures were made with a different key than the given key.
     #[error("the trail is signed by another key than the one given")]
     OtherKey,
     /// The trail ends before the block that the file `head` specifies.
@@ -139,7 +139,7 @@ pub enum Damage {
         /// Block of the last anchor.
         block: u64,
     },
-    /// The trail lacks the block with the given number, or the block has another hash than the given one.
+    /// The trail lacks the block with the given number, or the block has another hash than the given hash.
     #[error("block {block} is not the one with the hash given")]
     AnchorMismatch {
         /// Number of the block.

@@ -25,7 +25,7 @@ use crate::key::{NodeKey, PublicKey};
 use crate::limits::{ANCHOR_MICROS, PAYLOAD_BYTES_MAX, STORED_BYTES_MAX};
 use crate::segments::{self, SegmentFile, path_of};
 
-/// Compression level. It is the fastest one that still finds repeated names and addresses.
+/// Compression level. It is the fastest level that still finds repeated names and addresses.
 const LEVEL: i32 = 1;
 
 /// Options with which a trail is opened.

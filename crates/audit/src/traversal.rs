@@ -138,7 +138,7 @@ impl Traversal {
         self.trail
     }
 
-    /// Returns the number of the current segment, or of the last one at the end.
+    /// Returns the number of the current segment, or of the last segment at the end.
     pub fn segment(&self) -> Option<u64> {
         self.last_segment
     }
@@ -239,7 +239,7 @@ impl Traversal {
         Ok(())
     }
 
-    /// Reads what the next segment records about the end of this one.
+    /// Reads what the next segment records about the end of this segment.
     fn complete(&mut self, segment: &SegmentFile) -> Result<(), AuditError> {
         self.is_complete = true;
         match self.torn_end(segment.number)? {

@@ -180,7 +180,7 @@ fn reports_removed_and_reordered_blocks() {
             assert_ne!(folder.verify().damage, [], "{first} for {second}");
         }
     }
-    // Replaces a block by one with the same number from another trail with the same key.
+    // Replaces a block by a block with the same number from another trail with the same key.
     let other = Folder::new();
     fs::copy(folder.0.join("audit.key"), other.0.join("audit.key")).unwrap();
     let (mut trail, _) = other.open(0);

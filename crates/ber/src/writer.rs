@@ -60,7 +60,7 @@ const fn low_octet(number: usize) -> u8 {
     low
 }
 
-/// Overwrites the length in the header of `element`. The new length must take as many octets as the old one.
+/// Overwrites the length in the header of `element`. The new length must take as many octets as the old length.
 #[inline]
 pub fn set_content_len(element: &mut [u8], content_len: usize) {
     let octets = length_octets(content_len);

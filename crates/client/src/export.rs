@@ -163,7 +163,7 @@ impl Export<'_> {
         may_have_subordinates
     }
 
-    /// Appends the entries that wait for this superior, and recursively the entries that wait for those.
+    /// Appends the entries that wait for this superior, and recursively the entries that wait for these entries.
     fn put_waiting(&mut self, superior: u64) -> Result<(), LdifExportError> {
         let mut next: Vec<(u64, Vec<u8>)> = self.waiting.remove(&superior).unwrap_or_default();
         next.reverse();

@@ -42,7 +42,7 @@ impl Tls {
     /// Trusts servers whose certificates one of these authorities has signed.
     ///
     /// # Errors
-    /// The PEM text has no certificate, or one cannot be read.
+    /// The PEM text has no certificate, or a certificate cannot be read.
     pub fn authorities(pem: &[u8]) -> Result<Tls, TlsError> {
         let config = builder()?.with_root_certificates(roots(pem)?).with_no_client_auth();
         Ok(Tls::of(config, true))

@@ -72,7 +72,7 @@ pub const TREE_LINES_MAX: usize = 200;
 /// Maximum time for comparing a tree with the backup.
 pub const TREE_TIME: Duration = Duration::from_secs(15);
 
-/// Maximum size of an export in bytes. A larger one is refused. `pando export` has no such limit.
+/// Maximum size of an export in bytes. A larger export is refused. `pando export` has no such limit.
 pub const EXPORT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Maximum size of an uploaded photo in bytes.
@@ -125,7 +125,7 @@ pub const SESSIONS_MAX: usize = 256;
 /// Maximum number of sessions from one source. A source is an IPv4 address or an IPv6 /64 network.
 pub const SESSIONS_PER_SOURCE_MAX: usize = 64;
 
-/// Maximum number of sessions of one user. Another session ends the oldest one.
+/// Maximum number of sessions of one user. A further session ends the oldest session.
 pub const SESSIONS_PER_IDENTITY_MAX: usize = 8;
 
 /// Time without a request after which a session ends.

@@ -28,7 +28,7 @@ pub(crate) struct SuccessfulBind {
     pub(crate) connection: Connection,
     /// DN of the user.
     pub(crate) who: String,
-    /// Whether the user may only change the password until it is changed.
+    /// Whether the user must change the password before any other operation.
     pub(crate) must_change: bool,
     /// Whether the user can read `cn=monitor`.
     pub(crate) manages: bool,

@@ -48,7 +48,7 @@ pub(crate) struct Session {
     pub(crate) method: Method,
     /// Token that every form of the session contains. Another site does not know it and therefore cannot send a form.
     pub(crate) token: String,
-    /// Whether the user may only change the password until it is changed.
+    /// Whether the user must change the password before any other operation.
     pub(crate) must_change: AtomicBool,
     /// Whether the user can read `cn=monitor`. Pages then contain links to the pages for administrators.
     pub(crate) manages: bool,
@@ -96,7 +96,7 @@ pub(crate) struct BoundUser {
     /// DN of the user.
     pub(crate) who: String,
     pub(crate) method: Method,
-    /// Whether the user may only change the password until it is changed.
+    /// Whether the user must change the password before any other operation.
     pub(crate) must_change: bool,
     pub(crate) manages: bool,
     /// Whether the user can read the audit trail but not `cn=monitor`.
@@ -203,7 +203,7 @@ impl Sessions {
         Some(session)
     }
 
-    /// Returns the session like [`find`](Sessions::find), but the request does not count as a use. Intended for
+    /// Returns the same session as [`find`](Sessions::find), but the request does not count as a use. Intended for
     /// requests that the browser sends without an action of the user.
     pub(crate) fn find_unused(
         &self,

@@ -4,7 +4,7 @@
 use minijinja::value::{Kwargs, Serde};
 use minijinja::{Environment, UndefinedBehavior, Value};
 
-/// The templates. Their names end with `.html`. Because of this, all values in them are escaped.
+/// The templates. Their names end with `.html`, so the template engine escapes all values in them.
 const TEMPLATES: &[(&str, &str)] = &[
     ("frame.html", include_str!("../templates/frame.html")),
     ("parts.html", include_str!("../templates/parts.html")),

@@ -56,7 +56,7 @@ pub struct AccessQuestion<'a> {
     pub right: &'a str,
     /// The DN of the entry.
     pub entry: &'a str,
-    /// The attribute, if the right is about one.
+    /// The attribute, if the right applies to an attribute.
     pub attribute: Option<&'a str>,
     /// Address from which the request would come.
     pub address: Option<&'a str>,

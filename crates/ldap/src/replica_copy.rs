@@ -28,7 +28,7 @@ pub struct CopyRequest<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyAnswer<'a> {
     /// Name of the copy. If it differs from the name in the request, the requested copy no longer exists, and the
-    /// replica starts again with this one.
+    /// replica starts again with this copy.
     pub copy: &'a [u8],
     /// Size of the whole copy in bytes; 0 while it is being made.
     pub total: u64,
@@ -42,7 +42,7 @@ pub enum CopyPart<'a> {
     /// The copy is being made; the replica repeats the request.
     Making,
     /// Compressed bytes of the copy (Zstandard, RFC 8878): from the offset of the request, or from the beginning if the
-    /// copy is a different one.
+    /// copy is not the requested copy.
     Data(&'a [u8]),
     /// End of the copy, with the SHA-256 of all its bytes.
     End(&'a [u8]),

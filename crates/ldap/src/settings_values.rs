@@ -43,8 +43,8 @@ pub enum SettingsRequest<'a> {
     Rehearse {
         /// The settings file.
         text: &'a str,
-        /// Authorization identities of the requesters; an empty one means anonymous. If the list is empty, the server
-        /// chooses a sample.
+        /// Authorization identities of the requesters; an empty identity means anonymous. If the list is empty, the
+        /// server chooses a sample.
         requesters: Vec<&'a str>,
     },
 }

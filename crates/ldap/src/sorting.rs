@@ -15,7 +15,7 @@ const ATTRIBUTE: Tag = Tag::context(0);
 pub struct SortKey<'a> {
     /// The attribute description.
     pub attribute: &'a str,
-    /// Name or OID of the matching rule; `None` for the attribute's own.
+    /// Name or OID of the matching rule; `None` for the attribute's own rule.
     pub rule: Option<&'a str>,
     /// Whether to sort in descending order.
     pub reverse: bool,

@@ -82,7 +82,7 @@ pub enum LdapUrlErrorKind {
     BadFilter,
     /// An extension without a name.
     BadExtension,
-    /// The URL has too many components. A `?` in the last one must be percent-encoded.
+    /// The URL has too many components. A `?` in the last component must be percent-encoded.
     TrailingText,
 }
 

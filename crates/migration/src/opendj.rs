@@ -61,7 +61,7 @@ fn is_left_out(entry: &ConfigEntry) -> bool {
         || entry.dn.eq_ignore_ascii_case("cn=schema"))
 }
 
-/// Returns true if an entry is a backend with data, not one for the schema, tasks, backups and similar.
+/// Returns true if an entry is a backend with data, not a backend for the schema, tasks, backups and similar.
 fn is_data(entry: &ConfigEntry) -> bool {
     ["ds-cfg-local-db-backend", "ds-cfg-pluggable-backend", "ds-cfg-je-backend", "ds-cfg-pdb-backend"]
         .iter()

@@ -97,8 +97,8 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Starts an exchange. Returns it and the challenge. `nonce` must be unique. Neither argument may contain `"`, `\`
-    /// or a control character.
+    /// Starts an exchange. Returns the exchange and the challenge. `nonce` must be unique. Neither argument may contain
+    /// `"`, `\` or a control character.
     pub fn begin(realm: &str, nonce: &str) -> (Exchange, String) {
         let challenge =
             format!("realm=\"{realm}\",nonce=\"{nonce}\",qop=\"auth\",charset=utf-8,algorithm=md5-sess");

@@ -42,7 +42,7 @@ impl<'a> Bearer<'a> {
             }
             _ => return Err(malformed("it begins with n,, or n,a=NAME,")),
         };
-        // A separator ends each pair, and another separator ends the message. UnboundID's SDK omits the last one.
+        // A separator ends each pair, and another separator ends the message. UnboundID's SDK omits the last separator.
         let pairs = pairs.strip_suffix(SEPARATOR).ok_or(malformed("it ends with the octet 1"))?;
         let mut token = None;
         for pair in pairs.split_terminator(SEPARATOR) {

@@ -203,8 +203,8 @@ pub struct ClientKeys {
 }
 
 impl Client {
-    /// Creates a client. Returns it and its first message. `channel` contains the type and the data of the channel
-    /// binding.
+    /// Creates a client. Returns the client and its first message. `channel` contains the type and the data of the
+    /// channel binding.
     pub fn begin(hash: Hash, name: &str, nonce: &str, channel: Option<(&str, &[u8])>) -> (Client, String) {
         let header = channel.map_or("n,,".to_owned(), |(kind, _)| format!("p={kind},,"));
         let bare = format!("n={},r={nonce}", escaped(name));
@@ -214,7 +214,7 @@ impl Client {
     }
 
     /// Returns the client's final message and the final message that the server must send. `kept` contains the keys
-    /// from an earlier exchange, and receives the keys of this one.
+    /// from an earlier exchange, and receives the keys of this exchange.
     ///
     /// # Errors
     /// The server's message is malformed, or belongs to another client.

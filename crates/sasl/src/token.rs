@@ -203,7 +203,7 @@ impl TokenRules {
         if header.crit.is_some() {
             return Err(TokenError::Critical);
         }
-        // A key that has no name may be the one with which the token was signed.
+        // A key that has no name may be the key with which the token was signed.
         let is_meant = |key: &&TokenKey| {
             key.key.is_for(&header.alg) && (header.kid.is_none() || key.id.is_none() || key.id == header.kid)
         };

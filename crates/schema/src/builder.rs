@@ -26,7 +26,7 @@ use syntaxes::Syntaxes;
 use table::{Oids, Table};
 use types::resolve_types;
 
-/// The shipped files, in the order of dependence, which only matters to readers.
+/// The shipped files. Each file comes after the files on which it depends, which matters only to readers.
 const SHIPPED: &[(&str, &str)] = &[
     ("system.schema", include_str!("../files/system.schema")),
     ("core.schema", include_str!("../files/core.schema")),
@@ -84,7 +84,7 @@ struct Mistakes {
 }
 
 impl Mistakes {
-    /// Adds a mistake, unless it is only a consequence of another.
+    /// Adds a mistake, unless it is only a consequence of another mistake.
     fn add(&mut self, error: SchemaError) {
         let is_unread = error.kind.unknown_name().is_some_and(|name| self.is_unread(name));
         if !is_unread {
@@ -131,8 +131,9 @@ impl SchemaBuilder {
         builder
     }
 
-    /// Adds the text of a file. `file` is only used in errors. Definitions may refer to later ones and to later files.
-    /// OID macros apply to the rest of this text and to all later texts. [`Self::build`] reports mistakes in the text.
+    /// Adds the text of a file. `file` is only used in errors. Definitions may refer to later definitions, also in
+    /// later files. OID macros apply to the rest of this text and to all later texts. [`Self::build`] reports mistakes
+    /// in the text.
     pub fn add_text(&mut self, file: &str, text: &str) -> &mut SchemaBuilder {
         let read = schema_file::read(file, text, &mut self.macros);
         self.definitions.extend(read.definitions);

@@ -19,7 +19,7 @@ pub struct TypeChange {
 /// to multi-valued have no effect on stored data.
 ///
 /// One case is not detected. A value (of `member` or `objectClass`) may contain a name or OID that the old schema does
-/// not define. Its key is made from the text, and is a different one once the name is defined.
+/// not define. The key of such a value is made from the text, and changes when the name is defined.
 pub fn changed_types(old: &Schema, new: &Schema) -> Vec<TypeChange> {
     let change = |before: &AttributeType| {
         let what = match new.attribute_type(&before.oid) {

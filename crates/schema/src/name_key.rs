@@ -68,9 +68,9 @@ fn first_rdn_len(key: &[u8]) -> Option<usize> {
 /// Treatment of types that the schema does not define, and of values without a normal form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strictness {
-    /// For DNs of entries: an error.
+    /// For DNs of entries: such types and values are errors.
     Entry,
-    /// For DNs in values: compared by their octets.
+    /// For DNs in values: such types and values are compared by their octets.
     Value,
 }
 

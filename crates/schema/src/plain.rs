@@ -43,7 +43,7 @@ pub(crate) struct PlainMatching {
 }
 
 /// Bytes to find in values. The bytes and the values may be hostile, so the search takes linear time. A long text has a
-/// searcher. For a short text, the search finds its rarest byte and then compares the others.
+/// searcher. For a short text, the search finds its rarest byte and then compares the other bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Needle {
     text: Box<[u8]>,

@@ -107,7 +107,7 @@ impl DefinitionRef {
         &self.oid
     }
 
-    /// Returns true if both are of the same kind and OID.
+    /// Returns true if both definitions have the same kind and OID.
     pub fn is_of(&self, other: &DefinitionRef) -> bool {
         self.key() == other.key()
     }

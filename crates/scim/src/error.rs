@@ -66,7 +66,7 @@ impl ScimError {
         ScimError::new(404, format!("{what} does not exist, or you may not see it"))
     }
 
-    /// Returns the error about a version in the request that is not the current one (RFC 7644 section 3.14).
+    /// Returns the error about a version in the request that is not the current version (RFC 7644 section 3.14).
     pub(crate) fn version() -> ScimError {
         ScimError::new(412, "the resource has changed: its version is not the one in If-Match")
     }

@@ -131,7 +131,7 @@ impl Model {
 pub(crate) struct Resolved<'a> {
     pub(crate) attribute: &'a Attribute,
     pub(crate) part: Option<&'a Attribute>,
-    /// Whether the attribute is one of the extension.
+    /// Whether the attribute belongs to the extension.
     pub(crate) is_extension: bool,
 }
 

@@ -233,8 +233,8 @@ fn non_empty(values: Vec<Value>) -> Option<Value> {
     if values.is_empty() { None } else { Some(Value::Array(values)) }
 }
 
-/// Returns the value of an attribute that may have only one value in SCIM. If the RDN contains one, returns that, and
-/// otherwise the first value.
+/// Returns the value of an attribute that may have only one value in SCIM. If the RDN contains a value, returns that
+/// value; otherwise returns the first value.
 pub(crate) fn first(resource: &ResourceType, entry: &Entry, name: &str) -> Option<String> {
     let values = entry.texts(name);
     if values.len() > 1 && name.eq_ignore_ascii_case(&resource.rdn) {

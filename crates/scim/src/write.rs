@@ -1,4 +1,4 @@
-//! Converts resources to entries: to the attributes of a new entry, or to the changes of an existing one.
+//! Converts resources to entries: to the attributes of a new entry, or to the changes of an existing entry.
 
 use client::Entry;
 use ldap::{AttributesBuf, ChangeOperation, ChangesBuf};
@@ -128,7 +128,7 @@ fn texts(value: Option<&Value>, is_wanted: impl Fn(&Value) -> bool) -> Vec<Strin
     values.filter_map(|value| value["value"].as_str()).map(str::to_owned).collect()
 }
 
-/// Returns the values of one type. The primary one is first.
+/// Returns the values of one type. The primary value is first.
 fn of_slot(value: Option<&Value>, slot: &Slot) -> Vec<String> {
     let mut values = texts(value, |value| value["type"] == slot.canonical && value["primary"] == true);
     values.extend(texts(value, |value| value["type"] == slot.canonical && value["primary"] != true));

@@ -16,7 +16,7 @@ const WORK_MIN: Duration = Duration::from_micros(50);
 /// Maximum time between two yields.
 const WORK_MAX: Duration = Duration::from_millis(10);
 
-/// Lowers the priority of this thread as nice(1) does. Other threads of the process keep theirs.
+/// Lowers the priority of this thread as nice(1) does. Other threads of the process keep their priority.
 ///
 /// # Errors
 /// The system refuses. The priority is unchanged.

@@ -23,12 +23,12 @@ impl Authority {
         Authority { pem, issuer: Issuer::new(params, key) }
     }
 
-    /// Issues a certificate for these hosts or this name. Returns it and its key.
+    /// Issues a certificate for these hosts or this name. Returns the certificate and its key.
     pub fn issue(&self, hosts: &[&str], name: &[(DnType, &str)]) -> (String, String) {
         self.signed(params(hosts, name))
     }
 
-    /// Issues a certificate that has expired. Returns it and its key.
+    /// Issues a certificate that has expired. Returns the certificate and its key.
     pub fn issue_expired(&self, name: &[(DnType, &str)]) -> (String, String) {
         let mut params = params(&[], name);
         (params.not_before, params.not_after) = (date_time_ymd(2001, 1, 1), date_time_ymd(2002, 1, 1));

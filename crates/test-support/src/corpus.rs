@@ -109,7 +109,7 @@ enum Kind {
         name: &'static str,
         value: Option<Vec<u8>>,
     },
-    /// The end of a transaction: the client's last one, or one with this identifier.
+    /// The end of a transaction: of the client's last transaction, or of the transaction with this identifier.
     End {
         commits: bool,
         identifier: Option<Vec<u8>>,

@@ -4,7 +4,7 @@
 //! Tests never wait by sleeping for a fixed time. They wait for a line, an answer or an exit, and deadlines only limit
 //! the time until a failure.
 //!
-//! A separate crate, so that it is compiled once for all test binaries and `assault`.
+//! This code is a separate crate, so that it is compiled once for all test binaries and `assault`.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 pub mod access_requests;

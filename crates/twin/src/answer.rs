@@ -32,7 +32,7 @@ pub(crate) struct AnswerEntry {
 }
 
 impl Answer {
-    /// Adds a response. Returns `None` if it cannot be decoded, and true if it is the last one.
+    /// Adds a response. Returns `None` if it cannot be decoded, and true if it is the last response.
     pub(crate) fn take(&mut self, frame: &[u8]) -> Option<bool> {
         let message = ResponseMessage::decode(frame, &DECODE_LIMITS).ok()?;
         match message.response {

@@ -69,7 +69,7 @@ impl Kind {
     }
 }
 
-/// A request that the active server has answered, and that is replayed on the other one.
+/// A request that the active server has answered, and that is replayed on the other server.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     /// Number of the client's connection.

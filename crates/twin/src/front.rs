@@ -87,7 +87,7 @@ impl Front {
         }
     }
 
-    /// Returns the number of the active server: 0 is the old one.
+    /// Returns the number of the active server: 0 is the old server.
     pub(crate) fn active(&self) -> usize {
         self.active.get()
     }

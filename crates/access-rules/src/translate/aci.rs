@@ -340,7 +340,8 @@ impl About {
 }
 
 impl Permission<'_> {
-    /// Returns true if the permission contains a right, by the right's name or by "all", which does not include proxy.
+    /// Returns true if the permission contains a right, by the right's name or by "all". Callers must not ask for
+    /// "proxy", which "all" does not include.
     fn has(&self, right: &str) -> bool {
         self.rights.iter().any(|known| known == right || known == "all")
     }

@@ -27,7 +27,7 @@ pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     signed.answer(page)
 }
 
-/// Adds or removes an application password. A new one is shown only in this response.
+/// Adds or removes an application password. A new password is shown only in this response.
 pub(crate) async fn change_application(Submission { signed, fields }: Submission) -> Response {
     let name = fields.text("name").trim().to_ascii_lowercase();
     let is_removal = fields.text("action") == "remove";

@@ -95,7 +95,7 @@ fn size(text: &str) -> Option<Value> {
     }))
 }
 
-/// Returns the attributes that have an index, and the kinds of the index. They are sorted by name.
+/// Returns the attributes that have an index, and the kinds of the index. The attributes are sorted by name.
 fn indexes(connection: &mut Connection) -> Result<Vec<(String, Vec<String>)>, PageError> {
     let search = Search {
         base: CONFIGURED.to_owned(),
@@ -125,8 +125,8 @@ fn progress(name: &str, text: &str) -> Value {
     })
 }
 
-/// Parses a proposal of the server. It contains the kinds of the index, and the costs and the filters of the searches
-/// that lacked it.
+/// Parses a proposal of the server. The proposal contains the kinds of an index, and the costs and the filters of the
+/// searches that lacked the index.
 fn proposal(attribute: &str, text: &str) -> Option<Value> {
     let mut parts = text.split("; ");
     let setting = parts.next()?;

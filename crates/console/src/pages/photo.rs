@@ -58,7 +58,7 @@ fn page(status: StatusCode, model: serde_json::Value) -> Page {
     Page { status, ..Page::new("photo.html", "photo.title", model) }
 }
 
-/// Replaces all photos of the entry by the uploaded one, or removes them.
+/// Replaces all photos of the entry by the uploaded photo, or removes all photos.
 pub(crate) async fn change(Submission { signed, fields }: Submission) -> Response {
     let dn = fields.text("dn").to_owned();
     let is_removal = fields.text("action") == "remove";

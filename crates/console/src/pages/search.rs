@@ -108,8 +108,8 @@ fn query(connection: &mut Connection, fields: &Fields) -> Result<Query, PageErro
     Ok(Query { search, base, scope: scope_name, columns, contexts, rows })
 }
 
-/// Returns the filter of a query. It is the text of a filter or is built from the rows of the form, and is combined
-/// with the beginning of a name if there is one.
+/// Returns the filter of a query: the text of a filter, or a filter that is built from the rows of the form. If the
+/// query contains the beginning of a name, the result also requires this beginning.
 fn filter_of(fields: &Fields, rows: &Rows) -> Option<String> {
     let filter = fields.given("filter").map(str::to_owned).or_else(|| rows.filter());
     let words = fields.given("q").map(filter_of_words);

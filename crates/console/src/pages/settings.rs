@@ -2,7 +2,7 @@
 //! and then makes them, like `pando apply`.
 //!
 //! The form contains the version of the settings from which the text was made. The server makes the changes only if the
-//! settings still have that version. Therefore they do not overwrite a change by another administrator.
+//! settings still have that version. Therefore the changes do not overwrite a change by another administrator.
 
 use std::sync::Arc;
 

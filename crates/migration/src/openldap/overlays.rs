@@ -232,7 +232,7 @@ fn limit(words: &[String], suffix: &str, found: &Found) -> Result<Limit, &'stati
     Ok(Limit { text, source })
 }
 
-/// Converts a pattern that is searched within a value to one for the whole value.
+/// Converts a pattern that is searched within a value to a pattern for the whole value.
 fn whole_value_pattern(pattern: &str) -> String {
     let (start, rest) = pattern.strip_prefix('^').map_or((".*", pattern), |rest| ("", rest));
     let (end, rest) = match rest.strip_suffix('$') {

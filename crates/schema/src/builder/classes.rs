@@ -7,7 +7,7 @@ use crate::definition::{Aliases, Definition};
 use crate::schema_file::Located;
 use crate::{ClassId, ClassKind, ObjectClassDef, SchemaErrorKind, TypeId, oid};
 
-/// Returns the object classes of a table; `None` for one with a mistake.
+/// Returns the object classes of a table; `None` for a class with a mistake.
 #[expect(
     clippy::indexing_slicing,
     reason = "each definition has its place in all lists, and superiors are places"

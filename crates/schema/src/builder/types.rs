@@ -9,7 +9,7 @@ use crate::{
     AttributeType, AttributeUsage, MatchingRule, RuleUse, SchemaErrorKind, SyntaxId, TypeId, type_key,
 };
 
-/// Returns the attribute types of a table; `None` for one with a mistake.
+/// Returns the attribute types of a table; `None` for a type with a mistake.
 #[expect(
     clippy::indexing_slicing,
     reason = "each definition has its place in all lists, and superiors are places"

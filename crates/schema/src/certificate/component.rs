@@ -152,7 +152,7 @@ pub(crate) enum Part {
     /// Minimum of the CRL number, which is not negative: length and shortest form.
     MinNumber(Vec<u8>),
     MaxNumber(Vec<u8>),
-    /// Bits of which at least one must be set if the extension has any bits.
+    /// Bits of an extension. If the extension has any bits, at least one of these bits must be set.
     Reasons(u16),
 }
 

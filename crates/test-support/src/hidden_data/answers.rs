@@ -1,6 +1,6 @@
 //! Answers of two servers, without the parts that may differ: times, UUIDs, and opaque values that clients send back.
 //!
-//! The octets of answers are compared after these parts are replaced by others of the same length: times, CSNs and the
+//! The octets of answers are compared after these parts are replaced by text of the same length: times, CSNs and the
 //! remaining seconds of dynamic entries by zeros; each entryUUID by a number, in the order in which a server shows
 //! them; and cookies, position tokens, generated passwords and nonces by asterisks.
 

@@ -5,7 +5,7 @@
 //! - A rule of `unique`, and a limit with `from`, refuse a value depending on the values of all entries. A request with
 //!   a value of [`REVEALED`] makes no change. If its answers differ, each must be noOperation or one of [`REFUSALS`].
 //! - `{next}` is the number after the highest of all entries. Here an entry of both directories has the highest.
-//! - A limit of the number of values counts hidden ones. Here the limited type has none.
+//! - A limit of the number of values counts hidden values. Here the limited type has none.
 //! - A requester with `use of undelete` gets the names of all deleted entries. Here a rule allows it only if both
 //!   directories have deleted the same entries.
 

@@ -1,5 +1,5 @@
 //! Values for every known control and extended operation. If a control in the server's tables has no value here, the
-//! test fails, so that each new control gets one.
+//! test fails, so that each new control gets a value.
 
 use directory::controls::MANAGE_DSA_IT;
 use directory::controls::{EXPLAIN, SUBENTRIES};
@@ -379,7 +379,7 @@ fn own_credentials(dice: &mut Dice<'_>) -> Values {
     same(request.encode())
 }
 
-/// Returns how random requests use a feature (RFC 3674), or `None` for an unknown one.
+/// Returns how random requests use a feature (RFC 3674), or `None` for an unknown feature.
 pub(crate) fn feature(oid: &str) -> Option<&'static str> {
     Some(match oid {
         "1.3.6.1.4.1.4203.1.5.1" => "+ among the attributes",

@@ -17,7 +17,7 @@ use crate::page::Submission;
 use crate::page_error::PageError;
 use crate::texts::url;
 
-/// Maximum number of saved searches. If there are more, the oldest one is removed.
+/// Maximum number of saved searches. If there are more, the oldest search is removed.
 const SEARCHES_MAX: usize = 20;
 
 /// Maximum size of the cookie's value in bytes. Browsers store 4 KiB for a cookie with its name and attributes.
