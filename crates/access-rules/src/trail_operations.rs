@@ -1,3 +1,5 @@
+//! Reads the operations that an audit trail recorded, with the state of their connections.
+//!
 //! An event does not describe its connection, so the reader tracks the state of connections through the trail. The
 //! events of one connection are in order, except changes of entries. The event of a change is written from the
 //! directory's log, so it may precede the event of an earlier bind, or follow the event that ends the connection.

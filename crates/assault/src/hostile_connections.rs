@@ -22,8 +22,8 @@ const BIND_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of octets sent on one connection before the next connection gets its turn.
 const TURN: usize = 256 << 10;
 
-/// First source address of hostile connections. Each has its own address, which is the worst case for limits per
-/// source.
+/// First source address of hostile connections. Each connection has its own address, which is the worst case for limits
+/// per source.
 const FIRST_SOURCE: u32 = u32::from_be_bytes([127, 1, 0, 1]);
 
 /// Hostile connections.

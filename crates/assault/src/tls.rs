@@ -211,7 +211,7 @@ fn garbage(pando: &Pando, each: usize) -> Finding {
             if !ending.is_closed {
                 left.push(*what);
             }
-            // The server's part of a handshake, or an alert.
+            // Only alerts (0x15) and messages of a handshake (0x16) are expected.
             if !matches!(ending.said.first(), None | Some(0x15 | 0x16)) {
                 said.push(*what);
             }

@@ -239,7 +239,7 @@ impl Sessions {
         self.lock().retain(|_, session| !session.is_of(who));
     }
 
-    /// Ends the session if `error` shows that the server has closed its connection.
+    /// Ends the session, unless its connection is still usable after `error`: after a timeout or an invalid filter.
     pub(crate) fn end_if_broken(&self, session: &Session, error: &ClientError) {
         if !matches!(error, ClientError::TimedOut | ClientError::Filter(_)) {
             self.end(session);

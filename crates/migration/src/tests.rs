@@ -441,7 +441,7 @@ fn the_strength_of_connections_is_read_as_numbers() {
     assert_eq!(need("security simple_bind=128 update_ssf=0\n"), ("\"passwords\"".to_owned(), 1));
     assert_eq!(need("security ssf=1 simple_bind=64\n"), ("\"everything\"".to_owned(), 1));
     assert_eq!(need("security tls=1\nsecurity simple_bind=64\n"), ("\"everything\"".to_owned(), 2));
-    // A required strength for changes only has no counterpart.
+    // A strength that is required only for changes has no counterpart.
     assert_eq!(need("security update_ssf=112\n"), (String::new(), 1));
 }
 

@@ -134,7 +134,7 @@ impl Comparison {
         corrections
     }
 
-    /// Compares object classes. Superclasses may be omitted.
+    /// Compares object classes. A class implies its superclasses, which may be omitted.
     fn class_difference<W: AsRef<[u8]>, S: AsRef<[u8]>>(
         &self,
         wanted: &[W],

@@ -53,7 +53,7 @@ pub struct Acceptor {
 
 // SAFETY: MIT's library locks credentials itself; RFC 2744 requires callers to synchronize only contexts.
 unsafe impl Send for Acceptor {}
-// SAFETY: as above.
+// SAFETY: the same as for `Send`.
 unsafe impl Sync for Acceptor {}
 
 /// A name that the library allocated. Released when it is dropped.
