@@ -34,7 +34,7 @@ const BOUNDS: Bounds = Bounds { cost: 64 * MIB, slowest: Duration::from_secs(2) 
 /// Address of the probes. Some hostile clients use the same address.
 const PROBE_SOURCE: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
-/// Behaviour of the hostile clients.
+/// Behavior of the hostile clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HostileBehavior {
     /// Clients connect and send nothing.

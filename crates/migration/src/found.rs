@@ -1,4 +1,4 @@
-//! Result of analysing a configuration.
+//! Result of analyzing a configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -9,7 +9,7 @@
 //! ava   = type value
 //! type  = length oid                         BER content of the type's OID; length is 1..=64
 //!       / FE text '='                        type that is neither known nor numeric, in lower case
-//!       / FD type                            the value that follows is not normalised
+//!       / FD type                            the value that follows is not normalized
 //! value = octets                             the equality rule's key; 00, 01, 02 written as 02 10, 02 11, 02 12
 //! ```
 //!

@@ -26,7 +26,7 @@ const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
 const EDQUOT: i32 = 122;
 
-/// Expected behaviour of the server after the fault.
+/// Expected behavior of the server after the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExpectedBehavior {
     /// Changes must continue: nothing of a group had been written when the call failed.
