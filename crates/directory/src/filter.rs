@@ -154,8 +154,8 @@ impl Test {
         }
     }
 
-    /// Returns true if the test compares times. If so, the test of a value's end (expiration) compares only the time in
-    /// it.
+    /// Returns true if the test compares times. If so, a test of the end (expiration) of values compares only the time
+    /// in each value.
     fn is_of_times(&self) -> bool {
         self.rule().is_some_and(|rule| [END_EQUALITY, END_ORDERING].contains(&rule.oid()))
     }
@@ -291,7 +291,7 @@ impl Term {
         })
     }
 
-    /// Adds matching attributes that have been added to the catalog since the filter was compiled.
+    /// Adds the matching attributes that the catalog has received since the filter was compiled.
     pub(crate) fn find_attributes(&mut self, catalog: &Catalog, shown: Shown) -> Result<(), OperationError> {
         self.for_each_item(&mut |item| {
             item.find_attributes(catalog, shown);
@@ -315,7 +315,7 @@ impl Term {
         names
     }
 
-    /// Returns true if the result for an entry may change although only other entries change, such as entries that its
+    /// Returns true if the result for an entry may change when only other entries change, such as entries that its
     /// values name, or groups.
     pub(crate) fn depends_on_other_entries(&self, catalog: &Catalog) -> bool {
         let mut asks = false;
@@ -338,8 +338,8 @@ impl Term {
         asks
     }
 
-    /// Returns the indexes of the items whose attributes may come from a collective subentry. Items are counted through
-    /// the whole filter.
+    /// Returns the indexes of the items whose attributes may come from a collective subentry. The indexes number all
+    /// items of the filter in order.
     #[inline]
     pub(crate) fn collective_items(&self, state: TreeState<'_>) -> Vec<usize> {
         let (mut places, mut place) = (Vec::new(), 0);
@@ -421,8 +421,8 @@ impl Item {
         subject + test + target + self.attributes.heap_bytes()
     }
 
-    /// Computes the missing normal form of a name that was found in the cache by its spelling. It is needed because the
-    /// entry may have another name now.
+    /// Computes the missing normal form of a name that was found in the cache by its spelling. The normal form is
+    /// needed because the entry may have another name now.
     fn compute_name(&mut self, schema: &Schema) {
         if let (Some(target), Test::Equal(rule, key)) = (&mut self.target, &mut self.test)
             && target.name.is_none()
@@ -436,7 +436,7 @@ impl Item {
         }
     }
 
-    /// Adds matching attributes that have been added to the catalog since the item was compiled.
+    /// Adds the matching attributes that the catalog has received since the item was compiled.
     pub(crate) fn find_attributes(&mut self, catalog: &Catalog, shown: Shown) {
         match (&self.subject, &self.test) {
             (Subject::Attribute(description), test) => {

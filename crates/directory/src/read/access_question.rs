@@ -36,7 +36,7 @@ pub fn answer(
     try_answer(state, requester, question).map_err(Outcome::from)
 }
 
-/// Lists the rules that cover a right at an entry, for all requesters. The same requesters may ask as for [`answer`].
+/// Lists the rules that cover a right at an entry, for all requesters. The same requesters as for [`answer`] may ask.
 /// The administrator also receives the rules that cover only entries below that entry.
 ///
 /// # Errors
@@ -60,8 +60,8 @@ pub struct RefusedRight<'a> {
     pub attributes: &'a [&'a str],
 }
 
-/// Returns the rule that refuses a right, or reports that no rule allows it; `None` if rules do not decide the right.
-/// Checks no permission: only callers that may see everything may use it.
+/// Returns the name of the rule that denies a right, or a note that no rule allows it. Returns `None` if the right is
+/// allowed, or if rules do not decide it. Checks no permission: only callers that may see everything may use it.
 pub fn refusing_rule(
     state: TreeState<'_>,
     requester: &Requester,

@@ -42,7 +42,7 @@ pub enum BindOutcome {
     },
 }
 
-/// Returns a bind that fails, and takes as long as any failure.
+/// Returns a bind that fails. It takes as long as any other failed bind.
 pub fn bind_without_entry(snapshot: &Snapshot) -> BindOutcome {
     to_verify(snapshot.state(), Vec::new(), Requester::Anonymous, None)
 }
@@ -258,7 +258,8 @@ fn try_bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> Result<BindOutcom
     }
 }
 
-/// Returns a bind as the entry `id` that the verification of its password decides.
+/// Returns the bind as the entry `id`. The verification of its password decides the bind. A bind as an alias or a
+/// referral fails.
 fn verified_by(
     state: TreeState<'_>,
     id: EntryId,

@@ -112,7 +112,7 @@ impl<'s> Reading<'s> {
         }))
     }
 
-    /// Returns the kind of a change and the entry's DN in it; `None` if the change does not affect the subject.
+    /// Returns the kind of a change and the DN in its record; `None` if the change does not affect the subject.
     fn kind_of<'r>(&self, change: &'r Change) -> Option<(HistoryKind, &'r str)> {
         let Some(own) = self.id else {
             return matches!(change, Change::Settings(_)).then_some((HistoryKind::Settings, CONFIG_DN));

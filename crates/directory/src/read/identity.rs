@@ -235,15 +235,16 @@ fn proxy_dn(value: &[u8]) -> Option<&[u8]> {
     (sequence.is_empty() && reader.is_empty()).then_some(dn)
 }
 
-/// Returns the SCRAM iteration count of the default policy. Unknown names receive the same count, so that it does not
-/// reveal which names exist.
+/// Returns the SCRAM iteration count of the default policy. Unknown names receive this count too, so that the count
+/// does not reveal which names exist.
 pub fn usual_scram_iterations(snapshot: &Snapshot) -> u32 {
     let policies = &snapshot.state().catalog.policies;
     let usual = policies.default.and_then(|id| policies.of(id));
     usual.map_or(PasswordPolicy::default().scram_iterations(), |policy| policy.scram_iterations())
 }
 
-/// Finds the only entry that has this value in one of these attributes.
+/// Finds the only entry that has this value in one of these attributes. Returns `None` if no entry or several entries
+/// have the value.
 fn find_by(state: TreeState<'_>, attributes: &[impl AsRef<str>], name: &str) -> Result<Option<EntryId>> {
     let schema = &*state.catalog.schema;
     let mut found = None;

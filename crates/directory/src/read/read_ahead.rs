@@ -39,7 +39,8 @@ pub fn read_ahead(
 }
 
 /// Does the same as [`read_ahead`] without waiting for the disk, and returns the pages that were not in memory. If it
-/// returns none, the request is unlikely to wait for the disk. If the budget ended the dry run, `is_walk` is set.
+/// returns none, the request is unlikely to wait for the disk. If the budget ended the dry run before a page was
+/// missing, `is_walk` is set.
 pub fn dry_run(
     snapshot: &Snapshot,
     requester: &Requester,
@@ -120,7 +121,7 @@ fn traverse(
     Traversal::complete(read_entry(snapshot, dn).unwrap_or(0))
 }
 
-/// Finds an entry and reads its row. If no entry has that name, reads the rows next to it.
+/// Finds an entry and reads its row. If no entry has that name, reads only the rows that the lookup of the name needs.
 fn read_entry(snapshot: &Snapshot, dn: &str) -> Result<usize, OperationError> {
     let state = snapshot.state();
     let name = NormalName::of(&parse_dn(dn)?, &state.catalog.schema);

@@ -14,10 +14,11 @@
 //!
 //! 1. [`Search`] checks the request and lets `base` find the base entry
 //! 2. `outside` answers at once if the base is not in the tree: the root DSE, the schema, the monitor, the settings
-//! 3. [`TreeSearch`] prepares the rest once: `scope` decides which entries are covered, `filter` has its names resolved
-//!    and its values normalized, `plan` supplies candidates, `selection` the attributes to return
+//! 3. [`TreeSearch`] prepares the search of the tree once: `scope` decides which entries are covered, `filter` has its
+//!    names resolved and its values normalized, `plan` supplies candidates, and `selection` determines the attributes
+//!    to return
 //! 4. `scanner` examines `candidates` in slices: `scope` and `matcher` decide which are results, `result` writes them,
-//!    `stream` those too large for a buffer, with an `attribute_stream`
+//!    and `stream` writes those too large for a buffer, with an `attribute_stream`
 //!
 //! `sorting` holds results until they can be sent in order, and `ordered` takes them from a sort order. `usability`
 //! reports for each result whether its password can be used, `paging` returns one page at a time, `parts` lets several
@@ -175,7 +176,7 @@ impl Search {
             return Err(denied("only the administrator may ask how a search is carried out").into());
         }
         let inputs = SearchInputs { snapshot, context, rights, id, request, controls };
-        // This comes before the lookup of the base, so that a refusal reveals nothing about the base.
+        // The controls are checked before the lookup of the base, so that a refusal reveals nothing about the base.
         let count = Count::of(controls)?;
         let shows_deleted = inputs.shows_deleted()?;
         let paging = match controls.page() {
@@ -278,8 +279,8 @@ impl Search {
         }
     }
 
-    /// Returns the estimated number of candidates still to be examined, up to the last one or to the size limit.
-    /// Returns `None` while the number is unknown.
+    /// Returns an estimate of the number of candidates that the search will still examine until it ends or reaches the
+    /// size limit. Returns `None` while the number is unknown.
     pub fn candidates_left(&self) -> Option<u64> {
         match &self.work {
             Work::Made(_) => None,
@@ -459,7 +460,7 @@ impl Search {
         }
     }
 
-    /// Returns the number of candidates examined so far, in the tree.
+    /// Returns the number of candidates examined so far; 0 for a search of virtual entries.
     pub fn entries_examined(&self) -> u64 {
         match &self.work {
             Work::Made(_) => 0,

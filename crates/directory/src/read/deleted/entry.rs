@@ -95,8 +95,8 @@ impl<'s> Deleted<'s> {
                     }
                     Value::Link(target) => match links {
                         Links::Named(names) if names.iter().all(|name| name.entry != Some(*target)) => {
-                            // The value names none of the entries in the filter. Only the former DN of a deleted entry
-                            // can still be equal.
+                            // The value names no entry that the filter names. It can still equal a DN in the filter if
+                            // it names a deleted entry, whose former DN is compared.
                             if others_are_deleted {
                                 texts.extend(self.deleted_target(state, *target)?);
                             }

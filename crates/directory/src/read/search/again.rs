@@ -61,8 +61,9 @@ pub(crate) enum ResultDifference {
     Search(TypeId),
     /// Values of this type are returned under only one set of rules.
     Read(TypeId),
-    /// The group is a value of memberOf under only one set of rules, because of the right to this attribute of the
-    /// group. The difference affects the filter if `in_filter`, otherwise the returned attributes.
+    /// The group is a value of memberOf under only one set of rules, because of the right to `member`, the attribute of
+    /// the group that contains its members. The difference affects the filter if `in_filter`, otherwise the returned
+    /// attributes.
     Group { group: EntryId, member: AttrId, in_filter: bool },
 }
 
@@ -257,9 +258,9 @@ fn compare_at<'s>(
     Ok(())
 }
 
-/// Calls `each` for each group that links from an entry lead to, if the requester may see the membership under only one
-/// set of rules. If `is_nested`, follows links from these groups too. A difference may explain a different result of
-/// the filter.
+/// Calls `each` for each group that links from an entry lead to, if the requester may see that membership under only
+/// one set of rules. If `is_nested`, follows the links of these groups too. Such a difference may explain a different
+/// result of the filter.
 fn compare_links(
     state: TreeState<'_>,
     (id, hops): (EntryId, &ChainLinks),

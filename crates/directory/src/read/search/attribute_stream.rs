@@ -31,7 +31,7 @@ pub(super) struct AttributeStream {
     /// Rights to single values; set if the requester may read only some values of an attribute.
     view: Option<Arc<ByValue>>,
     types_only: bool,
-    /// Index of the present attribute.
+    /// Index of the current attribute.
     at: usize,
     walk: Walk,
     /// Whether this is the second pass, which writes.
@@ -54,9 +54,9 @@ pub(super) enum Walk {
     Start,
     /// After this many values in the entry row.
     Inline(usize),
-    /// After the links to targets below this id.
+    /// After all links whose target id is lower than this id.
     Links(u64),
-    /// After the row of `values` with this key, or before the first.
+    /// After the row of the map `values` with this key; `None` before the first row.
     Table(Option<Vec<u8>>),
     Done,
 }
@@ -140,7 +140,7 @@ impl AttributeStream {
         self.stored.capacity() * size_of::<StreamedAttribute>() + made + items
     }
 
-    /// Continues the present pass as long as budget is left. Returns true when all attributes are done.
+    /// Continues the current pass while budget is left. Returns true when all attributes are done.
     pub(super) fn step(
         &mut self,
         (state, names): (TreeState<'_>, &mut NameCache),
@@ -177,7 +177,7 @@ impl AttributeStream {
     }
 
     /// Measures or writes some values of an attribute. Returns the number of values examined, and the encoded size of
-    /// those that are sent.
+    /// the values that are sent.
     fn go_on(
         &mut self,
         (state, names): (TreeState<'_>, &mut NameCache),
@@ -204,8 +204,8 @@ impl AttributeStream {
         let mut each = |pieces: [&[u8]; 3]| {
             let len = pieces.iter().map(|piece| piece.len()).sum();
             seen += 1;
-            // The value is one piece: only DNs of links come in several pieces, and rules about values do not cover
-            // links.
+            // Rules about values do not cover links, and only the DNs of links consist of several pieces. Thus the
+            // first piece is the whole value that the rules test.
             let [value, ..] = pieces;
             let shows = view.is_none_or(|view| view.allows(READ, type_id, schema, value, &mut key))
                 && items.is_none_or(|items| {
@@ -270,8 +270,9 @@ impl AttributeStream {
 }
 
 impl Walk {
-    /// Calls `each` with the values from this position on until `each` breaks. Each value is passed as three pieces, to
-    /// be concatenated. Returns the position after the last one.
+    /// Calls `each` with the values from this position on, until `each` breaks or this source of values ends. Each
+    /// value is passed as three pieces to concatenate. Returns the position after the last value, and whether `each`
+    /// broke.
     pub(super) fn go_on(
         &self,
         state: TreeState<'_>,

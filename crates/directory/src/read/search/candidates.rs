@@ -57,7 +57,7 @@ pub(crate) struct RowScan<'s> {
     place: Place,
     /// Tests of the guard other than the first.
     other_tests: Vec<OtherTest<'s>>,
-    /// Located attributes of the other tests, row by row, in the present block.
+    /// Located attributes of the other tests, row by row, in the current block.
     others: Vec<Option<Located<'s>>>,
     coming_others: Vec<Option<Located<'s>>>,
     /// Buffer for keys of values.
@@ -221,8 +221,9 @@ impl<'s> RowScan<'s> {
         self.fetch_coming(guard)
     }
 
-    /// Prefetches the guard's values in the next block and tests those in the present block, alternating row by row to
-    /// keep both memory and processor busy. The scan itself has prefetched the row headers that locate the values.
+    /// Prefetches the guard's values in the next block and tests the values in the current block, alternating row by
+    /// row to keep both memory and processor busy. The scan itself has prefetched the row headers that locate the
+    /// values.
     #[inline(always)]
     #[expect(clippy::indexing_slicing, reason = "the range ends at the length at the most")]
     fn fetch_coming(&mut self, guard: Guard<'s>) -> Result<()> {

@@ -6,7 +6,7 @@
 //! these entries on both snapshots itself.
 //!
 //! If a rename affects too many entries to report one by one, the change set contains only the renamed entry and its
-//! superiors. Searches whose scope contains that place end; others continue.
+//! superiors. Such a rename ends the searches whose scope it affects; other searches continue.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub struct ChangeSet {
     /// Entries that may have changed, in the order in which they are reported: entries below a moved entry follow their
     /// superior.
     changed: Vec<u64>,
-    /// Depth of each entry below a moved entry. Other entries have none.
+    /// Depth of each entry below a moved entry, counted from the moved entry. Other changed entries are not included.
     depths: HashMap<u64, u32, RandomState>,
     /// For each superior, before or after the changes, the indexes in `changed` of entries below it; `None` if not
     /// computed.
@@ -166,7 +166,7 @@ pub(crate) struct ChangeSetBuilder {
     /// Effects of records that have not been examined yet.
     work: Vec<Work>,
     changed: HashSet<u64>,
-    /// Number of entries traversed below moved entries. They are traversed to find the entries that name them.
+    /// Number of entries visited below moved entries. Each is visited to find the entries that name it.
     visited: usize,
     /// Whether the log was read to the end.
     is_read: bool,
@@ -296,8 +296,8 @@ impl ChangeSetBuilder {
             (_, None) => {}
         }
         match record.change {
-            // These records need no work here. Changes of settings are found by comparing the two snapshots, and the
-            // entry of a new naming context has a record of its own.
+            // These records add no changed entries. Changes of settings are found by comparing the two snapshots, and
+            // the entry of a new naming context has a record of its own.
             Change::Settings(_)
             | Change::Suffix { .. }
             | Change::Administrator { .. }

@@ -55,8 +55,8 @@ impl RightsReport {
     /// Creates the state of the control for a search.
     ///
     /// # Errors
-    /// insufficientAccessRights if the requester may not ask for the requested rights at any entry; noSuchObject for an
-    /// identity that does not exist.
+    /// insufficientAccessRights if there is no entry at which the requester may ask for the requested rights;
+    /// noSuchObject for an identity that does not exist.
     pub(super) fn of(inputs: &SearchInputs<'_>, requested: &EffectiveRightsOptions) -> Result<RightsReport> {
         let SearchInputs { snapshot, context, rights: own, request, .. } = *inputs;
         let (state, requester, link) = (snapshot.state(), context.requester, context.link);

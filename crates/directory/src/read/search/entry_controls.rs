@@ -1,6 +1,6 @@
 //! Response controls of each result: account usability, dereferenced entries, and reports of changes. The controls are
-//! appended to the message of the result when its other parts are already written. A result too large for memory is
-//! sent as a stream, with the same controls.
+//! appended after the other parts of the result's message are written. A result too large for memory is sent as a
+//! stream, with the same controls.
 
 use ldap::{Control, ControlsBuf, oids, response};
 
@@ -147,8 +147,8 @@ impl EntryControls {
     }
 
     /// Like [`ResultWriter::put_entry`], but writes only the values that match the filters for returned values, and
-    /// adds the controls. Returns the cost in candidates. If the result is too large, returns `None` and appends
-    /// nothing.
+    /// adds the controls. Returns the cost as a number of candidates. If the result is too large, returns `None` and
+    /// appends nothing.
     #[cold]
     #[inline(never)]
     pub(super) fn put_entry<'s>(

@@ -189,7 +189,7 @@ impl Explained<'_> {
     fn item(&self, item: &Item) -> String {
         let schema = &self.planner.state.catalog.schema;
         let test = match &item.test {
-            // Not part of a filter that is explained: plans are made without access rules.
+            // Never occurs in an explained filter, because plans are made without access rules.
             Test::Visible(_) => "what shows",
             Test::Present => "presence",
             Test::Equal(..) => "equality",
@@ -313,7 +313,8 @@ fn add_missing(catalog: &Catalog, term: &Term, all: &mut Vec<MissingIndex>) {
                 }
             }
         }
-        // Other terms lack no index. No index could narrow *not*, because none contains the entries that lack a value.
+        // Other terms need no index. No index can narrow a negation, because no index lists the entries that lack a
+        // value.
         _ => {}
     }
 }

@@ -1,11 +1,11 @@
 //! The feed of changes of an event loop. It reads the log once for all listening searches of the loop.
 //!
-//! Each listening search is registered in the feed. A waiting search holds no snapshot.
-//! Instead, the feed holds one snapshot, whose state the clients of all waiting searches have received. After commits
-//! the feed builds a [`ChangeSet`] of the later changes, slice by slice. It passes the change set to the searches whose
-//! base or effective rights the changes may affect. The other searches move to the newer snapshot without being woken.
-//! A search that has sent its changes waits again. If the feed has advanced in the meantime because the client reads
-//! slowly, the search builds its own change set from its snapshot to that of the feed.
+//! Each listening search is registered in the feed. A waiting search holds no snapshot. Instead, the feed holds one
+//! snapshot, whose state the clients of all waiting searches have received. After commits the feed builds a
+//! [`ChangeSet`] of the later changes, slice by slice. It passes the change set to the searches whose base or effective
+//! rights the changes may affect. The other searches move to the newer snapshot without being woken. A search that has
+//! sent its changes waits again. If its client reads slowly and the feed has advanced in the meantime, the search
+//! builds its own change set from its snapshot to that of the feed.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -185,7 +185,7 @@ impl Feed {
             }
             Ok(true) => Ok(Advance::Done(self.hand_out(Arc::new(builder.take_set())))),
             Err(error) => {
-                // Otherwise the feed would read the unreadable record again and again.
+                // Without this, the feed would read the unreadable record again and again.
                 builder.give_up();
                 self.builder = Some(builder);
                 Err(error)

@@ -148,8 +148,8 @@ impl MatchedValues {
         left
     }
 
-    /// Like [`ResultWriter::put_entry`], but writes only the matching values. Returns the cost in candidates. If there
-    /// is too much to examine at once, returns `None` and appends nothing.
+    /// Like [`ResultWriter::put_entry`], but writes only the matching values. Returns the cost as a number of
+    /// candidates. If there is too much to examine at once, returns `None` and appends nothing.
     pub(super) fn put_entry<'s>(
         &self,
         writer: &mut ResultWriter,
@@ -274,8 +274,8 @@ fn passes(item: &Term, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> bool
     }
 }
 
-/// Looks up the value that an item tests for, in an attribute with values in separate rows. Returns `None` if the
-/// values must be scanned.
+/// Looks up the value that an item tests for, in an attribute with values in separate rows. Returns `Some(None)` if the
+/// attribute lacks the value, and `None` if the values must be scanned.
 fn find_value(
     item: &Term,
     state: TreeState<'_>,

@@ -26,7 +26,7 @@ pub(super) struct OrderTraversal {
 }
 
 impl OrderTraversal {
-    /// Returns the keys after `last`, or from the start if there is none.
+    /// Returns the keys after `last`; without `last`, the keys from the start.
     ///
     /// # Errors
     /// busy if the sort order no longer exists; the store failed.

@@ -6,9 +6,9 @@
 //! search does, until it has found enough. The order is chosen if its traversal is likely to cost less than examining
 //! all candidates.
 //!
-//! A part of a list needs the numbers of results before it and in it. The order supplies these numbers only if its
-//! entries are exactly the results. That is so if the order has the filter and the place of the search, and the
-//! requester may see all its entries.
+//! To return a part of the list, the search needs the number of results before that part and the total number of
+//! results. The order supplies these numbers only if its entries are exactly the results. That is so if the order has
+//! the filter and the scope of the search, and the requester may see all entries of the order.
 
 use std::ops::Bound;
 
@@ -137,7 +137,7 @@ impl OrderedSearch<'_> {
             let target = traversal.turned(target);
             match traversal.is_reversed {
                 false => rows.rank(read, &target),
-                // Keys that begin with the target are not before it.
+                // In reverse order too, keys that begin with the target are not before the target.
                 true => match after_all(target) {
                     Some(end) => Ok(count - rows.rank(read, &end)?),
                     None => Ok(0),

@@ -5,26 +5,26 @@
 //!
 //! ```text
 //! offset  size  content
-//!      0     1  1: every page is planned by itself, 2: pages scan
-//!      1     8  where the next page begins: an entry id; outside of the tree, how many entries come before it
-//!      9     8  how many entries the pages until now have returned
-//!     17    16  the first octets of the HMAC-SHA-256 of the request, of who asks, and of the above
+//!      0     1  1: each page chooses its own plan; 2: pages scan
+//!      1     8  start of the next page: an entry id; for virtual entries, the number of entries before it
+//!      9     8  number of entries on all pages so far
+//!     17    16  seal: first octets of the HMAC-SHA-256 of the request, the requester and the fields above
 //! ```
 //!
-//! and for sorted results (RFC 2891 section 3):
+//! The cookie of sorted results (RFC 2891 section 3):
 //!
 //! ```text
 //! offset  size  content
 //!      0     1  3: sorted
-//!      1     8  how many entries the pages until now have returned
-//!      9     n  the key of the last of them, after which the next page begins: see [`super::sorting`]
-//!  9 + n    16  the seal, as above
+//!      1     8  number of entries on all pages so far
+//!      9     n  sort key of the last of these entries, after which the next page starts: see [`super::sorting`]
+//!  9 + n    16  seal, as above
 //! ```
 //!
 //! Integers are big-endian. The key of the HMAC is the generation of the data directory, so a cookie is valid on any
 //! connection, more than once, and after a restart. A cookie is refused with another request and from another
-//! requester. A new data directory refuses the cookies of the earlier one, because its entry ids denote other entries.
-//! A forged cookie would reveal only entries that its sender may find anyway. The seal ensures that a wrong cookie
+//! requester. A directory with a new generation refuses earlier cookies, because its entry ids denote other entries. A
+//! forged cookie would reveal only entries that its sender may find anyway. The seal ensures that a wrong cookie
 //! results in an error and not in wrong results.
 //!
 //! An entry that matches throughout is on exactly one page, whatever is added, changed and deleted between pages. An
@@ -116,11 +116,13 @@ pub(super) struct Paging {
     pub(super) after: Option<Box<[u8]>>,
     /// Number of entries on previous pages.
     returned_before: u64,
-    /// Whether the page scans according to the cookie. It then needs no plan.
+    /// Whether the cookie says that the page scans. Such a page needs no plan.
     pub(super) scans: bool,
 }
 
 impl Paging {
+    /// Returns the page that a request names.
+    ///
     /// # Errors
     /// unwillingToPerform for a cookie that the server did not issue for this request.
     pub(super) fn begin(

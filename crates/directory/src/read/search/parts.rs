@@ -134,7 +134,7 @@ impl Piece {
     }
 }
 
-/// A piece enforces no limits, it only counts. [`Search::take`](super::Search::take) enforces the limits.
+/// A piece only counts. [`Search::take`](super::Search::take) enforces the limits.
 impl Sink for Piece {
     fn examined(&mut self) {
         self.examined_count += 1;

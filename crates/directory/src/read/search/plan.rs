@@ -1,11 +1,11 @@
 //! Choice of the source of candidates: the source with the fewest candidates is best.
 //!
-//! Numbers of candidates are known exactly and cheaply: a posting has a length, and counters have the sizes of
-//! containers and subtrees. From an *and*, the planner chooses the narrowest term. If that term has many candidates, it
-//! is intersected with other terms. The remaining terms are tested on each candidate. An *or* needs an index for each
-//! of its terms. A filter that no index narrows needs a scan of all entries. A plan affects the cost of a search, never
-//! its results. The candidates include every entry that matches, and the filter is evaluated on each candidate, except
-//! for terms that every candidate matches because of its source.
+//! The planner learns most numbers of candidates exactly and cheaply: a posting has a length, and counters hold the
+//! sizes of containers and subtrees. Of the terms of an *and*, the planner chooses the narrowest. If that term has many
+//! candidates, it is intersected with other terms. The remaining terms are tested on each candidate. An *or* needs an
+//! index for each of its terms. A filter that no index narrows needs a scan of all entries. A plan affects the cost of
+//! a search, never its results. The candidates include every entry that matches, and the filter is evaluated on each
+//! candidate, except for terms that every candidate matches because of its source.
 
 mod ahead;
 mod chain_ids;
@@ -47,7 +47,7 @@ pub(super) const FEW: u64 = 16;
 /// again.
 const SHORT_POSTING: u64 = 64;
 
-/// Factor by which an entry costs less in a scan, which reads entries in storage order, than when read by itself.
+/// Factor by which reading an entry in a scan, in storage order, costs less than reading it alone.
 const SCAN_ADVANTAGE: u64 = 2;
 
 /// Source of the candidates.
@@ -199,8 +199,8 @@ impl Plan {
             + self.gathering.as_ref().map_or(0, |gathering| size_of::<Gathering>() + gathering.heap_bytes())
     }
 
-    /// Returns a second plan for the same candidates, once they are gathered. Both plans share the ids, because there
-    /// may be a million.
+    /// Returns a second plan for the same candidates, after they are gathered. Both plans share the ids, because there
+    /// may be a million of them.
     pub(crate) fn share(&mut self) -> Plan {
         let source = &mut self.source;
         let shared = self.shared.get_or_insert_with(|| Arc::new(std::mem::replace(source, Source::Scan)));
@@ -252,8 +252,8 @@ impl Plan {
 pub(super) struct Planner<'a> {
     pub(super) state: TreeState<'a>,
     pub(super) entry_count: u64,
-    /// Whether the filter comes from the URL of a dynamic group. In it, only stored members count as members of a
-    /// group.
+    /// Whether the filter comes from the URL of a dynamic group. In such a filter, only stored members count as members
+    /// of a group.
     pub(super) is_of_member_url: bool,
 }
 
@@ -269,8 +269,8 @@ impl Planner<'_> {
         Ok((narrowed, if is_exact { Implied::All } else { Implied::Nothing }, u64::MAX))
     }
 
-    /// Finds the narrowest term of an *and*. Cheap lookups come first. Ranges are used only if they are narrower than
-    /// these.
+    /// Finds the narrowest term of an *and*. Tries cheap lookups first. Ranges are used only if they are narrower than
+    /// these lookups.
     fn narrowest(&self, terms: &[Term], limit: u64) -> Result<Option<Best>> {
         let mut best: Option<Best> = None;
         for rank in 0..=LAST_RANK {
@@ -323,15 +323,15 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Returns true if an entry has at most one value of the item's attribute, because it is single-valued and has no
-    /// subtypes or options.
+    /// Returns true if an entry has at most one value of the item's attribute, because the attribute is single-valued
+    /// and has no subtypes or options.
     fn has_single_value(&self, item: &Item) -> bool {
         let [only] = &*item.attributes else { return false };
         let def = self.state.catalog.attribute(*only);
         def.id == def.base && self.state.catalog.schema.type_by_id(def.description.type_id).single_value
     }
 
-    /// Intersects the candidates of `best` with those of other terms, as long as that saves more than it costs.
+    /// Intersects the candidates of `best` with the candidates of other terms, while that saves more than it costs.
     fn intersect(&self, terms: &[Term], mut best: Best) -> Result<Best> {
         let mut ids: Option<Vec<u64>> = None;
         for (place, term) in terms.iter().enumerate() {
@@ -665,13 +665,13 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Returns a plan with the children of the base, or its subtree, if there are fewer than `limit`.
+    /// Returns a plan with the children of the base, or its subtree, if it has fewer than `limit` candidates.
     fn narrow_by_place(&self, scope: &SearchScope, limit: u64) -> Result<Option<Plan>> {
         let (counter, limit) = match scope.kind {
             Scope::SingleLevel => (children_counter(scope.base), limit.min(COLLECTED_IDS_MAX as u64)),
             _ if !scope.aliased.is_empty() || scope.base == EntryId::ROOT => return Ok(None),
-            // A subtree is traversed in one step. Between slices, a branch could move to a place that the traversal has
-            // already passed.
+            // A subtree is traversed in one step, because between slices a branch could move to a place that the
+            // traversal has already passed.
             _ => (subtree_counter(scope.base), limit.min(SUBTREE_WALKED_MAX)),
         };
         let count = self.state.read.count(&counter)? as u64 + scope.extras.len() as u64 + 1;
@@ -734,7 +734,7 @@ fn bit(place: usize) -> u64 {
     if place < 64 { 1 << place } else { 0 }
 }
 
-/// Returns the item of a term, if it tests an attribute without options and does not test the values in DNs.
+/// Returns the item of a term, if it tests an attribute without options and has no `dnAttributes`.
 fn single(term: &Term) -> Option<&Item> {
     let Term::Item(item) = term else { return None };
     let is_plain = matches!(&item.subject, Subject::Attribute(description) if description.options.is_empty());

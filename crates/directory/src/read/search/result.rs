@@ -260,9 +260,8 @@ impl ResultWriter {
         Ok(all)
     }
 
-    /// Appends the readable values of the attributes with values of which the requester may read only some. Returns
-    /// false if there are too many values to examine. The limit also counts `looked_at`, the octets of values examined
-    /// before.
+    /// Appends the readable values of each attribute of which the requester may read only some values. Returns false if
+    /// there are too many values to examine. The limit also counts `looked_at`, the octets of values examined before.
     #[cold]
     fn put_readable(
         &mut self,
@@ -295,8 +294,8 @@ impl ResultWriter {
             }
             if !self.gathered.is_empty() {
                 let values: &[u8] = if self.types_only { &[] } else { &self.gathered };
-                // This does not call the function that the loop in `put_stored` calls. The compiler inlines that
-                // function only as long as it has a single call.
+                // `def.frame.put` is not called here, because the compiler inlines it into the loop of `put_stored`
+                // only while it has a single call.
                 put_attribute_header(out, &def.name, values.len());
                 out.extend_from_slice(values);
             }
@@ -400,9 +399,9 @@ fn gather_values(
     Ok(())
 }
 
-/// Calls `each` with the DNs of the entries that a link attribute of an entry names, in order of their ids, from the id
-/// `from` on. Each DN is passed in three pieces: its RDN, a comma unless the entry is at the root, and the DN of the
-/// container. Breaks with the id at which `each` broke.
+/// Calls `each` with the DNs of the entries that a link attribute of an entry names, in ascending entry id, starting at
+/// the id `from`. Each DN is passed in three pieces: its RDN, a comma unless the container is the root, and the DN of
+/// the container. Breaks with the id at which `each` broke.
 pub(super) fn for_each_target(
     state: TreeState<'_>,
     names: &mut NameCache,

@@ -1,6 +1,6 @@
 //! Scanning of candidates: checks the scope, evaluates the filter, encodes the results. The same loop serves a search
-//! on one thread and the parts of a search that several threads share. The [`Sink`] of the first enforces the limits;
-//! the [`Sink`] of a part only counts.
+//! on one thread and the parts of a search that several threads share. In a search on one thread, the [`Sink`] enforces
+//! the limits; in a part, the [`Sink`] only counts.
 
 use ldap::ControlsBuf;
 
@@ -69,7 +69,8 @@ pub(super) struct Scanner {
     index_version: u64,
     /// Version of the schema to which the type numbers in the filter belong.
     schema_version: u64,
-    /// Whether this scanner has only a part of the candidates, so that it cannot make a new plan.
+    /// Whether the scanner cannot make a new plan, because it examines only a part of the candidates or only entries
+    /// that its caller names.
     is_part: bool,
     /// Memory of filter and selection in bytes, computed on first use.
     made_of_bytes: Option<usize>,
@@ -106,7 +107,7 @@ pub(super) enum Reached {
 }
 
 impl Scanner {
-    /// Inlined, so that the large return value is built in its final place.
+    /// Creates a scanner. Inlined, so that the large return value is built in its final place.
     #[inline(always)]
     pub(super) fn new(
         snapshot: &Snapshot,

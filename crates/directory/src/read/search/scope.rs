@@ -112,7 +112,7 @@ impl SearchScope {
         }
         let referrals = self.referrals(state, names)?;
         if !aliased.is_empty() {
-            // A referral entry that is itself in scope is reported only once.
+            // If an alias leads to a referral entry that is itself in scope, the reference is sent only once.
             for id in &referrals {
                 let urls = continuation(state, *id, &state.dn(*id)?.unwrap_or_default(), self.kind)?;
                 aliased.retain(|other| *other != urls);
@@ -197,7 +197,7 @@ impl SearchScope {
     #[inline]
     pub(crate) fn admits(&self, id: EntryId, flags: NodeFlags) -> bool {
         if flags == NodeFlags::default() {
-            // With the control set to true, only subentries are visible (RFC 3672 section 3).
+            // If the subentries control is true, only subentries are visible (RFC 3672 section 3).
             return self.subentries != Some(true) || self.kind == Scope::BaseObject;
         }
         if id == self.base && self.kind == Scope::BaseObject {

@@ -36,7 +36,7 @@ pub(crate) struct Selection {
     /// Whether all operational attributes are selected (`+`).
     all_operational: bool,
     named: Vec<AttributeDescription>,
-    /// Whether `named` selects only exactly these attributes, without subtypes and further options.
+    /// Whether `named` selects exactly its attributes, without subtypes and further options.
     is_exact: bool,
     /// Names of attributes that the schema does not define, in lower case. Virtual entries can have such attributes.
     pub(super) unknown: Vec<String>,
@@ -137,7 +137,7 @@ impl Selection {
         match selector {
             "*" => self.all_user = true,
             "+" => self.all_operational = true,
-            // Alone it selects no attributes. Together with other names it is ignored (RFC 4511 section 4.5.1.8).
+            // Alone, `1.1` selects no attributes. Together with other names it is ignored (RFC 4511 section 4.5.1.8).
             "1.1" => {}
             _ => match selector.strip_prefix('@') {
                 Some(class) => self.add_class(class, schema),
@@ -248,7 +248,7 @@ impl Selection {
         self.rights.as_ref()?.over_values(READ, type_id)
     }
 
-    /// Returns the rights to single values, if the requester may read only some values of any type.
+    /// Returns the rights to single values, if there is a type of which the requester may read only some values.
     pub(super) fn by_value(&self) -> Option<&Arc<ByValue>> {
         self.rights.as_ref()?.by_value()
     }

@@ -94,7 +94,7 @@ pub(super) struct Sorting {
     pub(super) is_critical: bool,
     /// Number of attributes of the catalog when the keys were resolved.
     attribute_count: usize,
-    /// Sort keys of the results to return: the lowest of those found so far.
+    /// Sort keys of the results to return: the lowest keys found so far.
     first: BTreeSet<Box<[u8]>>,
     /// Memory of the kept keys, in bytes.
     bytes: usize,
@@ -108,8 +108,8 @@ pub(super) struct Sorting {
     pub(super) is_complete: bool,
     /// Reason why sorting was given up and the results are sent unsorted.
     pub(super) given_up: Option<SortOutcome>,
-    /// Number of results found so far. The next field is the maximum that is sorted for the requester, because even a
-    /// page of ten may require sorting millions.
+    /// Number of results found so far. `results_max` limits it, because even a page of ten results may require sorting
+    /// millions.
     result_count: u64,
     results_max: u64,
     /// Part of the results to send; `None` for all.
@@ -202,7 +202,7 @@ impl Sorting {
         self.bytes + buffers + places + self.by.capacity() * size_of::<SortKey>()
     }
 
-    /// Adds to the sort keys matching attributes that have been added to the catalog since the search began.
+    /// Updates the sort keys with matching attributes that were added to the catalog since the search began.
     pub(super) fn catch_up(&mut self, catalog: &Catalog, shown: Shown) {
         if catalog.attributes().len() != self.attribute_count {
             self.attribute_count = catalog.attributes().len();
@@ -210,8 +210,8 @@ impl Sorting {
         }
     }
 
-    /// Keeps the key of a result if the result may be among those to return. Returns the cost in candidates; `None` if
-    /// sorting is given up.
+    /// Keeps the key of a result if the result may be among those to return. Returns the cost as a number of
+    /// candidates; `None` if sorting is given up.
     pub(super) fn keep<'s>(
         &mut self,
         state: TreeState<'s>,

@@ -95,8 +95,8 @@ impl EntryStream {
             + named
     }
 
-    /// Begins a stream of the present state of the entry `id`. Returns `None` if the entry is no longer a result. If it
-    /// need not be a result, returns `None` if it is no longer visible.
+    /// Begins a stream of the current state of the entry `id`. If `is_result`, returns `None` if the entry is no longer
+    /// a result. Otherwise returns `None` if the entry is no longer visible.
     pub(super) fn begin(
         snapshot: &Snapshot,
         scanner: &mut Scanner,
@@ -139,7 +139,8 @@ impl EntryStream {
     /// Continues as long as budget is left. Returns true when the message is complete.
     ///
     /// # Errors
-    /// adminLimitExceeded if the message would be longer than [`MESSAGE_BYTES_MAX`]. Nothing of it has been sent then.
+    /// adminLimitExceeded if the message would be longer than [`MESSAGE_BYTES_MAX`]. In that case, no part of it has
+    /// been sent.
     pub(super) fn step(&mut self, writer: &ResultWriter, out: &mut Vec<u8>, room: &mut Room) -> Result<bool> {
         while room.is_left(out) {
             let state = self.snapshot.state();
@@ -179,7 +180,7 @@ impl EntryStream {
         let state = self.snapshot.state();
         let attributes_len = self.attributes.begin_writing(state);
         let mut controls_len = self.controls.as_controls().as_bytes().len();
-        // An entry without names is sent without the control, as is a result that fits into memory.
+        // If the entry names no entries, the control is omitted, as for a result that fits into memory.
         self.named = self.named.take().filter(|named| named.traversal.value_len() > 0);
         if let Some(named) = &mut self.named {
             controls_len += control_len(oids::DEREFERENCE, named.traversal.begin_writing());

@@ -7,8 +7,8 @@
 //! were neither sent nor listed (section 3.3.2, a present phase). The server keeps no state for a client.
 //!
 //! If the records since the cookie only add, modify, rename and delete entries, they give the list of the entries that
-//! may differ. Then only these entries are examined. Those among them that are not results are listed as deleted (a
-//! delete phase). The record of a delete contains the entryUUID, and the entries that named the deleted entry. A
+//! may differ. Then only these entries are examined. Entries on the list that are not results are reported as deleted
+//! (a delete phase). The record of a delete contains the entryUUID, and the entries that named the deleted entry. A
 //! requester under access rules always receives a present phase, because a delete phase would list hidden entries.
 //!
 //! An entry also changes when an entry that it names, or an entry above it, is renamed. The row of the entry does not
@@ -78,8 +78,8 @@ pub(super) struct Sync {
     cookie: String,
     /// The part of the cookie that identifies the content.
     seal: String,
-    /// State to send with the next entry in the persist stage, which omits no entry as unchanged; `None` in the refresh
-    /// stage.
+    /// State to send with the next entry in the persist stage; `None` in the refresh stage. In the persist stage, no
+    /// entry is omitted as unchanged.
     pub(super) next_state: Option<SyncState>,
 }
 
@@ -153,7 +153,7 @@ impl Sync {
             + self.cookie.capacity()
     }
 
-    /// Sets the position that the next cookie names to that of `state`.
+    /// Sets the position that the next cookie names to the position of `state`.
     pub(super) fn is_now_at(&mut self, state: TreeState<'_>) -> Result<()> {
         self.cookie = format!("csn={},data={}", last_csn(state.read)?, self.seal);
         Ok(())
@@ -249,7 +249,7 @@ impl Sync {
         let Some(changed) = self.changed.take() else { return Ok(None) };
         let mut listed = HashMap::with_capacity(changed.len() + self.touched.len());
         for id in changed.into_keys().chain(self.touched.iter().copied()) {
-            // An entry that no longer exists is in `deleted`, because of the record of its delete.
+            // An entry that no longer exists is in `deleted`, because a record reports its delete.
             let uuid = entry_row(state.read, EntryId(id)).ok().and_then(|row| self.uuid_in(&row));
             if let Some(uuid) = uuid {
                 listed.insert(id, uuid);
@@ -264,7 +264,7 @@ impl Sync {
         Ok(Some(ids))
     }
 
-    /// Returns true if the client has the present state of an entry. In that case, does not send the entry and adds its
+    /// Returns true if the client has the current state of an entry. In that case, does not send the entry and adds its
     /// UUID to the next set of unchanged entries.
     pub(super) fn has<'s>(
         &mut self,
@@ -391,8 +391,8 @@ fn position_of(state: TreeState<'_>, csn: Csn) -> Result<Option<Position>> {
     Ok(None)
 }
 
-/// Returns true if a change may affect all entries. Otherwise adds to `touched` the entries that it affects although
-/// their rows do not show it.
+/// Returns true if a change may affect all entries. Otherwise adds to `touched` the affected entries whose rows do not
+/// show the change.
 fn is_wide_change(
     state: TreeState<'_>,
     change: &Change,
@@ -437,8 +437,8 @@ pub(super) fn touch_sources(
     touch_all(state, LINKED, (touched, max), |attribute| link_key(target, attribute))
 }
 
-/// Adds the ids that a map has under the keys that `key` gives for all attributes that name entries, until there are
-/// more than the maximum.
+/// For each attribute that names entries, adds the ids that `map` has under the key that `key` returns for the
+/// attribute. Stops when there are more than the maximum.
 pub(super) fn touch_all<K: AsRef<[u8]>>(
     state: TreeState<'_>,
     map: MapId,

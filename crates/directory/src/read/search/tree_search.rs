@@ -43,8 +43,8 @@ pub(super) struct TreeSearch {
     pub(super) scanner: Scanner,
     /// Referrals in scope, which are sent before the results; the next one is last.
     referrals: Vec<Elsewhere>,
-    /// Id from which candidates are not examined yet. At the end of a full page, this is the id of the first result
-    /// that did not fit.
+    /// Lowest id that is not examined yet. At the end of a full page, this is the id of the first result that did not
+    /// fit.
     pub(super) next_id: u64,
     /// Whether a scan replaces the chosen plan, because a scan costs less for pages.
     pub(super) scans_for_page: bool,
@@ -82,8 +82,8 @@ pub(super) struct Tally {
     rejected_count: u64,
 }
 
-/// Returns the compiled filter: `filter` if it was compiled ahead, otherwise that of the request. If the search returns
-/// deleted entries, all DNs in the filter have normal forms.
+/// Returns the compiled filter: `filter` if it was compiled ahead, otherwise the filter of the request. If the search
+/// returns deleted entries, all DNs in the filter have normal forms.
 fn prepared_filter(
     inputs: &SearchInputs<'_>,
     filter: Option<Result<Term, OperationError>>,
@@ -182,8 +182,8 @@ impl TreeSearch {
         Ok(search)
     }
 
-    /// Prepares what few requests ask for: the report of rights, the controls of each result, and the sending of later
-    /// changes.
+    /// Prepares features that few requests use: the report of rights, the controls of each result, and the sending of
+    /// later changes.
     #[cold]
     #[inline(never)]
     fn add_controls(&mut self, inputs: &SearchInputs<'_>) -> Result<(), OperationError> {
@@ -239,7 +239,8 @@ impl TreeSearch {
             }
         }
         if self.scans_for_page {
-            // A plan with an index has no limit on rejected candidates, so the scan that replaces it has none either.
+            // A plan with an index has no limit on rejected candidates, so the scan that replaces such a plan has no
+            // limit either.
             self.tally.rejected_max = u64::MAX;
         }
         Ok(())
@@ -464,7 +465,7 @@ impl TreeSearch {
         self.stream.as_ref().is_some_and(|stream| stream.is_begun())
     }
 
-    /// Returns the number of remaining candidates according to the plan. Returns fewer if, at the present rate of
+    /// Returns the number of remaining candidates according to the plan. Returns fewer if, at the current rate of
     /// results, the size limit will end the search earlier. Returns `None` while the number is unknown.
     pub(super) fn candidates_left(&self) -> Option<u64> {
         let is_ready = self.referrals.is_empty()
@@ -627,7 +628,7 @@ impl Sink for Tally {
     }
 }
 
-/// Refuses a search without a suitable index if it is known in advance that it would examine too many entries.
+/// Refuses a search without a suitable index if the plan shows that the search would examine too many entries.
 /// Otherwise the search is refused when it reaches the limit.
 fn check_cost(
     state: TreeState<'_>,

@@ -21,7 +21,7 @@ pub(super) struct Window {
     before: usize,
     after: usize,
     target: Target,
-    /// The last keys before the target, up to the requested number. The next field is the number of all keys before the
+    /// The last keys before the target, up to the requested number. `lower_count` is the number of all keys before the
     /// target.
     lower: BTreeSet<Key>,
     lower_count: u64,
@@ -37,7 +37,7 @@ enum Target {
     Behind(Key),
     /// The entry at this offset.
     At(u64),
-    /// The entry whose offset in the list has the same proportion to its length as the first number to the second.
+    /// The entry whose offset divided by the length of the list equals the first number divided by the second.
     Share(u64, u64),
 }
 
@@ -45,7 +45,7 @@ enum Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WindowError(pub(super) ResultCode, pub(super) &'static str);
 
-/// Too many results would have to be sorted.
+/// Error for a list with too many results to sort.
 pub(super) const WINDOW_TOO_LARGE: WindowError = WindowError(
     ResultCode::ADMIN_LIMIT_EXCEEDED,
     "the list is too long to find this part of it: fewer entries, a place nearer to its beginning or end, or a \
@@ -102,7 +102,8 @@ impl Window {
         })
     }
 
-    /// Returns the maximum number of keys that the caller keeps: the keys that [`takes`](Window::takes) rejects.
+    /// Returns the maximum number of keys that the caller keeps. The caller keeps only keys for which
+    /// [`takes`](Window::takes) returns false.
     pub(super) fn room(&self) -> usize {
         match self.target {
             Target::First | Target::Behind(_) => self.after.saturating_add(1),
@@ -121,8 +122,8 @@ impl Window {
         }
     }
 
-    /// Keeps a key that precedes the target, if it is among the last of the keys before the target. Returns the length
-    /// of the added key, and the length of the key that it displaced.
+    /// Keeps a key that precedes the target, if it is among the last keys before the target. Returns the length of the
+    /// added key, and the length of the key that it displaced.
     pub(super) fn take(&mut self, key: &[u8]) -> (Option<usize>, Option<usize>) {
         self.lower_count += 1;
         let room = self.before + usize::from(matches!(self.target, Target::Last));
@@ -139,7 +140,7 @@ impl Window {
     }
 
     /// Finds the part of a list whose length `count` is already known. Returns the indexes of its results, from 0.
-    /// `rank` returns the number of results with lesser keys.
+    /// `rank` returns the number of results with lower keys.
     pub(super) fn place_in<E>(
         &mut self,
         count: u64,

@@ -317,7 +317,8 @@ impl NameTraversal {
         Ok(())
     }
 
-    /// Writes the requested attributes of an entry, or reports that they are too large for memory.
+    /// Writes the requested attributes of an entry to the buffer. If they are too large for memory, sets `large`
+    /// instead.
     fn put_target<'s>(
         &mut self,
         spec: &mut Spec,

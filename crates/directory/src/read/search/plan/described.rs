@@ -13,7 +13,7 @@ use crate::tree::node;
 impl Planner<'_> {
     /// Adds to the stored members of the asserted group the entries that dynamic groups describe. These dynamic groups
     /// are the asserted group itself and, if nested groups count, the groups that are its members directly or through
-    /// others.
+    /// other groups.
     #[inline]
     pub(super) fn with_described(
         &self,

@@ -53,7 +53,7 @@ impl KeyRange {
     }
 
     /// Returns the keys of an indexed attribute up to `high`. If `is_cut`, `high` is only the beginning of a longer
-    /// value. Keys that begin with it are then included, because their values may be lower than that value.
+    /// value. Then keys that begin with `high` are included, because their values may be lower than the longer value.
     pub(crate) fn at_most(base: AttrId, high: &[u8], is_cut: bool) -> KeyRange {
         let key = index_key(base, high);
         let high = if is_cut { after_prefix(&key) } else { Bound::Included(key) };

@@ -13,7 +13,7 @@
 //! that apply to the requester, or if the base or an entry above it is renamed or deleted.
 //!
 //! A persistent search reports the change type of each entry. An entry that no longer matches but is still visible is
-//! sent in its present state. An entry that was deleted or hidden is sent in its last reported state. Clients identify
+//! sent in its current state. An entry that was deleted or hidden is sent in its last reported state. Clients identify
 //! entries by DN: if an entry takes the DN of another entry that comes later in the change set, the search first
 //! reports that other entry as deleted.
 
@@ -89,6 +89,8 @@ struct ChangeCursor {
 }
 
 impl Follow {
+    /// Prepares a search to send changes as they occur.
+    ///
     /// # Errors
     /// unwillingToPerform if the server cannot follow the changes of this search. busy if too many snapshots are held,
     /// or if the access rules have just changed.
@@ -134,7 +136,7 @@ impl Follow {
     }
 
     /// Updates the effective rights to the snapshot `now`. Returns false if other access rules apply to the requester
-    /// there.
+    /// on that snapshot.
     fn renew_rights(&mut self, now: &Snapshot, scanner: &mut Scanner) -> Result<bool> {
         if let Some(own) = self.rights.own()
             && node(now.state().read, own)?.is_none()
@@ -200,7 +202,7 @@ impl Follow {
         let Some(client_state) = self.client_state() else { return Ok(None) };
         let client_state = client_state.lock();
         if self.changes_only {
-            // This comes first, because other errors would reveal a base that the requester may not see.
+            // The base is checked first, because other errors would reveal a base that the requester may not see.
             search.check_base(client_state.state())?;
         } else {
             match search.run_measured(&client_state, out, budget)? {
@@ -265,7 +267,7 @@ impl Follow {
         }
     }
 
-    /// Begins a round with the changes since the last one. Returns false if there are no changes, or if the feed will
+    /// Begins a round with the changes since the last round. Returns false if there are no changes, or if the feed will
     /// supply them.
     fn begin_round(&mut self, current: &Snapshot) -> Result<bool> {
         let Some(client_state) = &self.client_state else { return Ok(false) };
@@ -444,8 +446,8 @@ fn send_entry_change(
     let is_base = id == search.scanner.scope.base && !matches!(is, EntryState::Nothing);
     match (&was, &is) {
         (EntryState::Reference, _) | (_, EntryState::Reference) => return Ok(false),
-        // The requester could see the base on the known snapshot and no longer can. If it never could, nothing is
-        // reported.
+        // The requester could see the base on the known snapshot and can no longer see it. If the base was already
+        // hidden, nothing is reported.
         _ if is_base
             && !search.scanner.rights.may_browse(now.state(), id)?
             && before.rights.may_browse(client_state.state(), id)? =>
