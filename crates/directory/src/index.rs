@@ -58,7 +58,7 @@ pub(crate) fn update(
         rows.dedup();
     }
     // Values of an attribute have different normal forms. Only a value with other options can have the same key as an
-    // added one.
+    // added value.
     let is_alone =
         || changed.entry.ids().all(|id| id == def.id || changed.catalog.attribute(id).base != def.base);
     let is_alone = !come.is_empty() && is_alone();
@@ -80,7 +80,7 @@ pub(crate) fn update(
     Ok(())
 }
 
-/// Removes from `obsolete` the rows that are still needed for another value of the type, with these options or others.
+/// Removes from `obsolete` the rows that another value of the type still needs, with the same options or others.
 fn keep_what_others_have(
     batch: &Batch<'_>,
     changed: &ChangedEntry<'_>,
@@ -116,7 +116,7 @@ pub fn gram_rule(attribute_type: &schema::AttributeType) -> Option<MatchingRule>
     Some(rule)
 }
 
-/// Returns those of `kinds` that an index of the type can have.
+/// Returns the kinds among `kinds` that an index of the type can have.
 pub fn possible_kinds(
     attribute_type: &schema::AttributeType,
     schema: &Schema,
@@ -131,7 +131,7 @@ pub fn possible_kinds(
 /// Checks that an index of the type can have all these kinds.
 ///
 /// # Errors
-/// The reason why not, for the administrator.
+/// The reason why the index cannot have one of these kinds, as text for the administrator.
 pub fn check_kinds(
     attribute_type: &schema::AttributeType,
     schema: &Schema,

@@ -39,7 +39,7 @@ type Ids = HashSet<u64, RandomState>;
 /// Maximum number of filter items whose chains are cached.
 const CHAINS_MAX: usize = 16;
 
-/// Number of links that cost as much to read as access rules cost for one link.
+/// Number of links that cost as much to read as one check of a link by access rules.
 const LINKS_PER_DECISION: u64 = 4;
 
 /// Links that a chain follows.
@@ -85,9 +85,9 @@ impl ChainLinks {
     }
 }
 
-/// Calls `each` for each link that leads onward from an entry, with the entry that has the value and its attribute. If
-/// `is_nested`, continues with the links from the entries at the ends of these links. After [`CHAIN_LINKS_MAX`] links,
-/// the rest is omitted.
+/// Follows the links that lead onward from an entry. Calls `each` with the entries that contain these links as values,
+/// and the attributes of the values. If `is_nested`, continues with the links from the entries at the ends of these
+/// links. After [`CHAIN_LINKS_MAX`] links, the rest is omitted.
 pub(crate) fn for_each_holder(
     state: TreeState<'_>,
     hops: &ChainLinks,
@@ -132,7 +132,7 @@ pub(crate) struct Chains {
 
 impl Chains {
     /// Returns true if a chain of the item leads from an entry to the asserted entry. `describing` returns the dynamic
-    /// groups that describe the asserted entry, if they count. It is called once.
+    /// groups that describe the asserted entry, if such groups count. It is called only when the item is tested first.
     pub(super) fn lead(
         &mut self,
         item: &Item,
@@ -299,7 +299,8 @@ impl Chain {
         Ok(chain)
     }
 
-    /// Records that dynamic groups lead to the target, because they describe it and the requester may use members.
+    /// Records that dynamic groups lead to the target, because they describe the target. Omits groups whose members the
+    /// requester may not use.
     #[cold]
     fn reach_describing(&mut self, groups: &[u64], links: &mut Links<'_, '_>) -> Result<()> {
         *links.read += cost_of_groups(links.state.catalog.dynamic_groups.len());
@@ -478,8 +479,8 @@ impl Chain {
         })
     }
 
-    /// Returns true if a link leads from an entry directly to the target. Unlike [`has_link`](Chain::has_link), this
-    /// does not read all links of the entry.
+    /// Returns true if a link leads from an entry directly to the target. Unlike [`has_link`](Chain::has_link), does
+    /// not read all links of the entry.
     fn is_linked(&self, id: u64, links: &Links<'_, '_>) -> Result<bool> {
         let Some(target) = self.target else { return Ok(false) };
         let (holder, named) = if self.hops.to_holders { (target, id) } else { (EntryId(id), target.0) };
@@ -521,8 +522,8 @@ fn asserted(item: &Item) -> &[u8] {
     }
 }
 
-/// Returns the entries that have the name as text, because no entry has this name. Each comes with the attribute that
-/// contains the value.
+/// Returns the entries that contain the asserted name as text, because no entry has this name. Each comes with the
+/// attribute that contains the text.
 pub(crate) fn holders_of_text(
     item: &Item,
     hops: &ChainLinks,

@@ -331,8 +331,8 @@ fn fold(mut terms: Vec<Term>, decisive: Truth, neutral: Truth, join: fn(Vec<Term
         0 => Term::Constant(neutral),
         1 => terms.remove(0),
         _ => {
-            // The list occupies memory as long as the search lasts, so a list with much unused capacity is shrunk.
-            // Otherwise the copy would cost more than it saves.
+            // The list occupies memory as long as the search lasts, so a list with much unused capacity is shrunk. With
+            // less unused capacity, the copy would cost more than it saves.
             if terms.capacity() - terms.len() > 16 {
                 terms.shrink_to_fit();
             }

@@ -88,8 +88,8 @@ pub(crate) struct Matcher {
     shown: Shown,
     /// The requester's view of groups; `None` if no groups are hidden from the requester.
     asker: Option<GroupsOf>,
-    /// Whether the filter comes from the URL of a dynamic group. In it, only stored members count as members of a
-    /// group.
+    /// Whether the filter comes from the URL of a dynamic group. In such a filter, only stored members count as members
+    /// of a group.
     is_of_member_url: bool,
     /// State of the chains of links that were followed; `None` before the first chain.
     chains: Option<Box<Chains>>,
@@ -262,8 +262,8 @@ impl Matcher {
         }
     }
 
-    /// Counts the links of a row as read if the test compares the places of their targets, because an entry may have
-    /// millions of links.
+    /// Counts the links of a row as read if the test compares the positions of their targets in the tree, because an
+    /// entry may have millions of links.
     fn compare_names(
         &mut self,
         test: &Test,
@@ -279,7 +279,7 @@ impl Matcher {
         self.chains.get_or_insert_default().compare_names(id, count, rule.name())
     }
 
-    /// Returns true if a packed value, or one outside the row, passes.
+    /// Returns true if a packed value, or a value outside the row, passes the test.
     #[cold]
     fn others_pass(
         &mut self,

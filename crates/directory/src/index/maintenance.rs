@@ -327,7 +327,8 @@ impl Slice<'_, '_> {
         let mut rows: Vec<RowKey> = Vec::new();
         let scan = batch.scan(ENTRIES, (Bound::Excluded(&low[..]), Bound::Unbounded), Direction::Forward);
         for (count, row) in scan.enumerate() {
-            // This check is here because the loop has just found that another entry follows the slice.
+            // The limits are checked after the next row is found, so that an entry certainly follows a slice that ends
+            // here.
             if count == budget.entries_max || slice_rows.rows.len() >= budget.rows_max {
                 slice_rows.rows.sort_unstable();
                 return Ok(slice_rows);

@@ -21,11 +21,11 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Size of an id in an index row, in bytes.
 const ID_BYTES: u128 = 8;
 
-/// The share 1 as a fixed-point number, the representation of all shares.
+/// The share 1. All shares are fixed-point numbers in units of 1 / `WHOLE`.
 const WHOLE: u128 = 1 << 32;
 
-/// Step, a prime number, with which the sampled entries are visited. It spreads the visited entries evenly even if the
-/// sample ends early.
+/// Step, a prime number, between sampled entries that are visited one after the other. It spreads the visited entries
+/// evenly even if the limit on rows ends the sample early.
 const STRIDE: usize = 7_919;
 
 /// Limits of a sample.

@@ -4,9 +4,11 @@
 //! A key has a part for each attribute:
 //!
 //! ```text
-//! 1, the normal form of the least value, with 0xff after each zero octet, and two zero octets. Or 2, if there is no
-//! value: NULL is larger than all others (section 2.2). All of it complemented if the order is reversed.
+//! with a value     1, the normal form of the least value with 0xff after each zero octet, two zero octets
+//! without a value  2, because NULL is larger than all values (section 2.2)
 //! ```
+//!
+//! All octets of a part are complemented if the order of its attribute is reversed.
 //!
 //! Only the first [`SORT_KEY_MAX`] octets of these parts are used. The entry id (8 octets) follows, so that all keys
 //! differ, and entries with equal values are in order of ids. The id is complemented if the order of the first
@@ -32,8 +34,8 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Octets of an entry id.
 const ID_SIZE: usize = size_of::<u64>();
 
-/// Number of leading octets of a normal form by which values in rows of their own are certainly ordered. The keys of
-/// these rows contain at least that many octets of the normal form.
+/// Number of leading octets of a normal form by which value rows are certainly ordered. The keys of value rows contain
+/// at least that many octets of the normal form.
 const ORDERED_MAX: usize = NAME_KEY_MAX / 2;
 
 /// One attribute to sort by.
@@ -52,7 +54,7 @@ pub(crate) struct KeyBuffers {
     normal: Vec<u8>,
     least: Vec<u8>,
     shown: Vec<u8>,
-    /// Number of values that were examined. The next field is their total length in octets.
+    /// Number of values that were examined. `octets` is their total length.
     pub(crate) values: usize,
     pub(crate) octets: usize,
     /// Whether the entry has more values than may be examined, so that the key may be wrong.
@@ -73,7 +75,7 @@ pub(crate) fn orders(rule: MatchingRule) -> bool {
 }
 
 /// Returns the rule by which values of a type are sorted if a request names no rule. Types without an ordering rule can
-/// be sorted too, because clients request that. Most types of RFC 4519 have no such rule.
+/// be sorted too, because clients sort by them and most types of RFC 4519 have no ordering rule.
 pub(crate) fn sort_rule(known: &AttributeType) -> Option<MatchingRule> {
     known.ordering.or(known.equality).filter(|rule| orders(*rule))
 }
@@ -230,7 +232,7 @@ impl SortKey {
     }
 }
 
-/// Returns the leading octets of a normal form by which rows are certainly ordered.
+/// Returns the leading octets of a normal form by which value rows are certainly ordered.
 fn beginning(normal: &[u8]) -> &[u8] {
     normal.get(..ORDERED_MAX).unwrap_or(normal)
 }

@@ -26,7 +26,8 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Default settings. Reading rows requires settings. Neither keys nor the filters of orders depend on their values.
+/// Default settings, because reading rows requires settings. Neither the keys nor the filters of orders depend on
+/// settings.
 static NO_SETTINGS: LazyLock<Settings> = LazyLock::new(Settings::default);
 
 /// Number of entries between two calls of `maybe_yield`.
@@ -166,8 +167,8 @@ pub(crate) fn bases(read: &Read, catalog: &Catalog, id: EntryId) -> Result<Bases
     Ok(bases)
 }
 
-/// Starts to rebuild the orders whose base is a different entry after a move, and the orders whose base the moved
-/// entries have come below or left.
+/// Starts to rebuild the orders that a move affects: orders whose base is now a different entry, and orders whose
+/// subtree the moved entries have entered or left.
 pub(crate) fn follow_tree(
     batch: &mut Batch<'_>,
     catalog: &mut Arc<Catalog>,
@@ -219,8 +220,8 @@ fn put_row(batch: &mut Batch<'_>, number: u32, row: Option<&SortOrderRow>) -> Re
     Ok(())
 }
 
-/// Updates the catalog from the rows, after an order has become usable or unusable for searches. Searches that use it
-/// then make a new plan.
+/// Updates the catalog from the rows, after an order has become usable or unusable for searches. Searches that use the
+/// order then make a new plan.
 fn renew(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>) -> Result<()> {
     let version = index_version(batch)? + 1;
     batch.put(META, META_INDEX_VERSION, &version.to_be_bytes())?;
@@ -295,7 +296,7 @@ fn keys_after(
     let low = order.row.built_to.to_be_bytes();
     let range = (Bound::Excluded(&low[..]), Bound::Unbounded);
     for (count, row) in read.scan(ENTRIES, range, Direction::Forward).enumerate() {
-        // This check is here because the loop has just found that another entry follows the slice.
+        // The limit is checked after the next row is found, so that an entry certainly follows a slice that ends here.
         if count == budget.entries_max {
             keys.sort_unstable();
             return Ok((keys, last));

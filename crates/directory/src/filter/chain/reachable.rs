@@ -14,7 +14,7 @@ use crate::model::rows::{AttrId, EntryId, link_key};
 /// in few groups.
 const FEW_LINKS: u64 = 16;
 
-/// Number of entries from which on they are found with a hash table.
+/// Minimum number of entries at which a hash table is used to find them.
 const MET_HASHED: usize = 16;
 
 /// Entries that chains of links reach from a candidate.
@@ -27,7 +27,7 @@ pub(super) struct ReachableEntries {
     /// Indexes of the entries whose links are not followed yet. Each has the number of its links, and the entry with
     /// the fewest links is first.
     pub(super) open: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Ends of the links that were kept when they were counted. The next field has the attribute of each.
+    /// Ends of the links that were kept when they were counted. `attributes` has the attribute of each.
     ends: Vec<u64>,
     attributes: Vec<AttrId>,
 }
@@ -61,7 +61,8 @@ impl ReachableEntries {
         }
     }
 
-    /// Counts the links of an entry in a map, and keeps them if they are few.
+    /// Counts the links of an entry in a map. If they are few, keeps their ends and returns the range of these in
+    /// `ends`.
     pub(super) fn count(
         &mut self,
         hops: &ChainLinks,

@@ -144,7 +144,7 @@ pub(crate) fn compiled(state: TreeState<'_>, url: &MemberUrl) -> Result<Term> {
 }
 
 /// Returns the dynamic groups whose members are members of the group that an item asserts. These are the asserted group
-/// itself and, if nested groups count, the groups from which a chain of stored members leads to it.
+/// itself and, if nested groups count, the groups from which a chain of stored members leads to the asserted group.
 ///
 /// # Errors
 /// The store failed, or the chain of a group is too long.
@@ -239,9 +239,9 @@ pub(crate) fn is_in_a_group(
     Ok(is_stored || (with_described && is_described(state, (id, node), groups)?))
 }
 
-/// Calls `each` with the values of a virtual attribute of an entry that the requester may see, until `each` breaks. If
-/// `groups` is `None`, nothing is hidden. The groups of an entry include the dynamic groups that describe the entry. If
-/// nested groups count, they also include the groups that contain these dynamic groups.
+/// Calls `each` with the visible values of a virtual attribute of an entry, until `each` breaks. If `groups` is `None`,
+/// all values are visible. The groups of an entry include the dynamic groups that describe the entry. If nested groups
+/// count, they also include the groups that contain these dynamic groups.
 pub(crate) fn for_each_visible(
     state: TreeState<'_>,
     attribute: VirtualAttribute,
@@ -351,7 +351,8 @@ fn shows_values(
     Ok(is_open && groups.map_or(Ok(true), |groups| groups.shows(state, source, attribute))?)
 }
 
-/// Like [`for_each_visible`] for groups. `described` are the dynamic groups that describe the entry.
+/// Like [`for_each_visible`], but only for attributes that contain groups. `described` has the ids of the dynamic
+/// groups that describe the entry.
 pub(super) fn for_each_stored(
     state: TreeState<'_>,
     attribute: VirtualAttribute,

@@ -98,7 +98,7 @@ impl<'a> Question<'a> {
         Ok(out)
     }
 
-    /// Returns the search, for the test to run.
+    /// Starts the search. The test runs it.
     fn start(&self, directory: &TestDirectory) -> Search {
         self.try_start(directory, false).unwrap()
     }
@@ -140,7 +140,7 @@ fn add(directory: &mut TestDirectory, dn: &str, attributes: Attributes<'_>) {
     assert_eq!(outcome.code, ResultCode::SUCCESS, "{dn}: {}", outcome.diagnostic);
 }
 
-/// A suffix entry, people, groups:
+/// Returns a directory with a suffix entry, people and groups:
 ///
 /// ```text
 /// dc=example,dc=com

@@ -175,7 +175,7 @@ fn change(
     directory.execute_with(request, &controls, &stamp).code
 }
 
-/// A search for all stored entries.
+/// Value of a pre-read or post-read control that selects all user attributes.
 const ALL: Option<&[u8]> = Some(&[0x30, 3, 4, 1, b'*']);
 
 fn delete_a_large_tree(directory: &mut TestDirectory) -> ResultCode {
