@@ -4,7 +4,7 @@
 //! A key has a part for each attribute:
 //!
 //! ```text
-//! with a value     1, the normal form of the least value with 0xff after each zero octet, two zero octets
+//! with a value     1, the normal form of the least value with 0xff after each zero octet, and two zero octets
 //! without a value  2, because NULL is larger than all values (section 2.2)
 //! ```
 //!

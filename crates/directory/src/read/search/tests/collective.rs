@@ -34,7 +34,7 @@ fn add_subentry(directory: &mut TestDirectory, dn: &str, subtree: &str, values: 
     add(directory, dn, &[&fixed, values].concat());
 }
 
-/// The people are in Oslo and Bergen, and their telephone number is 1.
+/// Returns the sample with a subentry: its people are in Oslo and Bergen, and have the telephone number 1.
 fn shared() -> TestDirectory {
     let mut directory = sample();
     directory.define_index("l", "equality");
@@ -435,7 +435,7 @@ fn a_search_in_progress_sees_the_values_of_a_new_subentry() {
         ("(&(l=oslo)(objectClass=*))", true, &after_ada),
     ] {
         let mut directory = sample();
-        // More entries than a search takes from the scope instead of an index.
+        // There are more entries than a search takes from the scope in place of an index.
         for number in 0..30 {
             let dn = format!("cn=other {number},ou=groups,dc=example,dc=com");
             add(&mut directory, &dn, &[("objectClass", &["person"]), ("sn", &["x"])]);
@@ -492,8 +492,8 @@ fn only_a_change_of_a_subentry_reads_them_again() {
     ] {
         assert_eq!(renews(&change), expected, "{change:?}");
     }
-    // The description of a fault contains the DN of the subentry. So it must be renewed when an entry above the
-    // subentry is renamed.
+    // The description of a fault contains the DN of the subentry. So the description must be renewed when an entry
+    // above the subentry is renamed.
     let mut known = CollectiveSubentries::default();
     known.add_fault("subentry".to_owned());
     let mut catalog = state.catalog.clone();

@@ -16,7 +16,7 @@ const TYPES: [&str; 3] = ["c-l", "c-o", "c-ou"];
 const VALUES: [&str; 4] = ["Oslo", "oslo", "Rome", "Paris"];
 const ROLES: [&str; 3] = ["collectiveAttributeInnerArea", "collectiveAttributeSpecificArea", "2.5.23.1"];
 
-/// RDNs from below the suffix entry down to an entry.
+/// RDNs from the child of the suffix entry down to an entry; empty for the suffix entry.
 type Path = Vec<String>;
 
 struct Entry {

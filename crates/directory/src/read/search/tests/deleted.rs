@@ -130,7 +130,7 @@ fn values_that_name_entries_are_returned_by_name() {
 fn deleted_groups_are_found_by_each_kind_of_member() {
     let mut directory = keeping();
     let team = format!("cn=team,{PEOPLE}");
-    // One member exists. Another was deleted before the group, so the group has its name as text.
+    // One member exists. Another member has no entry, so the group has its name as text.
     let text = format!("cn=nobody,{PEOPLE}");
     ok(directory.modify(&team, &[(ChangeOperation::Add, "member", &[&text])]));
     ok(directory.delete(&team));

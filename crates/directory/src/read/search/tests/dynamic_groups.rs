@@ -22,7 +22,8 @@ fn add_described(directory: &mut TestDirectory, name: &str, urls: &[&str]) {
     add(directory, name, &[("objectClass", &["groupOfURLs"]), ("memberURL", urls)]);
 }
 
-/// The URL of tall describes ann and bob, that of few describes bob. staff has tall as a member, and all has staff.
+/// Returns a directory with two dynamic groups: the URL of tall describes ann and bob, and the URLs of few describe
+/// bob. The group staff has the member tall, and the group all has the member staff.
 fn sample() -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     for (name, title) in [("ann", "tall"), ("bob", "tall"), ("cid", "small")] {
@@ -132,7 +133,7 @@ fn member_finds_the_groups_that_describe_an_entry() {
         (&format!("(member:{IN_CHAIN}:=cn=tall@"), &["cn=all", "cn=staff"]),
         (&format!("(uniqueMember:{IN_CHAIN}:=cn=ann@"), &["cn=tall"]),
         (&format!("(!(|(cn=*i*)(objectClass=person)(dc=*)(member:{IN_CHAIN}:=cn=ann@))"), &["cn=few"]),
-        // Values are stored only in these.
+        // Only these groups have stored values of member.
         ("(member=*)", &["cn=all", "cn=staff"]),
     ];
     let cases: Vec<_> = cases.iter().map(|(filter, found)| (closed(filter), *found)).collect();
@@ -155,7 +156,7 @@ fn member_finds_the_groups_that_describe_an_entry() {
     check_found(&directory, &[("(memberOf=cn=holders@", &[]), ("(member=cn=tall@", &["cn=staff"])]);
 }
 
-/// Writes `@` as the rest of a DN.
+/// Replaces `@` in a filter by the rest of a DN.
 fn closed(filter: &str) -> String {
     filter.replace('@', ",dc=example,dc=com)")
 }
@@ -224,7 +225,7 @@ fn a_url_that_tests_groups_considers_stored_members_only() {
            (isMemberOf=cn=all,dc=example,dc=com))",
         ],
     );
-    // In the filter of a URL, only chains of stored members lead to all: those of tall and staff.
+    // In the filter of a URL, only chains of stored members lead to all: the chains of tall and staff.
     check_found(&directory, &[("(memberOf=cn=circle@", &["cn=staff", "cn=tall"])]);
     assert_eq!(values(&mut directory, "staff", "memberOf"), ["all", "circle"]);
     assert_eq!(values(&mut directory, "ann", "isMemberOf"), ["tall", "staff", "all"]);

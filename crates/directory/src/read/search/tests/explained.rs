@@ -10,7 +10,8 @@ use crate::testing::{SUFFIX, TestDirectory};
 
 const COUNT: u32 = 3_000;
 
-/// People below the suffix entry. Each has one of three places, one of four titles, and a number, all in turn.
+/// Returns a directory with people below the suffix entry. Each person has one of three places and one of four titles,
+/// assigned in turn, and a number.
 fn crowd(settings: GeneralSettings) -> TestDirectory {
     let mut directory = TestDirectory::with_settings(settings);
     directory.add(SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
@@ -119,7 +120,7 @@ fn sounds_match_with_and_without_an_index() {
             ("(sn~=Meyer Smith)", 0),
             ("(sn~=family7)", 60),
             ("(sn~=-)", 0),
-            // Numbers have no sound, nor have values of syntaxes other than directory string.
+            // Numbers are not compared by sound, and neither are values of other syntaxes than Directory String.
             ("(uidNumber~=12)", 1),
         ] {
             assert_eq!(count(&directory, filter), found, "{filter}, index: {indexed}");

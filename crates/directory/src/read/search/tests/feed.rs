@@ -27,8 +27,8 @@ impl Client {
         }
     }
 
-    /// Receives pending changes. If the search has ended, starts it again and gives it a seat. Returns how often it
-    /// ended.
+    /// Receives pending changes. If the search has ended, starts it again and registers it with the feed. Returns the
+    /// number of times that the search ended.
     fn receive(&mut self, directory: &mut TestDirectory, feed: &Feed, key: ListenerKey) -> usize {
         let mut ended = 0;
         let was_listening = self.search().is_some();
@@ -62,7 +62,7 @@ impl Client {
     }
 }
 
-/// Advances the feed to the present snapshot. Returns the searches to wake.
+/// Advances the feed to the current snapshot. Returns the searches to wake.
 fn advance(feed: &mut Feed, directory: &TestDirectory) -> Vec<(ListenerKey, WakeReason)> {
     let mut woken = Vec::new();
     loop {
@@ -207,7 +207,7 @@ fn a_rename_ends_nothing_elsewhere() {
     assert_eq!(found, expected);
     assert_eq!(changes(&listeners[2].receive(&mut directory).0), [(ChangeType::Modify, &*group, None)]);
     assert_eq!(listeners[1].receive(&mut directory).0.len(), 2);
-    // Moves a unit from the content of one search to that of another.
+    // Moves a unit from the content of one search to the content of another search.
     assert_eq!(directory.modify_dn(&low, "ou=low", true, Some(&there)).code, ResultCode::SUCCESS);
     woken(&directory, &mut listeners);
     let kinds = |told: &[super::persistent::Notification]| {
@@ -291,7 +291,7 @@ fn waiting_searches_share_one_snapshot() {
         let bytes = client.search().unwrap().memory_bytes();
         assert!(bytes < 8_000, "{bytes}");
     }
-    // No search whose base is elsewhere is woken, and the copies of all clients are right.
+    // Searches with another base are not woken, and the copies of all clients are right.
     person(&mut directory, &format!("cn=last,{SUFFIX}"));
     assert_eq!(feed_all(&mut feed, &mut directory, &mut clients), (150, 0));
     directory.change_settings(|settings| settings.general.size_limit = 7);
@@ -380,7 +380,7 @@ fn feeds_obey_access_rules() {
     }
 }
 
-/// A client whose content does not change receives a new cookie before its present one expires.
+/// A client whose content does not change receives a new cookie before its current cookie expires.
 #[test]
 fn an_idle_search_receives_a_new_cookie_in_time() {
     use crate::model::limits::COOKIE_RECORDS_MAX;

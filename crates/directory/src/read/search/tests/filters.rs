@@ -191,7 +191,7 @@ fn links_are_found_by_the_names_of_their_targets() {
             ("(manager=uid=ada,ou=people,dc=example,dc=com)", &["uid=bob"]),
             ("(manager=uid=nobody,ou=people,dc=example,dc=com)", &["uid=carl"]),
             ("(memberOf=cn=all,ou=groups,dc=example,dc=com)", &["uid=ada", "uid=bob"]),
-            // Members of all are members of odd through all.
+            // The members of the group all are nested members of the group odd, because odd has the member all.
             ("(isMemberOf=CN=ODD,ou=groups,dc=example,dc=com)", &["cn=all", "uid=ada", "uid=bob"]),
             ("(memberOf=CN=ODD,ou=groups,dc=example,dc=com)", &["cn=all"]),
             ("(memberOf=cn=nobody,dc=example,dc=com)", &[]),

@@ -16,8 +16,8 @@ const GROUP: &str = "cn=large,ou=groups,dc=example,dc=com";
 /// Number of members of the large group that have no entries.
 pub(super) const GHOSTS: usize = 6_000;
 
-/// The sample with a group whose member values do not fit into one result. Some of these values are links; most are
-/// text.
+/// Returns the sample with a group whose member values do not fit into one result. Some of these values are links; most
+/// are text.
 pub(super) fn with_large_group() -> TestDirectory {
     let mut directory = sample();
     let ghosts = (0..GHOSTS).map(|number| match number % 3 {

@@ -61,7 +61,7 @@ fn add_person(directory: &mut TestDirectory, rng: &mut Rng, number: u32, parent:
     ok(directory.add(&format!("uid=p{number},{parent}"), &attributes));
 }
 
-/// Returns the DN of a random entry below `ou=people` or `ou=others`.
+/// Returns the DN of a random entry that matches a filter.
 fn any(directory: &mut TestDirectory, rng: &mut Rng, filter: &str) -> Option<String> {
     let found = directory.search(SUFFIX, Scope::WholeSubtree, filter, &["1.1"]).entries;
     (!found.is_empty()).then(|| found[rng.usize(0..found.len())].dn.clone())
@@ -84,7 +84,8 @@ fn change(directory: &mut TestDirectory, rng: &mut Rng, number: u32) {
         }
         7 => directory.delete(&person),
         8 => directory.modify_dn(&person, &format!("uid=p{number}"), true, Some(&unit)),
-        // Moves a tree. The entry may be the base of an order, which thus loses or regains the name in the setting.
+        // Moves a tree. If the moved unit is the base of a sort order, it loses or regains the DN that the setting
+        // names.
         9 => {
             let name = ["people", "others", "away"][rng.usize(0..3)];
             let units = directory.search(SUFFIX, Scope::WholeSubtree, "(ou=*)", &["1.1"]).entries;
@@ -109,7 +110,7 @@ fn change(directory: &mut TestDirectory, rng: &mut Rng, number: u32) {
     drop(outcome);
 }
 
-/// A sorted search. One field states whether parts of its list come from a sort order.
+/// A sorted search. `is_exact` states whether parts of its list come from a sort order.
 struct SortedView {
     base: &'static str,
     scope: Scope,

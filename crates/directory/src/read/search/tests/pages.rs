@@ -85,12 +85,12 @@ pub(super) fn dns(pages: &[Page]) -> Vec<&str> {
     pages.iter().flat_map(|page| page.found.dns()).collect()
 }
 
-/// A user to whom limits apply.
+/// Returns a user to whom limits apply.
 pub(super) fn user() -> Requester {
     Requester::User { id: EntryId(1), dn: SUFFIX.to_owned() }
 }
 
-/// Returns a directory with `ou=0` to `ou=3` and `count` people, added in one batch, below each unit in turn.
+/// Returns a directory with `ou=0` to `ou=3` and `count` people, who are added in one batch, below each unit in turn.
 pub(super) fn crowd(settings: GeneralSettings, count: u32) -> TestDirectory {
     let mut directory = TestDirectory::with_settings(settings);
     add(&mut directory, SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
@@ -232,7 +232,7 @@ fn one_user_does_not_go_on_for_another() {
     directory.requester = user();
     let question = Question::everywhere("(objectClass=*)");
     let cookie = question.page(&directory, 2, b"", false).cookie;
-    // The requester is identified by its entry, not by the present DN of the entry.
+    // The requester is identified by its entry, not by the current DN of the entry.
     directory.requester = Requester::User { id: EntryId(1), dn: "cn=renamed".to_owned() };
     assert_eq!(question.page(&directory, 2, &cookie, false).found.entries.len(), 2);
     directory.requester = Requester::User { id: EntryId(2), dn: SUFFIX.to_owned() };
@@ -436,7 +436,8 @@ fn an_entry_that_is_streamed_is_on_one_page() {
     }
 }
 
-/// Makes one change, between pages, to a person from the twentieth on. Earlier people stay unchanged.
+/// Makes one change, between pages, that concerns a person with a number of at least 20 or a new person. People with
+/// lower numbers stay unchanged.
 fn change(directory: &mut TestDirectory, rng: &mut fastrand::Rng) {
     use ldap::ChangeOperation::Replace;
     let number = rng.usize(20..60);

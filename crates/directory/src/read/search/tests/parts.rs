@@ -26,7 +26,8 @@ fn person(number: usize) -> String {
     format!("uid=p{number},{SUFFIX}")
 }
 
-/// People. Every third is deleted again, so that ids have gaps. Every fourth of the others does not match.
+/// Returns a directory with people. Every third person is deleted again, so that ids have gaps. Every fourth person
+/// does not match.
 fn people(settings: GeneralSettings) -> TestDirectory {
     let mut directory = TestDirectory::with_settings(settings);
     add(&mut directory, SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);

@@ -486,7 +486,7 @@ fn unsupported_persistent_searches_are_refused() {
     assert_eq!(code(&directory, &|_| ()), unwilling);
 }
 
-/// A search for changes only needs no index.
+/// A search with changesOnly needs no index.
 #[test]
 fn changes_alone_take_no_index() {
     let mut directory = with_rules(&["all: allow read to authenticated"]);

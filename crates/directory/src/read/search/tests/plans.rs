@@ -8,7 +8,8 @@ use crate::testing::{SUFFIX, TestDirectory};
 
 const COUNT: u32 = 300;
 
-/// `ou=even` and `ou=odd` with 150 people each: uid=0 to uid=299 in turn. A third of the people are POSIX accounts.
+/// Returns a directory with `ou=even` and `ou=odd`, which contain 150 people each: uid=0 to uid=299 in turn. A third of
+/// the people are POSIX accounts.
 fn crowd() -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     for unit in ["even", "odd"] {

@@ -1,4 +1,4 @@
-//! Caches of a snapshot never change an answer: a snapshot that was updated after each change answers as a new one
+//! Caches of a snapshot never change an answer: a snapshot that was updated after each change answers as a new snapshot
 //! does.
 
 use fastrand::Rng;

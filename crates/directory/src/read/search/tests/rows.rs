@@ -1,4 +1,4 @@
-//! Tests on the bytes of entry rows agree with the matcher, for random filters on values of every kind of storage.
+//! Tests on the bytes of entry rows agree with the matcher, for random filters on values in every storage layout.
 
 use std::fmt::Write as _;
 use std::ops::Bound;

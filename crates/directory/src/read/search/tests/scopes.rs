@@ -236,7 +236,7 @@ fn searches_refer_to_where_aliases_lead() {
         assert_eq!(found.references.len(), 6, "{:?}", found.references);
         assert_eq!(found.references.into_iter().collect::<std::collections::BTreeSet<_>>(), to(there));
     }
-    // An entry that is in scope by itself is returned once.
+    // A referral entry that is itself in scope is referenced only once, even if aliases lead to it.
     let found = ask(SUFFIX, Scope::WholeSubtree, false, false);
     assert_eq!(found.references.len(), 6, "{:?}", found.references);
     assert_eq!(ask(groups, Scope::WholeSubtree, false, true).references, [""; 0]);

@@ -22,7 +22,7 @@ const ADA: &str = "uid=ada,dc=example,dc=com";
 const BOB: &str = "uid=bob,dc=example,dc=com";
 const HEADS: &str = "cn=heads,dc=example,dc=com";
 
-/// A directory in which ada and bob have these hashes; the entries between ada and bob have none.
+/// Returns a directory with these rules, in which ada and bob have these hashes; `None` for no hash.
 fn directory(rules: &[&str], hashes: [Option<&str>; 2]) -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     directory.change_settings(|settings| {
@@ -56,7 +56,8 @@ fn seldom(seldom: RareControls) -> RequestControls {
     RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() }
 }
 
-/// Returns all that searches of every kind, compares and copies of changes reveal of the hashes.
+/// Returns the answers to searches with many filters and controls, to compares, and to requests with assertions. Each
+/// answer could reveal hashes.
 fn answers(directory: &mut TestDirectory) -> Vec<(String, Vec<u8>)> {
     const FILTERS: [&str; 12] = [
         "(objectClass=*)",

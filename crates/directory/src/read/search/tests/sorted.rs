@@ -88,7 +88,7 @@ pub(super) fn least(entry: &crate::testing::Entry, attribute: &str) -> (bool, i6
     values.min().unwrap_or((true, 0, String::new()))
 }
 
-/// Returns the expected results: those of the plain search, sorted.
+/// Returns the expected results: the results of the plain search, sorted.
 pub(super) fn expected(plain: &Found, keys: &[&str]) -> Vec<String> {
     let mut entries: Vec<_> = plain.entries.iter().collect();
     if keys[0].starts_with('-') {
@@ -396,7 +396,7 @@ fn a_sort_obeys_the_limit_on_candidates() {
     let mut directory = crowd(settings, 60);
     directory.requester = user();
     for (filter, code) in [
-        // Twenty and thirty are found.
+        // The filters find 20 and 30 entries; at most 20 may be examined.
         ("(sn=third)", ResultCode::SUCCESS),
         ("(|(cn=person 003*)(cn=person 004*)(cn=person 005*))", ResultCode::ADMIN_LIMIT_EXCEEDED),
     ] {

@@ -377,7 +377,7 @@ pub(super) fn some_changes(
     (0..random.u8(counts)).filter_map(|_| change(directory, random)).collect()
 }
 
-/// Returns consumers with filters on the entry alone.
+/// Returns consumers whose filters depend only on the tested entry.
 pub(super) fn consumers_by_entry() -> Vec<Consumer> {
     vec![
         Consumer::new(SUFFIX, "(objectClass=*)", &["*", "+"]),
@@ -458,7 +458,7 @@ fn a_poll_sends_what_is_new_and_names_the_rest() {
     let mut consumer = Consumer::new(SUFFIX, "(objectClass=person)", &["*"]);
     assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { sent: 1_200, ..Polled::default() });
     assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { listed: true, ..Polled::default() });
-    // Only changed entries are examined. Those that are no longer results are listed as deleted.
+    // Only changed entries are examined. Changed entries that are no longer results are listed as deleted.
     let change = (ChangeOperation::Replace, "sn", &["first"][..]);
     directory.modify(&format!("cn=p7,{SUFFIX}"), &[change]);
     directory.add(&format!("cn=new,{SUFFIX}"), &person);
@@ -552,7 +552,7 @@ fn a_large_entry_is_synchronized() {
     assert!(first.sent > 0 && first.present == 0);
     consumer.check(&mut directory, "the first poll");
     assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { listed: true, ..Polled::default() });
-    // So has the message for a later change of the group.
+    // The message for a later change of the group has the control too.
     assert!(consumer.receive(&mut directory).1);
     let large =
         consumer.copy.values().max_by_key(|(_, attributes)| attributes["member"].len()).unwrap().0.clone();
@@ -597,7 +597,7 @@ fn unsupported_synchronizations_are_refused() {
         "the root DSE"
     );
     assert_eq!(refusal(&|request, _| request.base_object = "cn=subschema"), unwilling);
-    // The results of both depend on entries other than the one that changes.
+    // A search that sends changes as they occur is accepted, except for anonymous clients.
     let persists = |_: &mut SearchRequest<'_>, controls: &mut RequestControls| {
         controls.seldom.as_mut().unwrap().sync = Some(SyncOptions { persists: true, cookie: None });
     };

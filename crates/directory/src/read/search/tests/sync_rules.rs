@@ -45,7 +45,7 @@ pub(super) fn with_rules(rules: &[&str]) -> TestDirectory {
 }
 
 /// The requester. It remains the user of its entry when the entry is renamed. If the entry is deleted, and occasionally
-/// otherwise, it becomes the user of another entry with the DN.
+/// otherwise, the requester becomes the user of another entry with the DN `REQUESTER_DN`.
 #[derive(Default)]
 pub(super) struct ChangingRequester {
     pub(super) id: Option<EntryId>,
@@ -255,7 +255,8 @@ fn rules_by_computed_attributes_send_all_entries_again() {
     assert!(whole > 10 && unchanged > 0, "{whole}, {unchanged}");
 }
 
-/// The snapshot of an event loop may be older than the snapshot that the search sends. The rules of the latter apply.
+/// The snapshot of an event loop may be older than the snapshot that the search sends. The rules of the sent snapshot
+/// apply.
 #[test]
 fn rules_are_those_of_the_sent_snapshot() {
     let mut directory = with_rules(&BY_OTHERS);
@@ -285,7 +286,7 @@ fn rules_are_those_of_the_sent_snapshot() {
     assert_eq!(consumer.refusal(&before, &requester), Some(ResultCode::BUSY));
 }
 
-/// Another seed for manual runs.
+/// Returns the seed of a test. The environment variable `PANDO_TEST_SEED` shifts the seed for manual runs.
 pub(super) fn random_seed(own: u64, number: usize) -> u64 {
     let shift = std::env::var("PANDO_TEST_SEED").ok().and_then(|text| text.parse::<u64>().ok());
     4_533 + own + number as u64 + shift.unwrap_or(0) * 1_000

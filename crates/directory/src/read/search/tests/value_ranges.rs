@@ -4,8 +4,8 @@ use ldap::{ResultCode, Scope};
 
 use crate::testing::{SUFFIX, TestDirectory};
 
-/// Number of members of the group, one of which is a name without an entry. Two answers of ten values each, the maximum
-/// in tests, do not hold them all.
+/// Number of members of the group that have entries. The group has one more member, a name without an entry. Two
+/// answers of ten values each, the maximum in tests, do not contain all members.
 const MEMBERS: usize = 23;
 
 fn sample() -> TestDirectory {
