@@ -94,7 +94,8 @@ pub(crate) struct Item {
     pub(crate) target: Option<Box<Target>>,
     /// Numbers of the attributes that the subject includes. More are added when the catalog allocates them.
     pub(crate) attributes: AttributeNumbers,
-    /// Whether a dynamic group that describes the target passes too. False while the directory has no dynamic group.
+    /// Whether the test also accepts a dynamic group that describes the target. False while the directory has no
+    /// dynamic group.
     pub(crate) counts_described: bool,
 }
 
@@ -117,7 +118,7 @@ pub(crate) enum Test {
     AtMost(MatchingRule, Vec<u8>),
     Substring(MatchingRule, Box<SubstringAssertion>),
     Extensible(MatchingRule, Box<RuleAssertion>),
-    /// For each of these codes, the value has a word that sounds like it (see [`schema::sound_codes`]).
+    /// The value contains, for each of these codes, a word with that code (see [`schema::sound_codes`]).
     Sounds(Vec<String>),
     /// A chain of links leads to the entry with this name, in normal form.
     InChain(Vec<u8>),
@@ -454,7 +455,7 @@ impl Item {
     }
 }
 
-/// Returns true if the value has, for each of `codes`, a word that sounds like it.
+/// Returns true if the value contains, for each of `codes`, a word with that sound code.
 fn sounds_like(value: &[u8], codes: &[String]) -> bool {
     let Ok(text) = std::str::from_utf8(value) else { return false };
     let found = schema::sound_codes(text);

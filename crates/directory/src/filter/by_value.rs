@@ -18,7 +18,7 @@ const OF_VALUES: [Rights; 4] = [COMPARE, SEARCH, READ, WRITE];
 /// A set of types for each right in [`OF_VALUES`].
 type TypesByRight = [TypeSet; OF_VALUES.len()];
 
-/// A rule about the values that a filter matches.
+/// An access rule about the values that match a filter.
 #[derive(Debug)]
 pub(crate) struct ValueRule {
     pub(crate) is_allow: bool,
@@ -48,9 +48,9 @@ impl ValueRule {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ByValue {
     rules: Vec<Arc<ValueRule>>,
-    /// For each right, the types of which the right covers only some values.
+    /// For each right, the types for which the right covers only some values.
     some: TypesByRight,
-    /// For each right, the types in `some` of which the right covers all values except those that a rule denies.
+    /// For each right, the types in `some` whose values are allowed unless a rule denies them.
     open: TypesByRight,
 }
 

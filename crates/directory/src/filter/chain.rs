@@ -8,8 +8,8 @@
 //! only once, so cycles end. Later candidates reuse the entries found from the asserted entry, and the results for
 //! groups between the ends.
 //!
-//! Under access rules, as for memberOf, a link is followed only if the requester may see the entry with the value and
-//! may use the attribute there as the operation requires.
+//! Under access rules, a link is followed only if the requester may see the entry that contains the value and has the
+//! right to the attribute that the operation requires. The same holds for memberOf.
 
 mod reachable;
 
@@ -132,7 +132,7 @@ pub(crate) struct Chains {
 
 impl Chains {
     /// Returns true if a chain of the item leads from an entry to the asserted entry. `describing` returns the dynamic
-    /// groups that describe the asserted entry, if such groups count. It is called only when the item is tested first.
+    /// groups that describe the asserted entry, if such groups count. It is called only at the first test of the item.
     pub(super) fn lead(
         &mut self,
         item: &Item,
@@ -388,8 +388,8 @@ impl Chain {
         }
     }
 
-    /// Follows links back from one entry. If it reaches an entry of `reachable`, the two ends have met: returns the
-    /// index of that entry.
+    /// Follows the links back from one entry. If one of them reaches an entry of `reachable`, the two ends have met,
+    /// and the index of that entry is returned.
     fn step_back(
         &mut self,
         reachable: &ReachableEntries,
@@ -405,8 +405,8 @@ impl Chain {
         Ok(reached)
     }
 
-    /// Follows links onward from the entry at index `place`. If it reaches an entry that leads to the target, returns
-    /// the index of that entry.
+    /// Follows the links onward from the entry at index `place`. If one of them reaches an entry that leads to the
+    /// target, returns the index of that entry.
     fn step_on(
         &mut self,
         place: usize,

@@ -83,8 +83,8 @@ impl<'s> Candidate<'s> {
 
 /// Evaluates filters on entries, with reusable buffers.
 pub(crate) struct Matcher {
-    /// Secrecy of the types that may be tested. Needed for items that test values in the DN with a matching rule but no
-    /// attribute.
+    /// Secrecy of the types that may be tested. It applies to items that test values in the DN with a matching rule but
+    /// no attribute.
     shown: Shown,
     /// The requester's view of groups; `None` if no groups are hidden from the requester.
     asker: Option<GroupsOf>,
@@ -199,8 +199,8 @@ impl Matcher {
         Ok(item.counts_described && self.describes(item, state, candidate.id)?)
     }
 
-    /// Returns true if an entry is a dynamic group that describes the asserted entry, or if, for a test of chains, a
-    /// chain leads to such a group.
+    /// Returns true if an entry is a dynamic group that describes the asserted entry. For a test of chains, also
+    /// returns true if a chain leads from the entry to such a group.
     #[cold]
     #[inline(never)]
     fn describes(&mut self, item: &Item, state: TreeState<'_>, id: EntryId) -> Result<bool, OperationError> {
@@ -244,8 +244,8 @@ impl Matcher {
                 {
                     return Ok(true);
                 }
-                // Text values need a test only if the name has a normal form: the DN of an existing entry is stored as
-                // a link, never as text.
+                // Values stored as text are tested only if the name has a normal form. A name without one is the DN of
+                // an existing entry, which is stored as a link, never as text.
                 let may_be_text = item.target.as_ref().is_none_or(|target| target.name.is_some());
                 Ok(may_be_text && state.read.get(VALUES, &value_key(id, row.id, key))?.is_some())
             }

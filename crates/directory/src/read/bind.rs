@@ -42,12 +42,13 @@ pub enum BindOutcome {
     },
 }
 
-/// Returns a bind that fails. It takes as long as any other failed bind.
+/// Returns the outcome of a bind that fails. The bind takes as long as any other failed bind.
 pub fn bind_without_entry(snapshot: &Snapshot) -> BindOutcome {
     to_verify(snapshot.state(), Vec::new(), Requester::Anonymous, None)
 }
 
-/// Returns the simple bind of a name that denotes no entry. It fails as [`bind`] does for a DN without an entry.
+/// Returns the outcome of a simple bind with a name that denotes no entry. The bind fails as [`bind`] does for a DN
+/// without an entry.
 pub fn bind_unknown(snapshot: &Snapshot, password: &[u8]) -> BindOutcome {
     match password.is_empty() {
         true => BindOutcome::Done(without_password().into(), Requester::Anonymous),
@@ -258,8 +259,8 @@ fn try_bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> Result<BindOutcom
     }
 }
 
-/// Returns the bind as the entry `id`. The verification of its password decides the bind. A bind as an alias or a
-/// referral fails.
+/// Returns the outcome of a bind as the entry `id`: its password must be verified. A bind as an alias or a referral
+/// fails.
 fn verified_by(
     state: TreeState<'_>,
     id: EntryId,
@@ -273,7 +274,8 @@ fn verified_by(
     Ok(to_verify(state, stored_passwords(state, id)?, Requester::User { id, dn: dn()? }, account))
 }
 
-/// Returns a bind that succeeds if the asserted password matches one of `stored`. Without stored passwords it fails.
+/// Returns the outcome of a bind that succeeds if the asserted password matches one of `stored`. Without stored
+/// passwords the bind fails.
 fn to_verify(
     state: TreeState<'_>,
     stored: Vec<Vec<u8>>,
@@ -394,7 +396,8 @@ mod tests {
         check("CN = Admin", &["{SSHA}admin"], Requester::Administrator { dn: "cn=admin".to_owned() });
         let ada = Requester::User { id: EntryId(2), dn: ADA.to_owned() };
         check("CN=Ada, dc=example,dc=com", &["{SSHA}one", "{SSHA}two"], ada);
-        // For names that cannot bind, the verification has no stored password. It takes as long as any failure.
+        // For names that cannot bind, the verification has no stored password. It takes as long as any failed
+        // verification.
         for name in ["cn=bob,dc=example,dc=com", SUFFIX, "dc=elsewhere", "nonsense=x", "cn=subschema"] {
             check(name, &[], Requester::Anonymous);
         }

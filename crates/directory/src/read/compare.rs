@@ -144,8 +144,8 @@ fn try_compare(
             Matcher::new(rights.shown()).truth(&present, state, &candidate)? == Truth::True
         }
     };
-    // A rule about single values cannot cover the members that a dynamic group computes, so they do not count if such a
-    // rule applies.
+    // A rule about single values cannot cover the members that a dynamic group computes. Therefore these members do not
+    // count if such a rule applies.
     if !is_there && (allowed.is_some() || !has_described(state, rights, target, &description)?) {
         return Err(no_such_attribute(request.description));
     }

@@ -342,7 +342,7 @@ pub struct RequestControls {
     pub proxied: bool,
     /// Controls that few requests have.
     pub seldom: Option<Box<RareControls>>,
-    /// The response contains the position in the log of the state that it is based on.
+    /// The response contains the log position of the state on which the response is based.
     pub wants_position: bool,
 }
 

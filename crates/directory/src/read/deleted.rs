@@ -19,8 +19,8 @@ pub(crate) use entry::{Deleted, Links};
 /// The caller must have checked that the requester may use the operation.
 ///
 /// # Errors
-/// protocolError if the place at which to continue is not one that an earlier answer returned; invalidDNSyntax; the
-/// store failed.
+/// protocolError if no earlier answer returned the place at which the list is to continue; invalidDNSyntax; the store
+/// failed.
 pub fn list(state: TreeState<'_>, request: &DeletedRequest<'_>) -> Result<DeletedAnswer, OperationError> {
     let schema = &state.catalog.schema;
     let wanted = match request.name {

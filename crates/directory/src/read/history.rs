@@ -181,7 +181,7 @@ impl<'s> Reading<'s> {
         Ok(all)
     }
 
-    /// Returns a value as octets. For a link, returns the present DN of the entry that it names, or `None` if that
+    /// Returns a value as octets. For a link, returns the current DN of the entry that it names, or `None` if that
     /// entry does not exist or the requester may not see it.
     fn value(&self, value: &Value) -> Result<Option<Vec<u8>>> {
         match value {

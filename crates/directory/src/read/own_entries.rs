@@ -1,8 +1,8 @@
 //! Virtual entries that the server computes on request: the root DSE, the subschema subentry, and the monitor and
 //! configuration entries.
 //!
-//! They are searched in memory with the same filters and selections as other entries. The root DSE lists only supported
-//! features (RFC 4512 section 5.1). Its controls come from the table that also decodes requests.
+//! These entries are searched in memory with the same filters and selections as other entries. The root DSE lists only
+//! supported features (RFC 4512 section 5.1). Its list of controls comes from the table that also decodes requests.
 
 use ldap::oids;
 use schema::Schema;

@@ -94,7 +94,7 @@ fn traverse(
         Request::Search(request) => {
             scratch.clear();
             let controls = RequestControls::read(&message.controls, ControlContext::Search);
-            // The dry run knows neither the proxied identity nor the connection. Both may change which pages the search
+            // A prefetch knows neither the proxied identity nor the connection. Both may change which pages the search
             // reads.
             let controls = controls.ok().filter(|controls| !controls.proxied && !controls.listens());
             let Some(controls) = controls.filter(|_| !snapshot.depends_on_link()) else {

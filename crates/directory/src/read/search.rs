@@ -270,7 +270,7 @@ impl Search {
 
     /// Prepares to share the remaining candidates with other threads. Returns their scanner and the first id to
     /// examine. From then on, [`take`](Search::take) continues the search, not [`run`](Search::run). Returns `None` if
-    /// there is nothing to share at present: try again after the next slice.
+    /// there is nothing to share now: try again after the next slice.
     pub fn split(&mut self) -> Option<(PartScanner, u64)> {
         match &mut self.work {
             Work::Made(_) => None,
@@ -422,7 +422,7 @@ impl Search {
         }
     }
 
-    /// Returns the memory that the search uses at present, itself included, in bytes. Each [`PartScanner`] adds
+    /// Returns the memory that the search uses now, itself included, in bytes. Each [`PartScanner`] adds
     /// [`part_bytes`](Search::part_bytes).
     pub fn memory_bytes(&mut self) -> usize {
         let work = match &mut self.work {

@@ -28,7 +28,7 @@ pub(crate) enum Links<'t> {
 pub(crate) struct Deleted<'s> {
     /// Tombstone without the values.
     pub(crate) head: Tombstone,
-    /// DN of the entry. If the whole entry is shown and its superior exists, this DN is below the superior's present
+    /// DN of the entry. If the whole entry is shown and its superior exists, this DN is below the superior's current
     /// DN.
     pub(crate) former_dn: String,
     place: TombstonePlace,
@@ -37,7 +37,7 @@ pub(crate) struct Deleted<'s> {
 }
 
 impl<'s> Deleted<'s> {
-    /// Reads a tombstone. Unless `is_whole`, the entry has no values, and its DN is the one stored in the tombstone, as
+    /// Reads a tombstone. Unless `is_whole`, the entry has no values, and its DN is the DN stored in the tombstone, as
     /// in the list of deleted entries.
     pub(crate) fn of(
         state: TreeState<'s>,
@@ -110,7 +110,7 @@ impl<'s> Deleted<'s> {
         Ok(entry.with_operational())
     }
 
-    /// Returns the present DN of the entry `id`, which a value names. If the request that deleted this entry also
+    /// Returns the current DN of the entry `id`, which a value names. If the request that deleted this entry also
     /// deleted `id`, returns the DN that `id` had then. Otherwise returns `None`.
     fn target(&self, state: TreeState<'_>, id: EntryId) -> Result<Option<Vec<u8>>> {
         match state.dn(id)? {

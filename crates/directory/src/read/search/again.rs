@@ -1,4 +1,4 @@
-//! Repeats an earlier search on the present entries for a rehearsal. It compares the entries and values that a
+//! For a rehearsal, repeats an earlier search on the current entries. The module compares the entries and values that a
 //! requester would receive under two sets of access rules, and sends nothing.
 
 use std::collections::HashSet;
@@ -57,7 +57,8 @@ pub(crate) struct RequesterView {
 pub(crate) enum ResultDifference {
     /// The entry is visible under only one set of rules.
     Browse,
-    /// The entry is a result under only one set of rules, because of the right to search this type of the filter.
+    /// The entry is a result under only one set of rules, because of the right to search this type, which the filter
+    /// tests.
     Search(TypeId),
     /// Values of this type are returned under only one set of rules.
     Read(TypeId),
@@ -258,9 +259,9 @@ fn compare_at<'s>(
     Ok(())
 }
 
-/// Calls `each` for each group that links from an entry lead to, if the requester may see that membership under only
-/// one set of rules. If `is_nested`, follows the links of these groups too. Such a difference may explain a different
-/// result of the filter.
+/// Follows the links from an entry to groups. Calls `each` for each group whose membership the requester may see under
+/// only one set of rules. If `is_nested`, also follows the links of these groups. Such a difference may explain a
+/// different result of the filter.
 fn compare_links(
     state: TreeState<'_>,
     (id, hops): (EntryId, &ChainLinks),

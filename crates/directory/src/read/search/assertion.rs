@@ -1,7 +1,7 @@
 //! The assertion control (RFC 4528): a request is carried out only if a filter matches its entry. The filter is
-//! evaluated as part of the operation. For a change, the writer evaluates it on the state on which it decides the
-//! change; for a search or compare, the snapshot of that operation is used. Items that the requester may not search are
-//! Undefined.
+//! evaluated as part of the operation. The writer evaluates the filter of a change on the state on which it decides the
+//! change. A search or compare evaluates its filter on its own snapshot. Filter items that the requester may not search
+//! are Undefined.
 
 use ldap::ResultCode;
 

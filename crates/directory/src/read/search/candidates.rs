@@ -195,8 +195,8 @@ impl<'s> RowScan<'s> {
         Ok(Some((row.id, if row.is_refused { ScannedData::Refusal } else { ScannedData::Row(row.bytes) })))
     }
 
-    /// Fetches the next block. All rows of a block are prefetched before the first is used, because using them one
-    /// after another would mostly wait for memory.
+    /// Fetches the next block. All rows of a block are prefetched before the first row is used. Otherwise the scan
+    /// would mostly wait for memory.
     fn fetch(&mut self) -> Result<()> {
         self.taken = 0;
         let Some(guard) = self.guard else {

@@ -1,8 +1,8 @@
 //! The entries that may differ between two snapshots, read from the log once for all listening searches.
 //!
 //! A record names the entries that it changes. Other entries change with them: entries that name a renamed or deleted
-//! entry, and entries below a renamed one. The change set groups the ids of all these entries by their superiors before
-//! and after the changes. Thus a search finds the entries relevant to it with the id of its base. Each search evaluates
+//! entry, and entries below a renamed entry. The change set groups the ids of all these entries by their superiors
+//! before and after the changes. Thus a search finds its relevant entries by the id of its base. Each search evaluates
 //! these entries on both snapshots itself.
 //!
 //! If a rename affects too many entries to report one by one, the change set contains only the renamed entry and its
@@ -271,7 +271,7 @@ impl ChangeSetBuilder {
         std::mem::replace(&mut self.set, ChangeSet::that_ends_all(before, after))
     }
 
-    /// Makes the change set one that ends all searches, because the changes cannot be determined.
+    /// Turns the change set into a set that ends all searches, because the changes cannot be determined.
     pub(crate) fn give_up(&mut self) {
         (self.set.is_whole, self.is_read) = (false, true);
     }

@@ -152,8 +152,8 @@ impl DeletedSearch {
         size_of::<DeletedSearch>() + self.base.heap_bytes() + self.last.len()
     }
 
-    /// Runs one slice of the search of the tree. After the search of the tree has ended, runs one slice of this search.
-    /// Returns the result code after the last slice.
+    /// Runs one slice of the search of the tree or, after that search has ended, one slice of this search. Returns the
+    /// result code after the last slice.
     pub(super) fn run_after(
         &mut self,
         search: &mut TreeSearch,
@@ -267,8 +267,8 @@ struct Terms<'a> {
     /// Terms that test links.
     linked: Vec<&'a Term>,
     plain: Vec<&'a Term>,
-    /// Link attributes that the terms test, each with all DNs that its values are compared with. `None` in place of the
-    /// DNs if a term tests the attribute in another way.
+    /// Link attributes that the terms test, each with all DNs with which its values are compared. The DNs are `None` if
+    /// a term tests the attribute in another way.
     tested: Vec<(AttrId, Option<Vec<&'a Target>>)>,
 }
 

@@ -99,7 +99,7 @@ impl Dereferencing {
         Ok(Some(Dereferencing { specs, requester, link, rights: rights.clone() }))
     }
 
-    /// Sets the present effective rights of the requester.
+    /// Sets the current effective rights of the requester.
     pub(super) fn permit(&mut self, rights: &EffectiveRights) {
         for spec in &mut self.specs {
             for writer in [&mut spec.names, &mut spec.targets] {

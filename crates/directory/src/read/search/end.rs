@@ -175,7 +175,8 @@ impl Search {
     fn size_limit_text(&self) -> String {
         let (asked, sent) = (self.requested.size, self.entries_sent());
         if self.paging.is_some() {
-            // In a paged search the server's limit only shortens pages, so the exceeded limit is that of the request.
+            // In a paged search the server's limit only shortens pages, so the exceeded limit is the limit of the
+            // request.
             format!(
                 "the request's size limit of {asked} for all pages together is reached, and more entries match"
             )
@@ -190,7 +191,7 @@ impl Search {
         }
     }
 
-    /// Returns the diagnostic message for stopping with this code: the reason and a remedy.
+    /// Returns the diagnostic message for a search that stops with this code. It states the reason and a remedy.
     fn stop_text(&self, code: ResultCode) -> String {
         if code == ResultCode::CANCELED {
             return "the client cancelled it, or closed its side of the connection".to_owned();

@@ -81,7 +81,7 @@ impl EntryControls {
         self.matched.as_mut().map_or(Ok(()), |matched| matched.catch_up(state))
     }
 
-    /// Sets the present effective rights of the requester.
+    /// Sets the current effective rights of the requester.
     pub(super) fn permit(&mut self, rights: &EffectiveRights) {
         if let Some(dereferencing) = &mut self.dereferencing {
             dereferencing.permit(rights);

@@ -1,5 +1,5 @@
 //! Explanation of a plan: the source of the candidates, the cost of each filter term alone, and missing indexes. The
-//! command `pando explain`, the request control for explanations, and refusals use it.
+//! command `pando explain`, the request control for explanations, and refusals use this explanation.
 //!
 //! Terms are described by attribute and kind of test, never by the asserted value, because explanations end up in logs.
 

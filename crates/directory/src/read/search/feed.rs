@@ -5,7 +5,7 @@
 //! [`ChangeSet`] of the later changes, slice by slice. It passes the change set to the searches whose base or effective
 //! rights the changes may affect. The other searches move to the newer snapshot without being woken. A search that has
 //! sent its changes waits again. If its client reads slowly and the feed has advanced in the meantime, the search
-//! builds its own change set from its snapshot to that of the feed.
+//! builds its own change set, from its own snapshot to the snapshot of the feed.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -185,7 +185,7 @@ impl Feed {
             }
             Ok(true) => Ok(Advance::Done(self.hand_out(Arc::new(builder.take_set())))),
             Err(error) => {
-                // Without this, the feed would read the unreadable record again and again.
+                // If the builder did not give up, the feed would read the unreadable record again and again.
                 builder.give_up();
                 self.builder = Some(builder);
                 Err(error)
@@ -193,8 +193,8 @@ impl Feed {
         }
     }
 
-    /// Moves the feed to the newer snapshot, and returns the searches to wake. These are the waiting searches that the
-    /// change set may affect, those with a cookie that is too old, and those whose snapshot the feed has reached.
+    /// Moves the feed to the newer snapshot, and returns the searches to wake. Wakes each waiting search that the
+    /// change set may affect or whose cookie is too old, and each search whose snapshot the feed has reached.
     fn hand_out(&mut self, set: Arc<ChangeSet>) -> Vec<(ListenerKey, WakeReason)> {
         let mut registered = self.shared.lock();
         let RegisteredSearches { notified, by_number, by_base, alias_followers, .. } = &mut *registered;
@@ -235,10 +235,10 @@ impl Feed {
         woken
     }
 
-    /// Returns the searches to end because their clients read too slowly. These are the searches with unsent changes
-    /// that are more than [`FOLLOWED_RECORDS_MAX`] records old. While more than [`SHARED_SNAPSHOTS_MAX`] snapshots are
-    /// held, they also include the slower half of the searches that send changes or their initial results. Otherwise a
-    /// search that is slow to send its initial results is not ended, because its client has no cookie with which to
+    /// Returns the searches to end because their clients read too slowly. A search that sends changes is ended if its
+    /// unsent changes are more than [`FOLLOWED_RECORDS_MAX`] records old. While more than [`SHARED_SNAPSHOTS_MAX`]
+    /// snapshots are held, the slower half of all searches that send results or changes is ended too. A search that
+    /// sends its initial results is ended only in this second case, because its client has no cookie with which to
     /// resume.
     pub fn laggards(&self, current: &Snapshot) -> Result<Vec<ListenerKey>> {
         let position = current.position()?;

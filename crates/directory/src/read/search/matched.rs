@@ -71,7 +71,7 @@ impl MatchedValues {
         self.items.iter().map(|item| size_of::<Term>() + item.heap_bytes()).sum()
     }
 
-    /// Resolves the names in the items again.
+    /// Resolves the names in the items again, on a newer snapshot.
     pub(super) fn catch_up(&mut self, state: TreeState<'_>) -> Result<()> {
         self.items.iter_mut().try_for_each(|item| Arc::make_mut(item).find_targets_in(state))
     }
@@ -261,7 +261,7 @@ fn is_presence(item: &Term) -> bool {
     matches!(item, Term::Constant(_) | Term::Item(Item { test: Test::Present, .. }))
 }
 
-/// Returns true if a value of the item's attribute matches.
+/// Returns true if a value of the item's attribute matches the item.
 fn passes(item: &Term, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> bool {
     match item {
         Term::Constant(truth) => *truth == Truth::True,

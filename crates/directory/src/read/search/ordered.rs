@@ -32,7 +32,7 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Factor by which an entry of an order costs less to examine than a candidate of a search that sorts. Such a search
+/// Factor by which a candidate costs more in a search that sorts than in the traversal of an order. A search that sorts
 /// keeps and sorts each match, and examines it again.
 const WALK_ADVANTAGE: u64 = 2;
 
@@ -137,7 +137,7 @@ impl OrderedSearch<'_> {
             let target = traversal.turned(target);
             match traversal.is_reversed {
                 false => rows.rank(read, &target),
-                // In reverse order too, keys that begin with the target are not before the target.
+                // Even in reverse order, keys that begin with the target are not before the target.
                 true => match after_all(target) {
                     Some(end) => Ok(count - rows.rank(read, &end)?),
                     None => Ok(0),

@@ -65,7 +65,7 @@ pub(crate) fn entries<'s>(
             found.push((key, Cow::Owned(entry)));
         }
     }
-    // This order puts superiors first, because they have shorter names.
+    // Superiors come first, because their names are shorter.
     found.sort_by_key(|(key, _)| key.len());
     if found.first().is_none_or(|(key, _)| *key != name.key) {
         let what = format!("there is no entry {}", Quoted(dn.text()));

@@ -173,8 +173,8 @@ impl Plan {
         Plan { is_by_place: true, ..plan }
     }
 
-    /// Returns a plan with these ids in this order. Its candidates can only be examined from the first to the last, not
-    /// from some id on.
+    /// Returns a plan with these ids in this order. A search must examine its candidates from the first to the last,
+    /// because the ids need not ascend.
     pub(super) fn in_order(ids: Vec<u64>) -> Plan {
         let candidate_count = ids.len() as u64;
         Plan { source: Source::Indexed { ids, postings: Vec::new() }, ..Plan::scan(candidate_count) }
@@ -199,8 +199,8 @@ impl Plan {
             + self.gathering.as_ref().map_or(0, |gathering| size_of::<Gathering>() + gathering.heap_bytes())
     }
 
-    /// Returns a second plan for the same candidates, after they are gathered. Both plans share the ids, because there
-    /// may be a million of them.
+    /// Returns a second plan for the same candidates, whose ids must all be gathered. Both plans share the ids, because
+    /// there may be a million of them.
     pub(crate) fn share(&mut self) -> Plan {
         let source = &mut self.source;
         let shared = self.shared.get_or_insert_with(|| Arc::new(std::mem::replace(source, Source::Scan)));
@@ -295,7 +295,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Combines a lower and an upper bound on a single-valued attribute into one range, which is narrower than either.
+    /// Combines a lower and an upper bound on a single-valued attribute into one range, which is narrower than the
+    /// range of either bound.
     fn narrow_between(&self, terms: &[Term], limit: u64, best: &mut Option<Best>) -> Result<()> {
         let items = || terms.iter().enumerate().filter_map(|(place, term)| Some((place, single(term)?)));
         for (low_place, low) in items() {
@@ -530,7 +531,7 @@ impl Planner<'_> {
         limit: u64,
     ) -> Result<Option<Narrowed>> {
         let Some(bases) = self.indexed_bases(item, Some(rule)) else { return Ok(None) };
-        // A posting contains the entries that have the value in an attribute with any options.
+        // A posting contains the entries that have the value in the attribute, with or without options.
         let is_exact = description.options.is_empty() && key.len() <= INDEX_KEY_MAX;
         let mut all = Narrowed { is_exact, ..Narrowed::default() };
         for &base in bases.iter() {

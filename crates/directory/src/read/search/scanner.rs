@@ -107,7 +107,7 @@ pub(super) enum Reached {
 }
 
 impl Scanner {
-    /// Creates a scanner. Inlined, so that the large return value is built in its final place.
+    /// Creates a scanner. The function is inlined so that the large return value is built in its final place.
     #[inline(always)]
     pub(super) fn new(
         snapshot: &Snapshot,
@@ -408,7 +408,7 @@ impl Scanner {
         if snapshot.version() == self.version { Ok(()) } else { self.catch_up_to(snapshot) }
     }
 
-    /// Sets the present effective rights of the requester.
+    /// Sets the current effective rights of the requester.
     pub(super) fn permit(&mut self, rights: &EffectiveRights) {
         self.rights = rights.clone();
         self.matcher = rights.matcher(MemberUse::Search);
@@ -496,19 +496,19 @@ impl Scanner {
     }
 }
 
-/// Returns the cost, in candidates, of the links of other entries read since the last call.
+/// Returns the cost of the links of other entries read since the last call, as a number of candidates.
 #[inline]
 fn cost_of_links(matcher: &mut Matcher) -> u32 {
     u32::try_from(matcher.take_cost() / LINKS_PER_ENTRY).unwrap_or(u32::MAX)
 }
 
-/// Returns the cost, in candidates, of merging collective attributes into an entry.
+/// Returns the cost of merging collective attributes into an entry, as a number of candidates.
 #[inline]
 fn cost_of_merging(state: TreeState<'_>) -> u32 {
     state.collective.map_or(0, CollectiveSubentries::cost)
 }
 
-/// Returns true if access rules permit a candidate that matches as a result.
+/// Returns true if access rules permit a matching candidate as a result.
 #[inline]
 fn is_permitted<'s>(
     (permitted, rights): (&mut Option<Box<Permitted>>, &EffectiveRights),

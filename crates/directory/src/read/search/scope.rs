@@ -1,7 +1,7 @@
 //! The entries that a search covers.
 //!
-//! The test of an entry follows its superiors up to the root of a subtree in scope. All entries of one container share
-//! the result.
+//! To test an entry, a search follows its superiors up to the root of a subtree in scope. The result is the same for
+//! all entries of one container.
 
 use ldap::{DerefAliases, ResultCode, Scope, SearchRequest};
 
@@ -93,7 +93,7 @@ impl SearchScope {
     }
 
     /// Follows the aliases in scope, if requested. Returns the parts of the scope that are on other servers. The search
-    /// sends a reference for each, the last one first.
+    /// sends a reference for each part, beginning with the last part.
     pub(super) fn prepare(
         &mut self,
         snapshot: &Snapshot,

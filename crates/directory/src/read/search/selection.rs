@@ -1,8 +1,8 @@
 //! The attributes that a search returns (RFC 4511 section 4.5.1.8, RFC 3673 for `+`, RFC 4529 for `@class`).
 //!
 //! Names are resolved to attribute numbers once per search, not per entry, and not at all if all user attributes are
-//! requested. A name also selects subtypes, and attributes with further options. These are returned under their own
-//! names. A name unknown to the schema selects nothing.
+//! requested. A name also selects subtypes, and attributes with further options. Such attributes are returned under
+//! their own names. A name unknown to the schema selects nothing.
 
 use std::sync::Arc;
 
@@ -199,8 +199,8 @@ impl Selection {
             && self.permits(def.description.type_id)
     }
 
-    /// Returns the numbers below [`LOW_END`] of the stored attributes that are selected and whose secrecy permits their
-    /// return. The caller must check each with [`permits`](Selection::permits).
+    /// Returns the attribute numbers below [`LOW_END`] that are selected and that the secrecy of their attributes
+    /// permits. The caller must check each with [`permits`](Selection::permits).
     #[inline]
     pub(super) fn low_numbers(&mut self, catalog: &Catalog) -> LowNumbers {
         let returnable = catalog.returnable();

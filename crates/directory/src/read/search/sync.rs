@@ -286,9 +286,8 @@ impl Sync {
         Ok(true)
     }
 
-    /// Sends the UUIDs of the unchanged entries that have not been sent yet. In a delete phase, also sends the UUIDs of
-    /// the deleted entries. These include the entries that may differ and were not sent, because they are no longer
-    /// results.
+    /// Sends the UUIDs of the unchanged entries that have not been sent yet. In a delete phase, first sends the UUIDs
+    /// of the deleted entries and of the entries in `changed` that were not sent, because they are no longer results.
     pub(super) fn name_present(&mut self, out: &mut Vec<u8>) {
         if self.is_listed {
             let mut deleted = std::mem::take(&mut self.deleted);
@@ -428,7 +427,7 @@ pub(super) fn read_record(position: Position, bytes: &[u8]) -> Result<Record> {
         .ok_or_else(|| OperationError::Damaged(format!("the record at position {position} of the log")))
 }
 
-/// Adds the entries that name the entry `target`, until there are more than the maximum.
+/// Adds the entries that name the entry `target`. Stops when `touched` has more than `max` entries.
 pub(super) fn touch_sources(
     state: TreeState<'_>,
     target: EntryId,
@@ -438,7 +437,7 @@ pub(super) fn touch_sources(
 }
 
 /// For each attribute that names entries, adds the ids that `map` has under the key that `key` returns for the
-/// attribute. Stops when there are more than the maximum.
+/// attribute. Stops when `touched` has more than `max` entries.
 pub(super) fn touch_all<K: AsRef<[u8]>>(
     state: TreeState<'_>,
     map: MapId,

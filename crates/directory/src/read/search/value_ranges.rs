@@ -61,7 +61,7 @@ impl ValueRanges {
         (!ranges.all.is_empty()).then(|| Box::new(ranges))
     }
 
-    /// Sets the present effective rights of the requester.
+    /// Sets the current effective rights of the requester.
     pub(super) fn permit(&mut self, rights: &EffectiveRights) {
         self.groups = rights.groups(MemberUse::Read);
     }

@@ -33,7 +33,7 @@ pub(in crate::read::search) struct NameTraversal {
     entry: EntryId,
     /// Rights at the entry; `None` if no access rules restrict the requester.
     rights: Option<Arc<EntryRights>>,
-    /// Index of the attribute whose values are read at present.
+    /// Index of the attribute whose values are being read.
     spec: usize,
     /// Source of the values of this attribute; `None` before the first value is read.
     source: Option<Source>,
@@ -167,7 +167,7 @@ impl NameTraversal {
             }
         }
         match self.measured {
-            // If the sizes differ, the message would not have the length in its header.
+            // If the sizes differ, the length of the message would differ from the length in its header.
             Some(measured) if measured != self.size => {
                 let written = self.size;
                 let text = format!("control dereference: {measured} octets were measured, {written} written");

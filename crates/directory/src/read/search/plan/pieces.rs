@@ -1,5 +1,5 @@
 //! Candidates from index keys that are parts of values: grams for inner substrings, and sounds for approximate matches.
-//! Presence tests use keys of this map too.
+//! The keys for presence tests are in the same map.
 //!
 //! A matching entry is listed under all keys that the filter requires. Therefore the shortest posting is read, and its
 //! ids are looked up in the other postings. Entries with values too long to be split are listed under a special key.

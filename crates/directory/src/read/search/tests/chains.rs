@@ -247,7 +247,7 @@ fn a_long_test_is_refused() {
     let found = directory.search(&format!("cn=big,{SUFFIX}"), Scope::BaseObject, &filter, &["1.1"]);
     assert_eq!(found.code, ResultCode::ADMIN_LIMIT_EXCEEDED, "{}", found.diagnostic);
     assert!(found.diagnostic.contains("dnSuperiorMatch would read more than"), "{}", found.diagnostic);
-    // It is enough if the chain is short from one end.
+    // The test is permitted if the chain is short from one end.
     for (base, filter, count) in [
         ("p0", format!("(memberOf:{IN_CHAIN}:=cn=big,{SUFFIX})"), 1),
         ("p0", format!("(memberOf:{IN_CHAIN}:=cn=g0,{SUFFIX})"), 0),

@@ -435,7 +435,7 @@ fn a_search_in_progress_sees_the_values_of_a_new_subentry() {
         ("(&(l=oslo)(objectClass=*))", true, &after_ada),
     ] {
         let mut directory = sample();
-        // There are more entries than a search takes from the scope in place of an index.
+        // The scope contains so many entries that the search uses the index.
         for number in 0..30 {
             let dn = format!("cn=other {number},ou=groups,dc=example,dc=com");
             add(&mut directory, &dn, &[("objectClass", &["person"]), ("sn", &["x"])]);

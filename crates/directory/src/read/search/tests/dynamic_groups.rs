@@ -225,7 +225,7 @@ fn a_url_that_tests_groups_considers_stored_members_only() {
            (isMemberOf=cn=all,dc=example,dc=com))",
         ],
     );
-    // In the filter of a URL, only chains of stored members lead to all: the chains of tall and staff.
+    // In the filter of a URL, only stored members form chains to the group all. These are the chains of tall and staff.
     check_found(&directory, &[("(memberOf=cn=circle@", &["cn=staff", "cn=tall"])]);
     assert_eq!(values(&mut directory, "staff", "memberOf"), ["all", "circle"]);
     assert_eq!(values(&mut directory, "ann", "isMemberOf"), ["tall", "staff", "all"]);

@@ -387,8 +387,8 @@ impl Round {
     fn memory_bytes(&mut self) -> usize {
         let changes = match &self.changes {
             Changes::Sought(builder) => builder.memory_bytes(),
-            // A change set from the feed is counted in the memory of the feed; one of the search's own builder was
-            // counted with the builder.
+            // The feed counts the memory of its change sets. The memory of a change set that the search built itself
+            // was counted with the builder.
             Changes::Known(_) => 0,
         };
         let cursor = self
