@@ -2,12 +2,15 @@
 //!
 //! Pages omit actions that the server would refuse. When a change is sent, the server decides again.
 
+use axum::http::StatusCode;
 use client::{ClientError, Connection, Entry};
 use ldap::{
     AccountUsability, Control, ControlsBuf, FilterBuf, Request, Response, Scope, SearchRequest, SelectionBuf,
     encode_matched_values, oids,
 };
 use serde_json::{Value, json};
+
+use crate::page_error::PageError;
 
 /// Maximum number of attributes for which the server reports rights in one answer.
 const ATTRIBUTES_MAX: usize = 100;
@@ -125,6 +128,26 @@ impl Rights {
         !self.is_known || (self.entry != "none" && self.entry.contains(right))
     }
 
+    /// Returns an error with the text "You have no right to do this", unless the requester has this right on the entry:
+    /// `d` (delete it) or `n` (rename it). Blocks.
+    ///
+    /// # Errors
+    /// The requester lacks the right, or the directory does not answer.
+    pub(crate) fn require(connection: &mut Connection, dn: &str, right: char) -> Result<(), PageError> {
+        let rights = Rights::read(connection, dn, &["objectClass"])?;
+        if rights.allows(right) { Ok(()) } else { Err(no_right()) }
+    }
+
+    /// Returns an error like [`require`](Rights::require), unless the requester may write this attribute of the entry.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// The requester lacks the right, or the directory does not answer.
+    pub(crate) fn require_write(connection: &mut Connection, dn: &str, name: &str) -> Result<(), PageError> {
+        let rights = Rights::read(connection, dn, &[name])?;
+        if rights.can_write(name) { Ok(()) } else { Err(no_right()) }
+    }
+
     /// Returns true if the requester may write this attribute.
     pub(crate) fn can_write(&self, name: &str) -> bool {
         let name = name.to_ascii_lowercase();
@@ -148,6 +171,10 @@ impl Rights {
         push(state.is_reset, "reset", None);
         all
     }
+}
+
+fn no_right() -> PageError {
+    PageError::Request(StatusCode::FORBIDDEN, "trouble.no_right")
 }
 
 #[cfg(test)]

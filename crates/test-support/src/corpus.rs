@@ -145,11 +145,10 @@ pub fn parse_for(peer: Server, file: &str, text: &str) -> Vec<Operation> {
         let line = line.replace('%', SUFFIX);
         let fields: Vec<&str> = line.split(" |").map(str::trim).collect();
         let (only, fields) = match (Server::named(fields[0]), &fields[..]) {
-            (None, ["differs", answer, reason]) if peer == Server::Slapd => {
-                differs = Some(Difference { answer: answer.to_string(), reason: reason.to_string() });
-                continue;
-            }
-            (Some(only), [_, "differs", answer, reason]) if only == peer => {
+            // Explanations that name no server are of slapd.
+            (server, ["differs", answer, reason] | [_, "differs", answer, reason])
+                if server.unwrap_or(Server::Slapd) == peer =>
+            {
                 differs = Some(Difference { answer: answer.to_string(), reason: reason.to_string() });
                 continue;
             }

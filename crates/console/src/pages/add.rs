@@ -16,6 +16,7 @@ use crate::form::{fields_of, filled, inputs, resolved};
 use crate::page::{Page, SignedInRequest, Submission};
 use crate::page_error::PageError;
 use crate::pages::members::resolve;
+use crate::rights::Rights;
 use crate::texts::url;
 
 /// A kind of new entry.
@@ -140,18 +141,19 @@ pub(crate) async fn save(Submission { signed, fields }: Submission) -> Response 
         signed.talk(move |connection| {
             let schema = app.schema.get(connection);
             let new = new(connection, &schema, &fields)?;
-            if fields.text("step") == "apply" {
-                add(connection, &new)?;
+            if fields.text("step") != "apply" {
+                return Ok((new, None));
             }
-            Ok(new)
+            add(connection, &new)?;
+            // A new person needs a password.
+            let sets_password = fields.text("kind") == "person"
+                && Rights::require_write(connection, &new.dn, "userPassword").is_ok();
+            Ok((new, Some(if sets_password { "/reset-password" } else { "/entry" })))
         })
     };
     match made.await {
-        Ok(new) if fields.text("step") == "apply" => {
-            let page = if fields.text("kind") == "person" { "/reset-password" } else { "/entry" };
-            signed.go(&url(page, &[("dn", &new.dn), ("notice", "added")]))
-        }
-        Ok(new) => {
+        Ok((new, Some(page))) => signed.go(&url(page, &[("dn", &new.dn), ("notice", "added")])),
+        Ok((new, None)) => {
             let is_kept = |name: &str| ["parent", "kind", "class", "rdn"].contains(&name);
             let kept = fields.pairs().filter(|(name, _)| is_kept(name));
             let kept = kept.map(|(name, value)| (name.to_owned(), value.to_owned()));

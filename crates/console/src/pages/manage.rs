@@ -22,6 +22,9 @@ const PAGES: [(&str, &str); 10] = [
 ];
 
 pub(crate) async fn show(signed: SignedInRequest) -> Response {
+    if !signed.session.manages {
+        return signed.fail(&refused());
+    }
     let pages: Vec<_> = PAGES.iter().map(|(name, at)| json!({ "name": name, "at": at })).collect();
     signed.show(Page::new("manage.html", "manage.title", json!({ "pages": pages })))
 }
@@ -30,9 +33,11 @@ pub(crate) async fn show(signed: SignedInRequest) -> Response {
 /// that it is only for administrators.
 pub(crate) fn only_for_administrators(trouble: PageError) -> PageError {
     match &trouble {
-        PageError::Refused(outcome, _) if outcome.code == ldap::ResultCode::NO_SUCH_OBJECT => {
-            PageError::Request(StatusCode::FORBIDDEN, "manage.refused")
-        }
+        PageError::Refused(outcome, _) if outcome.code == ldap::ResultCode::NO_SUCH_OBJECT => refused(),
         _ => trouble,
     }
+}
+
+fn refused() -> PageError {
+    PageError::Request(StatusCode::FORBIDDEN, "manage.refused")
 }

@@ -9,11 +9,13 @@ use crate::ask;
 use crate::fields::Fields;
 use crate::page::{Page, SignedInRequest, Submission};
 use crate::page_error::PageError;
+use crate::rights::Rights;
 use crate::texts::url;
 
 pub(crate) async fn delete_form(signed: SignedInRequest, fields: Fields) -> Response {
     let model = signed.talk(move |connection| {
         let entry = ask::entry(connection, fields.text("dn"), &["numSubordinates", "hasSubordinates"])?;
+        Rights::require(connection, &entry.dn, 'd')?;
         let below = entry.texts("numSubordinates").first().and_then(|count| count.parse::<u64>().ok());
         let has_some = below.is_some_and(|count| count > 0) || entry.texts("hasSubordinates") == ["TRUE"];
         Ok(json!({ "dn": entry.dn, "below": below, "has_subordinates": has_some }))
@@ -38,6 +40,7 @@ pub(crate) async fn delete(Submission { signed, fields }: Submission) -> Respons
 pub(crate) async fn rename_form(signed: SignedInRequest, fields: Fields) -> Response {
     let model = signed.talk(move |connection| {
         let entry = ask::entry(connection, fields.text("dn"), &["objectClass"])?;
+        Rights::require(connection, &entry.dn, 'n')?;
         let (rdn, parent) = split(&entry.dn);
         Ok(json!({ "dn": entry.dn, "rdn": rdn, "parent": parent, "error": null }))
     });

@@ -15,6 +15,7 @@ use crate::fields::Fields;
 use crate::limits::PHOTO_BYTES_MAX;
 use crate::page::{Page, SignedInRequest, Submission};
 use crate::page_error::PageError;
+use crate::rights::Rights;
 use crate::texts::url;
 
 /// Attribute that contains the photos.
@@ -51,7 +52,13 @@ pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
 
 /// Shows the form for uploading a photo.
 pub(crate) async fn form(signed: SignedInRequest, fields: Fields) -> Response {
-    signed.show(page(StatusCode::OK, json!({ "dn": fields.text("dn"), "error": null })))
+    let model = signed.talk(move |connection| {
+        let entry = ask::entry(connection, fields.text("dn"), &["objectClass"])?;
+        Rights::require_write(connection, &entry.dn, PHOTO)?;
+        Ok(json!({ "dn": entry.dn, "error": null }))
+    });
+    let model = model.await;
+    signed.answer(model.map(|model| page(StatusCode::OK, model)))
 }
 
 fn page(status: StatusCode, model: serde_json::Value) -> Page {

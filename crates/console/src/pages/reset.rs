@@ -10,11 +10,13 @@ use crate::fields::Fields;
 use crate::page::{Page, SignedInRequest, Submission};
 use crate::page_error::PageError;
 use crate::pages::password;
+use crate::rights::Rights;
 
 pub(crate) async fn form(signed: SignedInRequest, fields: Fields) -> Response {
     let notice = signed.notice(&fields);
     let model = signed.talk(move |connection| {
         let entry = ask::entry(connection, fields.text("dn"), &["objectClass"])?;
+        Rights::require_write(connection, &entry.dn, "userPassword")?;
         Ok(json!({ "dn": entry.dn, "generated": null, "done": false, "notice": notice, "error": null }))
     });
     let model = model.await;

@@ -140,9 +140,14 @@ impl Pages {
 
     /// Requests a page, which must have this status, and measures the time.
     pub(crate) fn open(&mut self, role: &str, browser: &Browser, path: &str, status: u16) -> Answer {
-        let begun = Instant::now();
-        let answer = browser.get(path);
-        let (name, time) = (format!("{path} as {role}"), begun.elapsed());
+        self.time(format!("{path} as {role}"), status, || browser.get(path))
+    }
+
+    /// Makes a request, whose answer must have this status, and measures the time.
+    fn time(&mut self, name: String, status: u16, request: impl FnOnce() -> Answer) -> Answer {
+        let start = Instant::now();
+        let answer = request();
+        let time = start.elapsed();
         assert_eq!(answer.status, status, "{name}: {}", answer.text());
         self.opened.push(Opened { name, time, octets: answer.body.len() });
         answer
@@ -189,11 +194,7 @@ impl Pages {
             ("/edit", &edit, 200),
             ("/indexes", &[("attribute", "no-such"), ("kind", "equality")], 422),
         ] {
-            let begun = Instant::now();
-            let answer = browser.post(path, fields);
-            let (name, time) = (format!("{path}, sent"), begun.elapsed());
-            assert_eq!(answer.status, status, "{name}: {}", answer.text());
-            self.opened.push(Opened { name, time, octets: answer.body.len() });
+            let answer = self.time(format!("{path}, sent"), status, || browser.post(path, fields));
             self.keep(path, "administrator, sent", &answer);
         }
     }

@@ -16,15 +16,21 @@ pub(crate) const SIGNED_IN: [(&str, &str); 4] =
 pub(crate) const OPEN: [&str; 4] = ["/forgotten-password", "/health", "/new-password", "/sign-in"];
 
 /// Pages that only some people may see. Every person who signs in may see the others.
-const RESTRICTED: [(&str, &[&str]); 9] = [
+const RESTRICTED: [(&str, &[&str]); 14] = [
     ("/access/rehearse", &["administrator"]),
     ("/audit", &["administrator", "auditor"]),
     ("/compare", &["administrator"]),
     ("/compare/tree", &["administrator"]),
+    ("/delete", &["administrator"]),
     ("/deleted", &["administrator"]),
     ("/history", &["administrator", "auditor"]),
     ("/indexes", &["administrator"]),
+    ("/manage", &["administrator"]),
     ("/nodes", &["administrator"]),
+    ("/photo/change", &["administrator"]),
+    ("/rename", &["administrator"]),
+    // The entry in the links is that of the user.
+    ("/reset-password", &["administrator", "help desk", "user"]),
     ("/settings", &["administrator"]),
 ];
 

@@ -212,15 +212,19 @@ impl RowWriter {
 
     /// Appends an attribute with inline values. The row contains each value, or a reference with the hash of the value.
     pub(crate) fn inline(&mut self, id: AttrId, values: &[InlineValue<'_>]) {
-        let start = self.out.len();
-        let form = packed::put(&mut self.out, values).unwrap_or_else(|| put_values(&mut self.out, values));
-        put_head(&mut self.heads, id, (form, values.len(), self.out.len() - start));
+        self.put(id, values, |out| packed::put(out, values).unwrap_or_else(|| put_values(out, values)));
     }
 
-    /// Like [`inline`](RowWriter::inline), without packing.
+    /// Appends an attribute like [`inline`](RowWriter::inline), without packing its values.
     fn plain(&mut self, id: AttrId, values: &[InlineValue<'_>]) {
+        self.put(id, values, |out| put_values(out, values));
+    }
+
+    /// Appends an attribute whose content `put` appends to the buffer. `put` returns the form of the content.
+    #[inline]
+    fn put(&mut self, id: AttrId, values: &[InlineValue<'_>], put: impl FnOnce(&mut Vec<u8>) -> u8) {
         let start = self.out.len();
-        let form = put_values(&mut self.out, values);
+        let form = put(&mut self.out);
         put_head(&mut self.heads, id, (form, values.len(), self.out.len() - start));
     }
 
