@@ -3,11 +3,12 @@
 use super::*;
 use test_support::ds389::RunningDs389;
 
-const RETRO: (&str, &[(&str, &str)]) =
+/// The retro change log, with the names of entries that it needs.
+pub(super) const RETRO: (&str, &[(&str, &str)]) =
     ("Retro Changelog Plugin", &[("nsslapd-attribute", "nsuniqueid:targetUniqueId")]);
 
 /// Attributes that only 389 DS has, and attributes that identify its entries differently.
-const OWN: [&str; 6] = ["nsUniqueId", "entryid", "parentid", "entryUUID", "dsEntryDN", "aci"];
+pub(super) const OWN: [&str; 6] = ["nsUniqueId", "entryid", "parentid", "entryUUID", "dsEntryDN", "aci"];
 
 fn source(folder: &Scratch, plugins: &[(&str, &[(&str, &str)])]) -> RunningDs389 {
     RunningDs389::with_plugins(folder, &["uid:equality", "member:equality"], plugins)

@@ -3,14 +3,15 @@
 use super::*;
 use test_support::opendj::RunningOpenDj;
 
+/// OpenDJ has neither in entries that were never modified.
+pub(super) const OWN: [&str; 2] = ["modifiersName", "modifyTimestamp"];
+
 #[test]
 #[ignore = "needs OpenDJ, which ./dev test-peers installs"]
 fn the_change_log_of_opendj() {
     let folder = Scratch::new("follow-opendj-source");
     let source = RunningOpenDj::with_change_log(&folder, &["uid:equality", "member:equality"]);
-    // OpenDJ has neither in entries that were never modified.
-    let own = ["modifiersName", "modifyTimestamp"];
-    let traits = Traits { cookie: "opendj ", own: &own, has_deaf_refresh: false };
+    let traits = Traits { cookie: "opendj ", own: &OWN, has_deaf_refresh: false };
     let log = follows("follow-opendj", source, &traits);
     assert!(!log.contains("the whole content is compared"), "{log}");
 }
