@@ -120,8 +120,8 @@ fn local_change(queue: &Arc<WriteQueue>, request: WriteRequest) -> LocalChange {
         WriterWork::Account { id, grace, totp_step } => {
             (LocalWork::Account(id, queue.take_account_update(id, (grace, totp_step))), Some(id))
         }
-        // Cannot occur: the settings do not permit that a node follows another server, and a node neither has replicas
-        // nor is one.
+        // Cannot occur. The settings do not permit a node to follow another server, and a node neither has replicas nor
+        // is a replica.
         WriterWork::Follow(_)
         | WriterWork::ForwardedAccount(..)
         | WriterWork::Fence(_)
@@ -153,7 +153,7 @@ pub(crate) struct HostParts {
     pub(crate) read_age: Option<Arc<ReadAge>>,
     /// The queue of operations to trace. Only set if the settings contain a receiver.
     pub(crate) traces: Option<Arc<TraceFeed>>,
-    /// Generation of the data. From it all nodes derive the same ids of traces.
+    /// Generation of the data. All nodes derive the same trace ids from it.
     pub(crate) generation: [u8; 16],
 }
 

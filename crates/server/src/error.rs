@@ -96,7 +96,7 @@ pub enum ServeError {
     /// The listener of the metrics cannot be opened.
     #[error("cannot serve metrics on {address}: {error}")]
     Metrics {
-        /// Address on which it was to listen.
+        /// Address of the listener.
         address: SocketAddr,
         /// The cause.
         error: io::Error,
@@ -104,7 +104,7 @@ pub enum ServeError {
     /// A listener of the console cannot be opened.
     #[error("cannot serve the console on {address}: {error}")]
     Console {
-        /// Address on which it was to listen.
+        /// Address of the listener.
         address: SocketAddr,
         /// The cause.
         error: io::Error,
@@ -144,7 +144,7 @@ pub enum ServeError {
     /// The system returns no random bytes.
     #[error("the system provides no random numbers: {0}")]
     Random(#[from] getrandom::Error),
-    /// The system cannot start a thread or create an event queue, or a similar function of it failed.
+    /// A function of the operating system failed, such as starting a thread or creating an event queue.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
     /// An event loop ended with an error.

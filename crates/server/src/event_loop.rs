@@ -1,8 +1,8 @@
 //! An event loop: one thread with its epoll instance and the connections that it owns from accept to close.
 //!
 //! A pass waits for events and renews the snapshot. It gives a turn to each ready connection and reads the messages of
-//! other threads. Then it gives one more turn to each connection with more work, which is mostly searches. At its end
-//! it submits all changes of the pass to the writer. Nothing in a pass blocks or waits for a lock that another thread
+//! other threads. Then it gives one more turn to each connection that has more work, usually a search. At its end it
+//! submits all changes of the pass to the writer. Nothing in a pass blocks or waits for a lock that another thread
 //! holds for long.
 //!
 //! If the loop waits for long, it parks its snapshot, so that an idle server pins no old pages.
@@ -86,7 +86,7 @@ pub(crate) struct EventLoop {
     next_silence_sweep: Instant,
     /// Slot from which the next check for silent connections continues.
     silence_cursor: usize,
-    /// Number of connections that have timeouts for silence.
+    /// Number of connections that have an idle timeout and a timeout for the first request.
     untrusted: usize,
     /// Time at which a stopping server drops the outstanding operations; `None` while the server runs.
     drain_until: Option<Instant>,
@@ -394,7 +394,7 @@ impl EventLoop {
     }
 
     /// Continues the feed: reads a slice of the log, or wakes the persistent searches that have notifications to send.
-    /// Their connections send them in turn with the other work of the loop.
+    /// The connections of these searches send the notifications in their turns.
     fn feed(&mut self) {
         if !self.feeds_now() {
             return;
@@ -611,7 +611,8 @@ impl EventLoop {
         }
     }
 
-    /// Returns the shortest timeout for silence; `None` if there is no timeout or no connection to which it applies.
+    /// Returns the shortest idle timeout or first-request timeout. Returns `None` if there is no such timeout, or no
+    /// connection to which it applies.
     fn shortest_silence(&self) -> Option<Duration> {
         let settings = &self.context.settings;
         let timeouts = [settings.idle_timeout, settings.first_request_timeout];

@@ -2,8 +2,8 @@
 //!
 //! The Kerberos library reads the keytab and writes the replay cache. Therefore the messages are handled on the hash
 //! pool. While a message is handled, its job owns the exchange. At other times the session owns it. An exchange of
-//! GSS-SPNEGO ends when the security context is established. Messages are then protected as the client has requested it
-//! from Kerberos. In GSSAPI, the server afterwards offers security layers, and the client chooses one.
+//! GSS-SPNEGO ends when the security context is established, and fails if the client requests a security layer. In
+//! GSSAPI, the server then sends the list of its security layers, and the client chooses from it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use crate::limits::{KERBEROS_EXCHANGES_MAX, KERBEROS_TOKENS_MAX};
 #[derive(Debug, Default)]
 pub(crate) struct KerberosExchanges(Arc<AtomicUsize>);
 
-/// One exchange in the number of exchanges. Dropping this struct decreases the number.
+/// Counts one exchange in [`KerberosExchanges`]. Dropping this struct decreases the count.
 struct CountedExchange(Arc<AtomicUsize>);
 
 /// The server's side of one exchange.
@@ -129,7 +129,7 @@ impl KerberosExchange {
         }
     }
 
-    /// Sends the list of security layers that the server supports. The list contains no layer.
+    /// Sends the list of security layers that the server supports. The only choice in the list is no layer.
     fn offer(mut self) -> Result<KerberosTurn, GssError> {
         let offer = self.context.wrap(&OFFER)?;
         Ok(self.respond(Expected::Choice, offer))

@@ -9,10 +9,11 @@
 //! ```
 //!
 //! An `event_loop` owns a connection from accept to close. It processes a short operation to its end: read, frame,
-//! decode, answer, write. It needs no lock and no other thread for this and, when its buffers have their size, no
+//! decode, answer, write. This requires no lock, no other thread and, once the buffers have grown to their size, no
 //! allocation. A search runs in slices, between which other connections have their turns. It runs only as fast as its
 //! client reads. Changes are sent to the one `writer`, which makes all waiting changes durable with one sync. Slow
-//! password hashes are computed by the `hash_pool`. Both send their answers to the event loop's `mailbox`.
+//! password hashes are computed by the `hash_pool`. The writer and the hash pool send their answers to the event loop's
+//! `mailbox`.
 //!
 //! [`serve()`] is the whole process: settings, log, signals and service manager. [`Opened`] and [`Server`] are parts of
 //! it for tests and other programs. Apart from the log and the list of [`unfinished`] files, there is no global state.

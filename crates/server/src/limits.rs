@@ -25,20 +25,20 @@ pub use self::replication::*;
 pub use self::searches::*;
 pub use self::tls::*;
 
-/// Default maximum number of open connections. If there are more, a new connection is closed at once.
+/// Default maximum number of open connections. A further connection is closed at once.
 pub const CONNECTIONS_MAX: usize = 100_000;
 
-/// Default total size of the row caches of all event loops and of the writer, in octets. In a directory of two million
-/// entries, all rows fit that lookups by an indexed value need. The memory is allocated as it is needed. See
-/// [`store::View::cache_rows`].
+/// Default total size of the row caches of all event loops and of the writer, in octets. Caches of this size contain
+/// all rows that lookups by an indexed value need in a directory of two million entries. The memory is allocated as it
+/// is needed. See [`store::View::cache_rows`].
 pub const ROW_CACHE_BYTES: usize = 256 << 20;
 
-/// The memory of the machine is divided by this number. The result is the default size of the row caches if it is less
-/// than [`ROW_CACHE_BYTES`]. Scarce memory is of more use as page cache.
+/// Divisor of the machine's memory. The quotient is the default size of the row caches if it is less than
+/// [`ROW_CACHE_BYTES`]. Scarce memory is of more use as page cache.
 pub const ROW_CACHE_MEMORY_DIVISOR: u64 = 16;
 
-/// The size of the row caches is divided by this number. The result is the writer's share. A change needs few rows, but
-/// each of them several times.
+/// Divisor of the size of the row caches. The quotient is the writer's share. A change needs few rows, but needs each
+/// of them several times.
 pub const ROW_CACHE_WRITER_DIVISOR: usize = 8;
 
 /// Memory for sorting the rows of indexes while the data is not served, in octets. If the rows do not fit, they are
@@ -49,7 +49,7 @@ pub const INDEX_BUILD_MEMORY: usize = 256 << 20;
 /// rest is left for other uses, and for data that is added later.
 pub const WARM_UP_MEMORY_QUARTERS: u64 = 3;
 
-/// Nice value of the thread that reads data at the start. Threads that serve clients run before it.
+/// Nice value of the thread that reads data at the start. Threads that serve clients have priority.
 pub const WARM_UP_NICENESS: i32 = 19;
 
 /// Interval between two probes of the event loops for the page `/ready`.
@@ -66,8 +66,8 @@ pub const FULL_DISK_NOTED: Duration = Duration::from_secs(30);
 /// Time limit for connecting to another server over HTTP.
 pub const WEB_CONNECT: Duration = Duration::from_secs(10);
 
-/// The maximum number of connections is divided by this number. The result is the default maximum for one address. It
-/// applies when half of all connections are in use.
+/// Divisor of the maximum number of connections. The quotient is the default maximum for one address. It applies when
+/// half of all connections are in use.
 pub const CONNECTIONS_SHARE_DIVISOR: usize = 8;
 
 /// Maximum number of addresses without open connections whose connections are counted. Addresses with open connections
@@ -96,31 +96,31 @@ pub const BUFFERS_KEPT_BYTES_MAX: usize = 512 << 10;
 /// few bytes and then waits therefore occupies only a few bytes.
 pub const PARTIAL_COPY_MAX: usize = 2 << 10;
 
-/// Size of a connection's outstanding requests, in octets, from which on it accepts no further request. The request
-/// that reaches this size is still accepted. Therefore a connection occupies at most this size, one request, and
-/// [`UNSENT_MAX`].
+/// Size of a connection's outstanding requests, in octets, at which the connection accepts no further request. The
+/// request that reaches this size is still accepted. Therefore a connection occupies at most this size, one request,
+/// and [`UNSENT_MAX`].
 pub const OUTSTANDING_BYTES_MAX: usize = 4 << 20;
 
-/// Size of a connection's outstanding searches, in octets, from which on only its oldest search continues. The requests
-/// of the other searches then stay in the socket. There is no such limit for changes, because it is better if many
-/// changes wait together: all of them share one sync.
+/// Size of a connection's outstanding searches, in octets, at which only its oldest search continues. The requests of
+/// the other searches then stay in the socket. There is no such limit for changes, because it is better if many changes
+/// wait together: all of them share one sync.
 pub const OUTSTANDING_SEARCH_BYTES_MAX: usize = 256 << 10;
 
 /// A connection that occupies at most this number of octets is not charged for its memory. The number is less than the
 /// size of a pooled buffer.
 pub const UNCHARGED_MAX: usize = 4 << 10;
 
-/// The memory of the machine is divided by this number. The result is the default size of the memory for the requests
-/// of all connections. They occupy at most twice as much, see `request_memory`.
+/// Divisor of the machine's memory. The quotient is the default size of the memory for the requests of all connections.
+/// They occupy at most twice as much, see `request_memory`.
 pub const REQUEST_MEMORY_DIVISOR: u64 = 8;
 
 /// Minimum size of the memory for requests, in octets.
 pub const REQUEST_MEMORY_MIN: usize = 128 << 20;
 
-/// The memory for requests is divided by this number. The result is the maximum for one pair of source and identity.
+/// Divisor of the memory for requests. The quotient is the maximum for one pair of source and identity.
 pub const HOLDER_DIVISOR: usize = 4;
 
-/// The memory for requests is divided by this number. The result is what administrators may use in addition.
+/// Divisor of the memory for requests. The quotient is the memory that administrators may use in addition.
 pub const REQUEST_MEMORY_RESERVE_DIVISOR: usize = 8;
 
 /// Memory in octets that the connections of all event loops have released but that is not yet returned to the system. A
@@ -224,7 +224,8 @@ pub const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum time that operations have to finish when the server stops.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// This limit applies in place of [`LINGER_TIMEOUT`] when the server stops.
+/// Maximum time that a client has to read the notice that its connection ends if the server is stopping. It applies in
+/// place of [`LINGER_TIMEOUT`].
 pub const DRAIN_LINGER_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Interval at which a stopping server checks whether all connections are finished.
@@ -249,12 +250,12 @@ pub const SILENCE_SWEEP_MAX: usize = 8_192;
 /// the rest of the server needs others. See the module `descriptors`.
 pub const DESCRIPTORS_RESERVED: u64 = 128;
 
-/// The number of file descriptors is divided by this number. The result is the number of reserved ones if it is less
-/// than [`DESCRIPTORS_RESERVED`].
+/// Divisor of the number of file descriptors. The quotient is the number of reserved descriptors if it is less than
+/// [`DESCRIPTORS_RESERVED`].
 pub const DESCRIPTORS_RESERVED_DIVISOR: u64 = 4;
 
-/// The number of reserved file descriptors is divided by this number. The result is the number that the administrator's
-/// connections over a local socket may use. One is then free even if the store uses some of the reserved ones.
+/// Divisor of the number of reserved file descriptors. The quotient is the number that the administrator's connections
+/// over a local socket may use. One descriptor is then free even if the store uses some of the reserved ones.
 pub const DESCRIPTORS_TRUSTED_DIVISOR: u64 = 2;
 
 /// Delay before connections are accepted again if the process or the system had no file descriptors or memory left.
@@ -304,8 +305,8 @@ pub const POSITION_WAITERS_MAX: usize = 1_024;
 /// Maximum number of requests about settings that wait for the thread that answers them.
 pub const SETTINGS_REQUESTS_MAX: usize = 8;
 
-/// Time limit of a rehearsal of access rules that a client requested. After it, the rehearsal begins with no further
-/// requester.
+/// Time limit of a rehearsal of access rules that a client requested. After this time, the rehearsal evaluates no
+/// further requester.
 pub const REHEARSAL_TIME: Duration = Duration::from_secs(2);
 
 /// Maximum number of entries in a rehearsal of access rules that a client requested.

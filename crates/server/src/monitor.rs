@@ -302,7 +302,7 @@ fn durations(sources: &Sources) -> Group {
     let mut group = Group::new("Durations");
     for total in operation_totals(&sources.counters) {
         let name = format!("{} Microseconds", total.name);
-        // A text and no number, because the metrics already contain a histogram of these durations.
+        // This is a text, not a number, because the metrics already contain a histogram of these durations.
         group.text(name, "Total time of finished operations", total.latency.micros());
     }
     group
@@ -382,8 +382,8 @@ fn mails(figures: &MailFigures) -> Group {
     group
 }
 
-/// Returns the figures of password policies. The notices are about policies that do not have the effect that their text
-/// promises. The first notice is shown.
+/// Returns the figures of password policies. A notice describes a policy that does not have the effect that its text
+/// states. The first notice is shown.
 fn policies(directory: &Weak<Directory>) -> Group {
     let mut group = Group::new("Password Policies");
     let Some(directory) = directory.upgrade() else { return group };

@@ -265,7 +265,7 @@ impl Opened {
     }
 }
 
-/// Returns what the readiness thread reads. That thread checks for the page `/ready` whether the server is ready.
+/// Returns the parts of the server that the readiness thread probes for the page `/ready`.
 fn probed(readiness: Arc<Readiness>, shared: &Shared, listening: &Listening) -> Probed {
     Probed {
         readiness,
@@ -275,7 +275,7 @@ fn probed(readiness: Arc<Readiness>, shared: &Shared, listening: &Listening) -> 
     }
 }
 
-/// Returns those sources of the monitor that every server has.
+/// Returns the sources of the monitor that exist in every server.
 fn sources(shared: &Shared, listening: &Listening) -> Sources {
     Sources {
         #[cfg(feature = "kafka")]

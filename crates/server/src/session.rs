@@ -1,9 +1,9 @@
 //! An LDAP session (RFC 4511): decodes requests, tracks outstanding operations, and encodes responses. It has no
 //! socket: `event_loop::connection` reads and writes the bytes.
 //!
-//! Short operations are answered at once. The others are *outstanding*, and are answered in the order in which they
-//! finish. Searches run in slices, and long searches also on scan threads. Changes wait for the writer. Slow password
-//! hashes wait for the hash pool.
+//! Short operations are answered at once. The other operations are *outstanding*, and are answered in the order in
+//! which they finish. Searches run in slices, and long searches also on scan threads. Changes wait for the writer. Slow
+//! password hashes wait for the hash pool.
 //!
 //! A bind waits for the outstanding operations, and later requests wait for the bind. RFC 4511 section 4.2.1 would also
 //! allow the server to abandon outstanding operations. With waiting, every request is answered. The wait is bounded
@@ -135,7 +135,7 @@ pub(crate) struct Session {
     transaction: Option<Box<Transaction>>,
     /// Limits from `[[limit]]` tables. Boxed because most sessions have only the common limits.
     limits: Option<Box<OwnLimits>>,
-    /// Index in `outstanding` from which the next search with a slice to run is sought.
+    /// Index in `outstanding` at which the choice of the next search to run a slice begins.
     next_slice: u32,
     /// Position that the first request in the input waits for.
     position_wait: Option<Box<PositionWait>>,

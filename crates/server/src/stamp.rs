@@ -93,7 +93,8 @@ pub(crate) fn readable_password(random: &[u8; 16]) -> String {
     letters(random)
 }
 
-/// Returns an application password of 100 random bits. It consists of twenty such letters and digits in groups of four.
+/// Returns an application password of 100 random bits. It consists of twenty letters and digits like those of
+/// [`readable_password`], in groups of four.
 pub(crate) fn application_password(random: &[[u8; 16]; 2]) -> String {
     letters(random.as_flattened().get(..20).unwrap_or_default())
 }

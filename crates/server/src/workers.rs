@@ -1,4 +1,4 @@
-//! Threads that work for event loops: the writer, pools for work that takes long, and others.
+//! Threads that work for event loops, such as the writer and the pools for long work.
 
 pub(crate) mod attempts;
 pub(crate) mod audit;

@@ -76,8 +76,8 @@ pub fn restore_backup(
     Ok(restore(&*storage, identities, &config.data, until, generation, new_stamp(&mut random)?)?)
 }
 
-/// Returns the path of a new folder for a [`RestoredCopy`], which no other user can foresee. It is in the folder of the
-/// backup. For a backup in a bucket it is in `TMPDIR` or `/var/tmp`, because `/tmp` is often in memory.
+/// Returns an unpredictable path for the folder of a [`RestoredCopy`]. The path is in the folder of the backup. For a
+/// backup in a bucket, it is in `TMPDIR` or `/var/tmp`, because `/tmp` is often in memory.
 ///
 /// # Errors
 /// The system has no random bytes.

@@ -128,8 +128,8 @@ pub(super) fn append(log: &kafka_log::Settings, message: &[u8]) -> Result<u64, S
     Err(refused("a message is not in the log in time"))
 }
 
-/// Returns an invitation for one more node. It has the content of a secret file, and the number of the node. If
-/// `may_invite` is set, the new node may also invite nodes.
+/// Returns an invitation for one more node, as the content of a secret file, and the number of that node. If
+/// `may_invite` is set, that node may also invite nodes.
 ///
 /// # Errors
 /// This node does not have the key of the cluster's authority.
@@ -165,8 +165,8 @@ pub fn take_certificate(config: &Config, renewal: Option<&Path>) -> Result<u32, 
     Ok(identity.node().0)
 }
 
-/// Creates a data directory for the node of an invitation, with a copy of the data of the node in the folder `from`.
-/// That node may be served at the same time. Returns the number of the new node.
+/// Creates the data directory of an invited node, with a copy of the data of the node in the folder `from`. The node in
+/// `from` may be served at the same time. Returns the number of the new node.
 ///
 /// # Errors
 /// The data directory already has data, or the invitation or the data in `from` is not valid.
@@ -182,8 +182,8 @@ fn accept(config: &Config, invitation: &Path) -> Result<Identity, ServeError> {
     Ok(Identity::accept(&settings_of(config)?.keys, invitation).map_err(ClusterError::from)?)
 }
 
-/// Creates a data directory for the node of an invitation, as [`join_cluster`] does. The data is copied from the node
-/// `there`, over its cluster listener at `address`.
+/// Creates the data directory of an invited node, as [`join_cluster`] does. The data is copied from the node `there`,
+/// over its cluster listener at `address`.
 ///
 /// # Errors
 /// The same as those of [`join_cluster`], or the node cannot be reached or sends no copy. In these cases nothing is

@@ -1,7 +1,7 @@
 //! Encryption of the files of a backup in the format of age (`age-encryption.org/v1`), so that the tools of age can
 //! decrypt the files.
 //!
-//! The server has no private key. What it needs in order to continue a backup is not encrypted: the names and sizes of
+//! The server has no private key. The data that it needs to continue a backup is not encrypted: the names and sizes of
 //! the files, a checksum file for each, and a line in the header. For age, this line is the stanza of an unknown
 //! recipient. Age ignores it, but protects it against changes like the rest of the header:
 //!

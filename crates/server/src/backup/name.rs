@@ -2,11 +2,11 @@
 
 /// End of the name of a backup file that is not encrypted.
 const ENDING: &str = ".pando";
-/// Suffix that an encrypted file has in addition.
+/// Additional suffix of the name of an encrypted file.
 const ENCRYPTED: &str = ".age";
-/// Suffix that the checksum file of an encrypted file has in addition.
+/// Additional suffix of the name of the checksum file of an encrypted file.
 const CHECKSUM: &str = ".sha256";
-/// Suffix that a file has in addition while it is being written.
+/// Additional suffix of the name of a file that is being written.
 pub(crate) const PARTIAL: &str = ".partial";
 
 /// Kind of content of a backup file.

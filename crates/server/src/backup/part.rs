@@ -206,7 +206,8 @@ fn write_content<W: Write>(
     paced.out.finish().map_err(failed)
 }
 
-/// A new file with the number of bytes written to it. Of an encrypted file, the hash is computed too.
+/// A new file, with the number of bytes written to it. If the file is encrypted, the hash of these bytes is computed
+/// too.
 struct CountedFile {
     out: BufWriter<Box<dyn NewFile>>,
     bytes: u64,
@@ -214,7 +215,7 @@ struct CountedFile {
 }
 
 impl CountedFile {
-    /// Writes what is still in the buffer. Returns the file. The caller must finish it.
+    /// Flushes the buffer and returns the file, which the caller must finish.
     fn written(self, path: &Path) -> Result<Box<dyn NewFile>, BackupError> {
         self.out.into_inner().map_err(|error| failed("write", path)(error.into_error()))
     }

@@ -106,9 +106,11 @@ impl FromStr for KindGroup {
 pub struct AuditRule {
     /// Kinds of the operations.
     pub what: Kinds,
-    /// Entries. The requester must be one of them or below one; empty for any requester.
+    /// Entries to which the rule applies as requesters: the requester must be one of these entries or subordinate to
+    /// one. An empty list matches any requester.
     pub who: Vec<DnText>,
-    /// Entries. The target must be one of them or below one; empty for any target.
+    /// Entries to which the rule applies as targets: the target must be one of these entries or subordinate to one. An
+    /// empty list matches any target.
     pub targets: Vec<DnText>,
 }
 

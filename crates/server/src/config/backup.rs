@@ -131,7 +131,7 @@ pub struct BackupSettings {
     pub place: BackupPlace,
     /// Interval at which new changes are added to the backup.
     pub interval: Duration,
-    /// Age at which a full backup is followed by a new one, with all entries.
+    /// Age of a full backup at which a new full backup, with all entries, is made.
     pub full_after: Duration,
     /// Time for which earlier states can be restored; `None` for no limit.
     pub keep: Option<Duration>,

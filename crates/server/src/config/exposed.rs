@@ -11,7 +11,7 @@ use crate::config::Config;
 const READ_OR_WRITTEN: u32 = 0o066;
 /// Mode bits that let users other than the owner write.
 const WRITTEN: u32 = 0o022;
-/// Mode bits that the process's own group may have. They allow to read, and to search a folder.
+/// Mode bits that the process's own group may have. They allow reading a file, and searching a folder.
 const OF_OWN_GROUP: u32 = 0o050;
 
 impl Config {

@@ -61,7 +61,7 @@ pub struct OnlineSettings {
     /// Rules of a listener without rules of its own.
     pub usual: ListenerRules,
     /// Rules of each listener, in the order of [`Config::listen`](crate::config::Config::listen). The list may be
-    /// shorter, if the last listeners have the usual rules.
+    /// shorter. Listeners after its end have the usual rules.
     pub listeners: Vec<ListenerRules>,
     /// Rules that the node file states for listeners, by their URL.
     pub stated: Vec<(ServerUrl, ListenerRules)>,
@@ -223,8 +223,8 @@ impl OnlineSettings {
         found
     }
 
-    /// Finds the rules of each open listener. `listen` must contain the listeners of the start, because a reload opens
-    /// and closes none.
+    /// Finds the rules of each open listener. `listen` must contain the URLs with which the server started, because a
+    /// reload neither opens nor closes listeners.
     pub(crate) fn find_rules(&mut self, listen: &[ServerUrl]) {
         let stated = |url: &ServerUrl| self.stated.iter().find(|(stated, _)| stated == url);
         let rules = |url| stated(url).map_or_else(|| self.usual.clone(), |(_, rules)| rules.clone());
@@ -232,7 +232,8 @@ impl OnlineSettings {
         self.listen = listen.to_vec();
     }
 
-    /// Returns true if clients at this address are trusted, so that they have no timeouts for silence.
+    /// Returns true if clients at this address are trusted. Trusted clients have no idle timeout and no timeout for the
+    /// first request.
     pub(crate) fn trusts(&self, address: IpAddr) -> bool {
         is_in(address, &self.trusted_networks)
     }
@@ -292,7 +293,7 @@ impl ListenerIndex {
     /// The socket in the data directory, which no setting names.
     pub(crate) const DATA_DIRECTORY: ListenerIndex = ListenerIndex(u8::MAX);
 
-    /// The console, from which requests arrive without a listener of this list.
+    /// The console. Its requests do not arrive through a listener in this list.
     pub(crate) const CONSOLE: ListenerIndex = ListenerIndex(u8::MAX - 1);
 }
 

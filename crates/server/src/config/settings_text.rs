@@ -83,8 +83,8 @@ impl SettingsText {
 /// Parses the text of a settings file.
 ///
 /// # Errors
-/// All problems of the text. If it is not TOML, or has unknown keys or invalid values, contradictory settings are
-/// reported, too. Otherwise [`directory::settings::check()`] finds these.
+/// All problems of the text. If there are any, contradictory settings are reported, too. If there are none,
+/// [`directory::settings::check()`] finds contradictory settings.
 pub fn parse(text: &str, read_schema: &mut ReadSchema<'_>) -> Result<SettingsText, Vec<TextProblem>> {
     if text.len() > TEXT_SIZE_MAX {
         let what =
@@ -317,8 +317,8 @@ impl Reading<'_, '_, '_> {
     }
 
     /// Checks the settings that could be read even if there are problems already, so that one run reports all problems.
-    /// A value that could not be read has its default here, which contradicts nothing. The check is skipped if part of
-    /// the schema is missing, because names that it defines would be reported as unknown.
+    /// A setting that could not be read has its default here, so it causes no contradiction. The check is skipped if
+    /// part of the schema is missing, because names that the missing part defines would be reported as unknown.
     fn check_rest(&mut self) {
         if self.problems.is_empty() || !self.has_schema {
             return;

@@ -14,7 +14,7 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DnText(pub(crate) String);
 
-/// Error of a text that is not a DN, or that is empty where an entry is required.
+/// Error of a text that is not a DN, or of an empty DN if an entry is required.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\" is no DN: {why}")]
 pub struct DnTextError {
@@ -162,7 +162,7 @@ impl ChoiceError {
     }
 }
 
-/// Returns the value for which a word stands.
+/// Returns the value that a word denotes.
 pub(super) fn choose<T: Copy>(
     text: &str,
     choices: &'static str,

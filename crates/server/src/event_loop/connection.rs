@@ -56,8 +56,8 @@ pub(crate) struct Connection {
     has_requested: bool,
     /// Whether the connection is counted for its address.
     has_entered: bool,
-    /// Whether the connection has a timeout for silence. False if its client is known to be trusted when the connection
-    /// is opened.
+    /// Whether the connection has an idle timeout and a timeout for the first request. False if its client is known to
+    /// be trusted when the connection is opened.
     pub(crate) has_timeouts: bool,
     /// Whether the socket may have bytes to read.
     readable: bool,
@@ -107,7 +107,7 @@ enum Phase {
     },
 }
 
-/// Event for which the requests in the input wait. See [`Next`] for those of the session.
+/// Event for which the requests in the input wait. [`Next`] has the events for which the session waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
     /// The rest of the next request.
@@ -135,11 +135,11 @@ pub(crate) enum Turn {
     Wait,
     /// In the next pass, because the connection has more work.
     Again,
-    /// After the writer's queue has got room.
+    /// When the writer's queue has room.
     WaitForWriter,
-    /// After a short time, to try to take more memory.
+    /// After a short time, to try again to take more memory.
     WaitForMemory,
-    /// After the directory has reached this position, or after the time to wait.
+    /// When the directory has reached this position, or when the maximum wait is over.
     WaitForPosition(PositionWait),
     /// Never: the connection must be closed.
     Close,
@@ -180,7 +180,7 @@ impl Connection {
             has_requested: false,
             has_entered: false,
             has_timeouts,
-            // An event follows the registration even for bytes that arrived before it.
+            // Registration with epoll causes an event even for bytes that arrived earlier.
             readable: false,
             ending: false,
             broken: false,
@@ -318,7 +318,7 @@ impl Connection {
             return Turn::Close;
         }
         let has_room = self.unsent() < self.session.unsent_max();
-        // If the socket's buffer is full, the event for its room causes the next turn.
+        // If the socket's buffer is full, the event that reports room in it causes the next turn.
         let can_read = wants_more || (self.waiting == Waiting::Send && !self.blocked);
         if has_room && (can_read || self.session.wants_slice()) {
             Turn::Again
@@ -443,9 +443,9 @@ impl Connection {
         PROXY_ELSEWHERE.to_owned()
     }
 
-    /// Charges the memory of a full buffer before it grows for the rest of a message. Returns false if its source or
-    /// identity may take no more memory. Waiting would not help: if a source has only incomplete messages, none of them
-    /// can be completed to release memory.
+    /// Charges the memory of a full buffer before it grows for the rest of a message. Returns false if the source or
+    /// the identity of the connection may take no more memory. Waiting would not help: if a source has only incomplete
+    /// messages, none of them can be completed to release memory.
     fn may_grow_input(&mut self, context: &mut Context, capacity: usize) -> bool {
         self.session.charge(context, capacity + self.output.capacity());
         let is_admitted = self.session.admission(context) == Admission::Admitted;
@@ -731,7 +731,7 @@ fn is_full(input: &Vec<u8>, consumed: usize) -> bool {
 }
 
 /// Makes room for a read, by dropping handled bytes or else by growing the buffer to at most twice its size. Therefore
-/// memory grows with the bytes that arrive, not with the size in a message header, and never beyond the message.
+/// memory grows with the bytes that arrive, not with the size in a message header, and never exceeds the message.
 fn make_room(input: &mut Vec<u8>, consumed: &mut usize) {
     if *consumed == input.len() {
         input.clear();

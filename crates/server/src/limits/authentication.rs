@@ -6,20 +6,20 @@ use std::time::Duration;
 /// bind is answered `busy`. Changes of passwords have a separate queue with the same limit.
 pub const HASHES_PER_THREAD_MAX: usize = 512;
 
-/// The maximum number of waiting hashes for changes is divided by this number. The result is the maximum for one
-/// identity from all of its sources.
+/// Divisor of the maximum number of waiting hashes for changes. The quotient is the maximum for one identity from all
+/// of its sources.
 pub const HASH_IDENTITY_DIVISOR: u64 = 4;
 
-/// Number of consecutive wrong passwords from one source. After it, binds of that source wait until there are none of
-/// other sources.
+/// Number of consecutive wrong passwords from one source after which its binds have lower priority: they wait until no
+/// bind of another source is waiting.
 pub const SOURCE_FAILURES_MAX: u32 = 3;
 
-/// Number of consecutive binds of one source that were answered `busy`. After it, binds of that source wait until there
-/// are none of other sources.
+/// Number of consecutive binds of one source that were answered `busy`, after which its binds have lower priority: they
+/// wait until no bind of another source is waiting.
 pub const SOURCE_REFUSALS_MAX: u32 = 16;
 
-/// This limit applies in place of [`SOURCE_FAILURES_MAX`] to a source that has sent right passwords before. Example: an
-/// application with many users.
+/// Number of consecutive wrong passwords that applies in place of [`SOURCE_FAILURES_MAX`] to a source that has sent
+/// correct passwords before, such as an application with many users.
 pub const GOOD_SOURCE_FAILURES_MAX: u32 = 100;
 
 /// Time after which a source's wrong passwords are forgotten.
@@ -45,16 +45,17 @@ pub const FAILURES_NOTED_MAX: usize = 100;
 /// dropped.
 pub const UNWRITTEN_ACCOUNTS_MAX: usize = 100_000;
 
-/// Maximum number of last logins that are gathered. At this number they are written early. As many more may be in the
-/// writer's queue. The gathered logins occupy about 13 MB: a hash table with 2^19 slots just before it would grow.
+/// Maximum number of last logins that are gathered. At this number they are written early. The writer's queue may
+/// contain the same number again. The gathered logins occupy about 13 MB: a hash table with 2^19 slots just before it
+/// would grow.
 pub const LOGINS_MAX: usize = 458_752;
 
-/// This limit applies in place of [`LOGINS_MAX`] to cluster nodes. A node that stops keeps all changes in memory that
-/// are not yet in the log.
+/// Maximum number of last logins that a cluster node gathers, in place of [`LOGINS_MAX`]. A node that stops keeps all
+/// changes in memory that are not yet in the log.
 pub const CLUSTER_LOGINS_MAX: usize = 57_344;
 
-/// The precision of last logins in their policy is divided by this number. The result is the time for which they are
-/// gathered. Writing them takes the same time.
+/// Divisor of the precision of last logins that the password policy states. The quotient is the time for which last
+/// logins are gathered. Writing them takes the same time.
 pub const LOGIN_WAIT_DIVISOR: u32 = 16;
 
 /// Maximum time for which last logins are gathered before they are written.
@@ -74,9 +75,9 @@ pub const LOGIN_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Number of wrong passwords for an account from one source that are answered without a delay.
 pub const GUESSES_FREE: u32 = 3;
-/// Delay of the answer to the first wrong password after those. The delay doubles with each further one.
+/// Delay of the answer to the first wrong password after [`GUESSES_FREE`]. The delay doubles with each further one.
 pub const GUESS_DELAY_FIRST: Duration = Duration::from_millis(250);
-/// Maximum delay of an answer.
+/// Maximum delay of the answer to a wrong password.
 pub const GUESS_DELAY_MAX: Duration = Duration::from_secs(8);
 /// Maximum number of delayed answers to one source about one account. At this number further binds are answered `busy`.
 pub const GUESSES_DELAYED_MAX: u32 = 8;
@@ -96,7 +97,7 @@ pub const PASS_THROUGH_SECONDS: u64 = 5;
 /// Default maximum number of concurrent binds at another server.
 pub const PASS_THROUGH_THREADS: usize = 8;
 
-/// Maximum number of passwords that wait to be verified by a bind at another server, per thread that does so.
+/// Maximum number of passwords per verification thread that wait to be verified by a bind at another server.
 pub const PASS_THROUGH_JOBS_PER_THREAD_MAX: usize = 64;
 
 /// Default maximum difference between this server's clock and the clock of an issuer of tokens, in seconds.

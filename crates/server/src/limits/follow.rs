@@ -22,7 +22,8 @@ pub(crate) const FOLLOW_REJECTED_MAX: usize = 10_000;
 /// it.
 pub(crate) const FOLLOW_RECHECK: Duration = Duration::from_secs(5);
 
-/// Interval between two late checks of these entries. They are necessary because a busy slapd changes them late.
+/// Interval between two late checks of the entries that a followed slapd may have changed without sending a message.
+/// They are necessary because a busy slapd makes such changes late.
 pub(crate) const FOLLOW_RECHECK_LATE: Duration = Duration::from_secs(60);
 
 /// Maximum number of entries that one check reads again.
@@ -56,8 +57,8 @@ pub(crate) const FOLLOW_RETRY_MAX: Duration = Duration::from_secs(60);
 /// Interval at which a followed server is asked for changes if it does not send them by itself.
 pub(crate) const FOLLOW_POLL: Duration = Duration::from_millis(500);
 
-/// Patience with an entry that waits for others. It is given up after this number of polls, or of cookies if the source
-/// sends changes by itself.
+/// Number of polls after which an entry that waits for other entries is given up. If the source sends changes by
+/// itself, its cookies are counted instead of polls.
 pub(crate) const FOLLOW_PATIENCE: u32 = 10;
 
 /// Maximum number of changes in the answer to a poll.

@@ -6,11 +6,11 @@ use std::time::Duration;
 /// is closed.
 pub(crate) const HTTP_CONNECTIONS_MAX: usize = 1_024;
 
-/// The number of file descriptors of the process is divided by this number. The result is the maximum number of HTTP
-/// connections, if it is less than [`HTTP_CONNECTIONS_MAX`].
+/// Divisor of the number of file descriptors of the process. The quotient is the maximum number of HTTP connections, if
+/// it is less than [`HTTP_CONNECTIONS_MAX`].
 pub(crate) const HTTP_CONNECTIONS_DESCRIPTORS_DIVISOR: u64 = 8;
 
-/// The maximum number of HTTP connections is divided by this number. The result is the maximum number from one address.
+/// Divisor of the maximum number of HTTP connections. The quotient is the maximum number from one address.
 pub(crate) const HTTP_CONNECTIONS_SHARE_DIVISOR: usize = 2;
 
 /// Time for which a new HTTP connection without a request is not closed in favour of another. While all connections are

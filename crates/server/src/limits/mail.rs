@@ -17,8 +17,8 @@ pub(crate) const RESET_NAME_BYTES_MAX: usize = 320;
 pub(crate) const RESET_REQUESTS_MAX: usize = 64;
 /// The period over which requests and mails are counted.
 pub(crate) const RESET_PERIOD: Duration = Duration::from_secs(3_600);
-/// Maximum number of requests by one source in a period. If there are more, a request is answered `busy`, whichever
-/// name it contains.
+/// Maximum number of requests by one source in a period. A further request is answered `busy`, whatever name it
+/// contains.
 pub(crate) const RESET_REQUESTS_PER_SOURCE_MAX: u32 = 20;
 /// Maximum number of mails to one account in a period.
 pub(crate) const RESET_MAILS_PER_ACCOUNT_MAX: u32 = 3;
@@ -27,7 +27,7 @@ pub(crate) const RESET_MAILS_MAX: u32 = 500;
 /// Maximum number of sources whose requests are counted. While the table is full, requests by other sources are
 /// answered `busy`.
 pub(crate) const RESET_SOURCES_MAX: usize = 16_384;
-/// Delays before the attempts to send a mail again that the mail server refused.
+/// Delays before repeated attempts to send a mail that the mail server refused.
 pub(crate) const RESET_MAIL_RETRIES: [Duration; 3] =
     [Duration::from_millis(500), Duration::from_secs(10), Duration::from_secs(60)];
 /// Time limit of each step of a conversation with a mail server.

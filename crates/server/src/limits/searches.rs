@@ -7,11 +7,11 @@ use directory::index::sizes::SampleBounds;
 /// Default maximum number of persistent searches. If there are more, a search is answered `busy`.
 pub const PERSISTENT_SEARCHES_MAX: usize = 10_000;
 
-/// [`PERSISTENT_SEARCHES_MAX`] is divided by this number. The result is the maximum number for one identity or one
-/// source. It applies when half of all places are in use.
+/// Divisor of [`PERSISTENT_SEARCHES_MAX`]. The quotient is the maximum number for one identity or one source. It
+/// applies when half of all places are in use.
 pub const PERSISTENT_SEARCHES_SHARE_DIVISOR: usize = 8;
 
-/// [`PERSISTENT_SEARCHES_MAX`] is divided by this number. The result is the number of places that are reserved for the
+/// Divisor of [`PERSISTENT_SEARCHES_MAX`]. The quotient is the number of places that are reserved for the
 /// administrator.
 pub const PERSISTENT_SEARCHES_RESERVE_DIVISOR: usize = 16;
 
@@ -108,7 +108,7 @@ pub const COLD_WAIT_MIN: Duration = Duration::from_micros(12_500);
 /// Minimum number of missing pages in one tick that starts prefetching, however long the loop has waited.
 pub const COLD_PAGES_MIN: u32 = 8;
 
-/// Number of ticks without such a wait after which an event loop stops prefetching.
+/// Number of ticks after which an event loop stops prefetching, if in none of them it waited [`COLD_WAIT_MIN`].
 pub const COLD_TICKS: u32 = 20;
 
 /// Maximum size of the sample from which the sizes of indexes are estimated.
@@ -117,6 +117,6 @@ pub const INDEX_SAMPLE: SampleBounds = SampleBounds { entries_max: 1_000, rows_m
 /// Minimum time between two measurements of the sizes of indexes.
 pub const INDEX_SIZES_FRESH: Duration = Duration::from_secs(10);
 
-/// The time of a measurement is multiplied by this number. The result is another minimum for the time between two
-/// measurements.
+/// Factor on the duration of a measurement of the sizes of indexes. The product is another minimum for the time between
+/// two measurements.
 pub const INDEX_SIZES_PAUSE: u32 = 100;

@@ -18,10 +18,10 @@ pub const TLS_FILE_SIZE_MAX: u64 = 16 << 20;
 /// Interval at which the certificate files are checked for changes.
 pub const CERTIFICATE_WATCH: Duration = Duration::from_secs(10);
 
-/// Time before the end of a certificate's validity from which on the server warns about it.
+/// Time before the expiry of a certificate at which the server begins to warn about it.
 pub const CERTIFICATE_WARNING: Duration = Duration::from_secs(30 * 86_400);
 
-/// Interval between two warnings about the end of a certificate's validity.
+/// Interval between two warnings about the expiry of a certificate.
 pub const CERTIFICATE_WARNING_INTERVAL: Duration = Duration::from_secs(86_400);
 
 /// Number of days for which the server's own certificate authority is valid.

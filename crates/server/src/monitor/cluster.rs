@@ -55,7 +55,7 @@ fn add_role(group: &mut Group, state: &NodeState) {
     group.text("Seals Groups", "Whether changes are encrypted", if state.seals { "yes" } else { "no" });
 }
 
-/// Adds the results of the comparisons of this node's data with the data of the others.
+/// Adds the results of the comparisons of this node's data with the data of the other nodes.
 fn add_comparison(group: &mut Group, state: &NodeState) {
     if let Some((mark, digest)) = &state.digest {
         group.text("Digest", "What the last comparison came to", format!("at offset {mark}: {digest}"));
@@ -85,7 +85,7 @@ fn add_log(group: &mut Group, state: &NodeState) {
     }
 }
 
-/// Adds the part of the log that may be deleted, and the snapshots on which that depends.
+/// Adds the size of the part of the log that may be deleted, and the snapshots that permit its deletion.
 fn add_retention(group: &mut Group, state: &NodeState) {
     group.level("Deletable Bytes", "Estimated bytes of the log that no node needs", state.deletable_bytes);
     match &state.snapshot {

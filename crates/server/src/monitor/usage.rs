@@ -1,4 +1,4 @@
-//! Figures of the work of the event loops: by listener, by index, and for the clients that cost most.
+//! Figures of the work of the event loops: by listener, by index, and for the clients that cause the most work.
 
 use std::time::Instant;
 
@@ -61,8 +61,7 @@ pub(super) fn indexes(sources: &Sources) -> Group {
     group
 }
 
-/// Returns the sizes of the indexes. They are texts and not metrics, because the sizes are measured again for each
-/// reader.
+/// Returns the sizes of the indexes. They are texts and not metrics, because each read may request a new measurement.
 pub(super) fn index_sizes(sources: &Sources) -> Group {
     let mut group = Group::new("Index Sizes");
     let Some(sizes) = sources.index_sizes.read(Instant::now()) else { return group };
@@ -75,8 +74,8 @@ pub(super) fn index_sizes(sources: &Sources) -> Group {
     group
 }
 
-/// Returns the clients that cost most in the last minutes, the one that cost most first. They are texts and not
-/// metrics, because the number of different clients over time is not bounded.
+/// Returns the clients that caused the most work in the last minutes, in descending order of their work. They are texts
+/// and not metrics, because the number of different clients over time is not bounded.
 pub(super) fn clients(sources: &Sources) -> Group {
     let mut group = Group::new("Top Clients");
     let top = top_clients(&sources.usage, TOP_CLIENTS_MAX, Instant::now());

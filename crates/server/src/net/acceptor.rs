@@ -84,7 +84,7 @@ impl AcceptorControl {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// Computes how many connections the file descriptors allow. It must be called when everything else is open.
+    /// Computes how many connections the file descriptors allow. Must be called after all other descriptors are open.
     pub(crate) fn count_descriptors(&self) {
         let possible = self.descriptors.connections_max(descriptors::open_count());
         self.connections_possible.store(usize::try_from(possible).unwrap_or(usize::MAX), Ordering::Relaxed);

@@ -104,7 +104,7 @@ impl Arrivals {
         })
     }
 
-    /// Notes that a counted connection is closed.
+    /// Records that a counted connection is closed.
     pub(crate) fn leave(&self, source: Source, now: Instant) {
         let mut sources = self.lock();
         if let Some(arrived) = sources.get_mut(&source) {

@@ -38,7 +38,7 @@ const FOLDER: &str = "tls";
 /// Seconds in a day.
 const DAY: u64 = 86_400;
 
-/// Error in a TLS file, which the error names.
+/// Error in a TLS file. It contains the path of the file.
 #[derive(Debug, thiserror::Error)]
 #[error("TLS: {}: {what}", file.display())]
 pub struct TlsError {
@@ -195,7 +195,7 @@ impl Certificates {
         }
     }
 
-    /// If the certificate has expired or is about to expire, returns true in the first case, and a message.
+    /// Returns a message if the certificate has expired or is about to expire. The boolean is true if it has expired.
     fn expiry(&self, now: i64) -> Option<(bool, String)> {
         let left = self.not_after().saturating_sub(u64::try_from(now).unwrap_or(0));
         if left >= CERTIFICATE_WARNING.as_secs() {
@@ -220,7 +220,7 @@ impl TlsFiles {
         Ok(TlsFiles {
             settings: settings.clone(),
             certificate: read(&settings.certificate)?,
-            // If no file of the key is named, the file of the certificate also contains the key.
+            // If the settings name no key file, the certificate file also contains the key.
             key: read(if settings.key.is_some() { &settings.key } else { &settings.certificate })?.into(),
             client_authorities: read(&settings.client_authorities)?,
         })

@@ -14,7 +14,7 @@ pub(crate) struct ConnectionPlaces {
     tables: Mutex<Vec<Arc<TablePlaces>>>,
 }
 
-/// Places of one table that are taken.
+/// Number of places of one table that are taken.
 #[derive(Debug)]
 struct TablePlaces {
     who: Arc<[LimitedWho]>,

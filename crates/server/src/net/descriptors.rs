@@ -9,9 +9,9 @@
 //! - temporarily: files below `/proc`, the node file and schema files of a reload, a socket to the service manager,
 //!   sort files of an import.
 //!
-//! No counter is needed. A new descriptor gets the lowest free number (POSIX, open). Therefore at least N others are
-//! open when a descriptor gets the number N. A connection whose descriptor is too high is closed at once, so that the
-//! reserve stays free and the store always gets a descriptor.
+//! No counter is needed. A new descriptor gets the lowest free number (POSIX, open). Therefore at least N other
+//! descriptors are open when a descriptor gets the number N. A connection whose descriptor number is too high is closed
+//! at once, so that the reserve stays free and the store always gets a descriptor.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 

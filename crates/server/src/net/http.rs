@@ -486,8 +486,8 @@ mod tests {
         let sample = Sample::start();
         let waiting: Vec<TcpStream> = (0..3 * HTTP_CONNECTIONS_MAX).map(|_| sample.ask("/metrics")).collect();
         expect(sample.ask("/live"), "live\n");
-        // The clients that get a place receive the same page, or two pages if some of them arrived after the first was
-        // begun.
+        // All clients that get a place receive the same page. They receive two different pages if some of them arrived
+        // after the first page was begun.
         let last = waiting.into_iter().next_back().unwrap();
         (0..2).for_each(|_| sample.pace.send(()).unwrap());
         expect(last, "figures\n");

@@ -241,9 +241,9 @@ fn listen_std(socket: Socket) -> io::Result<std::net::TcpListener> {
     Ok(std::net::TcpListener::from(OwnedFd::from(socket)))
 }
 
-/// Returns a non-blocking listener of the standard library. Its accept queue is as long as that for LDAP, so that a
-/// flood of clients does not prevent others from connecting. The kernel accepts no client before the client has sent
-/// something or `silence_max` has passed.
+/// Returns a non-blocking listener of the standard library. Its accept queue is as long as that of an LDAP listener, so
+/// that a flood of clients does not prevent others from connecting. The kernel accepts no connection before its client
+/// has sent something or `silence_max` has passed.
 pub(crate) fn listen_for_requests(
     address: SocketAddr,
     silence_max: Duration,
@@ -275,8 +275,8 @@ impl LocalListener {
 
 impl Drop for LocalListener {
     fn drop(&mut self) {
-        // The file is removed only if it is still this listener's. Another server may have replaced it, because no
-        // process listened.
+        // The file is removed only if it is still this listener's. Another server may have replaced it while no process
+        // listened.
         if identity(&self.path).is_ok_and(|found| found == self.identity)
             && let Err(error) = fs::remove_file(&self.path)
         {

@@ -2,7 +2,7 @@
 //! a proxy sends a header with the address of its client.
 //!
 //! The decoder works on the octets that have been received so far. A header has a maximum size, and is refused at the
-//! first octet that cannot belong to one.
+//! first octet that cannot belong to a header.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;

@@ -137,8 +137,8 @@ impl Process {
     }
 }
 
-/// Returns true if processes of this user count as the administrator. These are root and the server's own user, who can
-/// read the data files anyway.
+/// Returns true if processes of this user count as the administrator. The user must be root or the server's own user,
+/// who can read the data files anyway.
 fn is_trusted(user_id: u32, own: u32) -> bool {
     user_id == own || user_id == 0
 }

@@ -66,7 +66,7 @@ impl Handle {
         self.acceptor.stop();
     }
 
-    /// Applies those settings of `new` that can be applied to a running server. Does nothing if the server has stopped.
+    /// Applies the settings of `new` that a running server can change. Does nothing if the server has stopped.
     ///
     /// # Errors
     /// A TLS file or a setting of the directory cannot be used, or the system returns no random salt for the

@@ -17,8 +17,8 @@ pub(super) enum Part {
     /// The settings have no supplier.
     Alone,
     Replica,
-    /// The settings have a supplier, but the server was promoted in its place. The server must ask it which of the two
-    /// is the writer.
+    /// The settings have a supplier, but this server was promoted to replace it. This server must ask the supplier
+    /// which of the two is the writer.
     Undecided,
 }
 
@@ -50,8 +50,8 @@ pub(super) fn part(config: &Config) -> Result<Part, ServeError> {
     }
 }
 
-/// Returns what a replica needs; `None` if the settings have no supplier. A server of the role
-/// [`Undecided`](Part::Undecided) needs the same.
+/// Returns the parts that a replica needs; `None` if the settings have no supplier. A server in the role
+/// [`Undecided`](Part::Undecided) needs the same parts.
 pub(super) fn parts(config: &Config, shared: &Shared) -> Option<ReplicaParts> {
     let settings = config.replica.as_ref()?;
     Some(ReplicaParts {

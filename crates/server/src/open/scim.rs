@@ -25,8 +25,8 @@ const PART_BYTES: usize = 64 << 10;
 struct Shared {
     ldap: Ldap,
     service: Arc<Service>,
-    /// Sign-ins that are in progress. Each request counts as one, because the directory delays the answer to a wrong
-    /// password.
+    /// Sign-ins that are in progress. Each request counts as one sign-in, because the directory delays the answer to a
+    /// wrong password.
     sign_ins: Arc<SignIns>,
 }
 

@@ -12,8 +12,8 @@ use crate::net::certificate::AuthorityFile;
 use crate::telemetry::health::Health;
 use crate::workers::service::Services;
 
-/// A running server. Dropping this struct stops the server and waits until it has ended. The fields are dropped in
-/// their order here.
+/// A running server. Dropping this struct stops the server and waits until it has ended. The fields are dropped in the
+/// order of their declaration.
 pub struct Server {
     pub(super) handle: Handle,
     pub(super) urls: Vec<ServerUrl>,

@@ -1,9 +1,10 @@
 //! First copy of a followed server's tree. It reads and imports all entries before clients are served.
 //!
 //! The entries are read by content synchronization without a cookie (RFC 4533). If the source has a list of changes,
-//! they are read by plain searches. They are converted to LDIF and imported. After the import, the last cookie is
-//! stored, and the thread that follows the source continues from it. If there is no cookie, for example after a crash,
-//! that thread compares all entries.
+//! The entries are read by content synchronization without a cookie (RFC 4533). If the source has a list of changes,
+//! the entries are read by plain searches instead. They are converted to LDIF and imported. After the import, the last
+//! cookie is stored, and the thread that follows the source continues from it. If there is no cookie, for example after
+//! a crash, that thread compares all entries.
 //!
 //! If the source fails after it has sent a part of the entries, that part is imported, and the thread copies the other
 //! entries one by one. If the source does not send the entry at the base, the import changes nothing, and the thread
@@ -93,8 +94,8 @@ fn make_one(config: &Config, settings: &FollowSettings) -> Result<(), ServeError
         (Ok(imported), Ok(None)) => {
             let (source, entries) = (&settings.url, imported.entries);
             tracing::info!(%source, entries, "a part of the first copy is made; others are copied one by one");
-            // A rejected entry may lack nothing but its superior, which was not read. The thread that follows the
-            // source reads these entries again. Therefore the file with them is not needed.
+            // An entry may have been rejected only because its superior was not read. The thread that follows the
+            // source reads the rejected entries again. Therefore the file with them is not needed.
             imported.rejects_file.iter().try_for_each(std::fs::remove_file)?;
         }
         (Ok(imported), Ok(Some(cookie))) if imported.entries > 0 => {
@@ -152,11 +153,11 @@ fn join(thread: JoinHandle<ContentRead>) -> Result<ContentRead, ServeError> {
     thread.join().map_err(|_| ServeError::Panicked("pando-first-copy".to_owned()))
 }
 
-/// The way in which the entries are read.
+/// Method by which the entries are read.
 enum Content {
     /// By content synchronization. The value is the message id of the search.
     Sync(MessageId),
-    /// By plain searches. Changes after that are in the source's list of changes.
+    /// By plain searches. The source's list of changes contains the changes after them.
     List(ChangeList),
 }
 
@@ -172,11 +173,12 @@ struct Reader {
 }
 
 impl Reader {
-    /// Reads the entries and sends them to the import. If the source fails, sends those that were read before.
+    /// Reads the entries and sends them to the import. If the source fails after it has sent the entry at the base,
+    /// sends the entries that were read before.
     fn run(mut self, mut connection: Connection, content: &Content) -> ContentRead {
         let outcome = self.read(&mut connection, content);
         if let Err(error) = &outcome {
-            // Because of this error the import changes nothing. The import may already have ended, so that nothing
+            // This error makes the import fail without a change. The import may already have ended, so that nothing
             // receives the error.
             let _ = self.sender.send(Err(io::Error::other(error.to_string())));
         }

@@ -38,7 +38,7 @@ impl Session {
         self.put_answer(context, &head, outcome, value, out);
     }
 
-    /// Does the same for a request whose head is kept.
+    /// Appends the final response like `answer_change`, for a request whose head the caller keeps.
     pub(super) fn put_answer(
         &self,
         context: &mut Context,

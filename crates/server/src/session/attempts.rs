@@ -5,8 +5,8 @@
 //! passwords concurrently gets at most as many answers as the policy allows failures. After that number of failures,
 //! all further attempts are refused, even with the right password. Concurrent successful binds count no failures.
 //!
-//! An answer on which security depends waits until the record of the attempt is durable. That applies to a lock, a
-//! grace login, or a time-based code.
+//! If an attempt locks the account, uses a grace login or uses a time-based code, the answer waits until the record of
+//! the attempt is durable.
 
 use std::time::Duration;
 
@@ -208,7 +208,8 @@ impl Session {
         }
     }
 
-    /// Ends an attempt, and answers the request; if the attempt must be recorded first, the writer's answer does that.
+    /// Ends an attempt and answers the request. If the attempt must be recorded first, the request is answered after
+    /// the writer has recorded it.
     pub(super) fn end_attempt(
         &mut self,
         to: Responder<'_>,
@@ -244,7 +245,7 @@ impl Session {
         };
         let unrecorded = judged.succeeds && state.has_unrecorded;
         let success = success && {
-            // If the success is the only change to the account, it is recorded later, together with others.
+            // If the success is the only change to the account, it is recorded later, together with other logins.
             let is_alone = !clears_failures && !unrecorded && rehashed.is_none() && keys.is_none();
             let login = Login { time: now, over: state.recorded_success };
             let precision = state.account.policy.last_success_precision;

@@ -55,7 +55,7 @@ pub(super) struct ConnectionFacts {
 }
 
 impl Session {
-    /// Stores the client's address, and audits that the connection was opened.
+    /// Stores the client's address, and records in the audit trail that the connection was opened.
     pub(crate) fn now_open(&mut self, context: &Context, peer: &Peer) {
         if context.audit.is_on() {
             self.event_facts = Some(Box::new(ConnectionFacts { network: peer.to_string(), acts_for: None }));

@@ -170,7 +170,7 @@ impl Session {
         Ok(Some(OldPasswords { attempt, guess, count: passwords.old.len() }))
     }
 
-    /// Submits the changes before the first one that still waits to the writer.
+    /// Submits deferred changes to the writer, up to the first one that still waits.
     pub(super) fn submit_ready(&mut self, context: &mut Context, out: &mut Vec<u8>) {
         while self.deferred.front().is_some_and(|change| change.ready) {
             let Some(change) = self.deferred.pop_front() else { return };

@@ -205,7 +205,7 @@ impl Context {
         self.counters.micros.add(u64::try_from(took).unwrap_or(0));
     }
 
-    /// Notes that the loop waits for events until the next pass begins.
+    /// Records that the loop waits for events until the next pass begins.
     pub(crate) fn begin_wait(&mut self) {
         if let Some(coldness) = &mut self.coldness {
             coldness.idle_from(Instant::now());

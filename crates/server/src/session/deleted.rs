@@ -1,4 +1,4 @@
-//! Lists deleted entries. The administrator may list them, and requesters to whom an access rule grants `use undelete`.
+//! Lists deleted entries, for the administrator and for requesters to whom an access rule grants `use undelete`.
 
 use directory::virtual_entries::LIST_DELETED;
 use directory::{Outcome, deleted};

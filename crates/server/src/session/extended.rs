@@ -42,8 +42,8 @@ struct ExtendedOperation {
     is_of_connection: bool,
 }
 
-/// All extended operations. No request reaches the handler `unknown_operation` in a row: a Password Modify becomes a
-/// Modify before dispatch, and the writer carries out the others.
+/// All extended operations. The handler `unknown_operation` in a row is never called: a Password Modify becomes a
+/// Modify before dispatch, and the writer carries out the other requests.
 static OPERATIONS: [ExtendedOperation; 24] = [
     of_connection(row(START_TLS, |_| false, Own(Session::start_tls))),
     of_connection(row(CANCEL, |_| false, Own(Session::cancel))),
@@ -114,8 +114,8 @@ impl Session {
         }
     }
 
-    /// Adds a request that another thread has accepted as outstanding. `taken` is the memory that the thread uses for
-    /// it, in bytes, or the reason why no thread accepted it.
+    /// Adds a request to the outstanding ones, because another thread has accepted it. `taken` is the memory that the
+    /// thread uses for it, in bytes, or the reason why no thread accepted it.
     pub(super) fn keep_taken(
         &mut self,
         to: Responder<'_>,

@@ -1,4 +1,4 @@
-//! Returns the history of an entry. The administrator may read it, and requesters to whom an access rule grants `use
+//! Returns the history of an entry, to the administrator and to requesters to whom an access rule grants `use
 //! read-audit`.
 
 use directory::virtual_entries::READ_HISTORY;

@@ -128,7 +128,7 @@ impl Session {
     }
 
     /// Verifies a password, at once if that is quick, otherwise on the hash pool. Answers busy if the pool is full. A
-    /// wrong password always takes the pool, whatever hash is stored. Therefore neither the time nor a busy answer
+    /// wrong password always goes to the pool, whatever hash is stored. Therefore neither the time nor a busy answer
     /// reveals whether a name exists (RFC 4513 section 6.3).
     pub(super) fn verify(
         &mut self,

@@ -11,7 +11,7 @@ use super::{Session, Work};
 use crate::net::mailbox::PreparedPasswords;
 use crate::workers::writer::{Reservation, WriteRequest, WriterWork};
 
-/// Request value that prevents the request to the supplier to stop writing.
+/// Request value for a promotion that does not ask the supplier to stop writing.
 const WITHOUT_SUPPLIER: &[u8] = b"without supplier";
 
 /// Returns true if the request promotes a replica.

@@ -61,7 +61,7 @@ pub(super) struct Attempt {
     pub(super) commits: Option<u64>,
     /// Whether the account is locked. The password is then verified only to take the usual time.
     pub(super) is_refused: bool,
-    /// Result for the time-based code that followed the password.
+    /// Result of checking the time-based code that followed the password.
     pub(super) second: SecondFactor,
     /// For an application password: the options of its attributes, and its last recorded use in microseconds.
     pub(super) app: Option<(String, Option<i64>)>,

@@ -1,5 +1,5 @@
-//! Reading the audit trail over the network. The administrator may read it, and requesters to whom an access rule
-//! grants `use read-audit`.
+//! Reading the audit trail over the network, for the administrator and for requesters to whom an access rule grants
+//! `use read-audit`.
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,4 @@
-//! Responder of a request. An answer takes it, so a request has at most one answer.
+//! Responder of a request. An answer consumes it, so a request has at most one answer.
 
 use super::outstanding::RequestHead;
 use crate::session::context::Context;

@@ -388,7 +388,7 @@ impl Session {
         in_turn.find(|(_, other)| other.wants_slice()).map(|(index, _)| index)
     }
 
-    /// Notes that scan threads have a result for one of the searches.
+    /// Records that scan threads have a result for one of the searches.
     pub(crate) fn scanned(&mut self, ticket: u64) {
         let mut all = self.outstanding.iter_mut();
         let found = all.find(|other| other.ticket == ticket).map(|other| &mut other.work);

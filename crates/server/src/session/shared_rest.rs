@@ -22,7 +22,7 @@ impl SharedRest {
         SharedRest { scan, ready: false }
     }
 
-    /// Notes that a result is ready.
+    /// Records that a result is ready.
     pub(super) fn set_ready(&mut self) {
         self.ready = true;
     }

@@ -254,7 +254,7 @@ impl Session {
     }
 }
 
-/// Returns true if a request is allowed on every connection: it ends something, starts TLS, or reads the root DSE.
+/// Returns true if a request is allowed on every connection: Abandon, Unbind, StartTLS, or a read of the root DSE.
 fn is_always_allowed(request: &Request<'_>) -> bool {
     match request {
         Request::Abandon(_) | Request::Unbind => true,

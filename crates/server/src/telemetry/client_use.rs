@@ -45,7 +45,7 @@ impl Work {
 pub struct ClientUse {
     /// The work.
     pub work: Work,
-    /// The client's address, or the user of this machine. Of an IPv6 address, the first 64 bits.
+    /// The client's address, or the user of this machine. An IPv6 address is reduced to its first 64 bits.
     pub source: String,
     /// DN of the client's identity, possibly shortened. It is empty for an anonymous client.
     pub dn: String,
@@ -64,7 +64,7 @@ impl fmt::Display for ClientUse {
     }
 }
 
-/// A text is not the text of a [`ClientUse`].
+/// Error of a text that is not the text of a [`ClientUse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not the use of a client, as this version writes it")]
 pub struct ClientUseError;

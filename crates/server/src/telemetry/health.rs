@@ -1,6 +1,6 @@
 //! [`Health`]: faults of the server itself, and their reports to the administrator.
 //!
-//! Every fault is reported, because clients alone cannot cause its repair. There are two kinds of reports:
+//! Every fault is reported to the administrator, because clients cannot repair it. There are two kinds of reports:
 //!
 //! - A change of the state of the whole server ([`Health::stop_changes`] and the events of the store). It is reported
 //!   in the log, to the service manager, in `cn=monitor` and by the exit code.
@@ -183,7 +183,7 @@ impl Observer for Health {
     }
 }
 
-/// Returns the advice that the log line about a fault ends with; empty if there is none.
+/// Returns the advice at the end of the log line about a fault; empty if there is none.
 fn advice(fault: ServerFault) -> &'static str {
     match fault {
         ServerFault::Damaged => "; `pando verify` says what is damaged",

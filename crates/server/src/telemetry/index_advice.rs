@@ -81,7 +81,7 @@ impl CountedShape {
 }
 
 impl IndexAdvice {
-    /// Counts a search. Does nothing if the shape of its filter lacks no index, because then no index would help.
+    /// Counts a search whose filter shape lacks an index. Ignores other searches, because no index would help them.
     pub(crate) fn count(&self, mut shape: FilterShape, costs: &SearchCosts) {
         shape.missing.truncate(ADVISED_INDEXES_MAX);
         if shape.missing.is_empty() {
@@ -163,7 +163,7 @@ impl fmt::Display for IndexProposal {
     }
 }
 
-/// A text is not the text of a proposal.
+/// Error of a text that is not the text of a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is no proposal of an index as this version writes it")]
 pub struct NoProposal;

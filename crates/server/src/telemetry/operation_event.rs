@@ -51,7 +51,7 @@ pub(crate) struct OperationEvent {
     pub(crate) reason: Option<String>,
 }
 
-/// Returns the kind that an event of this operation has.
+/// Returns the event kind of an operation.
 pub(crate) fn kind_of(operation: Operation) -> Kind {
     match operation {
         Operation::BIND => Kind::Bind,

@@ -1,5 +1,5 @@
 //! Results of password attempts that are not recorded in the directory yet: failures, stronger hashes, and last logins.
-//! A last login comes here from [`logins`](super::logins) when it is due.
+//! A last login moves here from [`logins`](super::logins) when it is due.
 //!
 //! Every attempt counts at once, for all event loops. The writer receives one request per account, however many
 //! attempts follow before it handles the request. Therefore a flood of attempts costs one record per commit. When the
@@ -63,8 +63,9 @@ impl Attempts {
     }
 
     /// Adds a failure, and returns the same as [`note`](Attempts::note). A failure is identified by its time. Therefore
-    /// this one gets a time that no unrecorded failure and none of the recorded failures `known` has. If the writer is
-    /// slow or cannot write, only as many failures are retained as are needed to lock the account.
+    /// the new failure gets a time that differs from the times of all unrecorded failures and of the recorded failures
+    /// `known`. If the writer is slow or cannot write, only as many failures are retained as are needed to lock the
+    /// account.
     pub(crate) fn note_failure(&self, id: EntryId, now: i64, known: &[i64]) -> bool {
         let mut accounts = self.lock();
         let account = match accounts.len() >= UNWRITTEN_ACCOUNTS_MAX {
@@ -81,7 +82,7 @@ impl Attempts {
         !std::mem::replace(is_queued, true)
     }
 
-    /// Notes that the writer's queue was full. The next attempt on the account then submits a request again.
+    /// Records that the writer's queue was full. The next attempt on the account then submits a request again.
     pub(crate) fn not_queued(&self, id: EntryId) {
         if let Some(account) = self.lock().get_mut(&id) {
             account.is_queued = false;
@@ -224,7 +225,7 @@ mod tests {
         assert_eq!(attempts.unrecorded(ID), ended(&[]));
         attempts.settle(ID, true);
         assert_eq!(attempts.all(), [ID]);
-        // The failure is recorded by now, and the success is not.
+        // At this point the failure is recorded, and the success is not.
         assert_eq!(attempts.unrecorded(ID), ended(&[]));
         attempts.note(ID, |update| update.failures.push(2));
         attempts.take(ID);

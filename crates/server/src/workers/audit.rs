@@ -69,8 +69,7 @@ pub(crate) fn open(
     let (mut trail, opening) = Trail::open(options, position, now_micros())?;
     report(folder, &trail, opening);
     if trail.position() > position {
-        // After the restore of a backup, the log uses positions again. The new changes at those positions must be
-        // audited.
+        // After a backup is restored, the log reuses positions. The new changes at those positions must be audited.
         tracing::warn!(
             "the audit trail has changes up to position {}, the data ends at {position}: it goes on from there",
             trail.position()
@@ -269,7 +268,7 @@ impl Scribe<'_> {
                 _ => self.append(&bytes, count, last)?,
             }
         }
-        // Parked, the snapshot of an idle trail pins no old pages.
+        // A parked snapshot pins no old pages while the trail is idle.
         self.snapshot.park();
         Ok(())
     }

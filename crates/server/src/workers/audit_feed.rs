@@ -165,7 +165,7 @@ impl AuditFeed {
         Fetched { chunks: std::mem::take(chunks), lost: std::mem::take(lost), is_closed: *is_closed }
     }
 
-    /// Notes that chunks of this total size are in the trail.
+    /// Records that chunks of this total size are in the trail.
     pub(crate) fn written(&self, bytes: usize) {
         self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -289,7 +289,7 @@ impl AuditBuffer {
         self.trail.as_ref().is_some_and(|(_, choice)| choice.keeps(snapshot, kind, who, target))
     }
 
-    /// Returns the microseconds since 1970 at `instant`.
+    /// Returns the time `instant` in microseconds since 1970.
     pub(crate) fn micros_at(&self, instant: Instant) -> u64 {
         let mut gathered = self.gathered.borrow_mut();
         if instant.saturating_duration_since(gathered.clock.0) > CLOCK_GOOD {

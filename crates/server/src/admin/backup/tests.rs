@@ -129,7 +129,7 @@ fn changes_follow_rows_and_rows_are_written_again_in_time() {
         "asked",
     );
     assert_eq!(list_backup(&place.backup()).unwrap().len(), 3);
-    // The files that are kept reach back to the rows before the requested day, and no further.
+    // The retained files begin with the last full rows written before the requested day.
     let keep = |days| BackupRules { keep: Some(Duration::from_secs(days * DAY)), ..RULES };
     assert_eq!(
         run_backup(&place, &opened, BEGIN + 8 * DAY, &keep(2)).removed,

@@ -16,7 +16,7 @@ use crate::error::ServeError;
 /// Maximum number of names to try for a rejects file in the data directory.
 const NAMES_MAX: u32 = 10_000;
 
-/// Maximum size of a record that is copied, in bytes. Of a larger record, the file contains only the comment.
+/// Maximum size of a record that is copied, in bytes. For a larger record, the file contains only the comment.
 const COPIED_SIZE_MAX: usize = 64 << 20;
 
 /// The rejects file. It is created with the first rejected record.

@@ -20,7 +20,7 @@ pub struct Input {
 pub enum InputData {
     /// A file of plain text. It can be read again.
     File(File),
-    /// Any other source. Until the import ends, it has a copy of the text in the data directory.
+    /// Any other source. Its text is copied to a temporary file in the data directory until the import ends.
     Stream(Box<dyn Read + Send>),
 }
 

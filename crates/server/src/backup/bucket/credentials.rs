@@ -18,7 +18,8 @@ const PROFILE_VARIABLE: &str = "AWS_PROFILE";
 
 /// Creates the client for a bucket. Settings take precedence over environment variables (`AWS_*`). The keys are taken
 /// from the first of these that exists: the file in the settings, the variables with keys, the file in
-/// [`FILE_VARIABLE`]. If none exists, each request asks the storage's services for keys of machines.
+/// [`FILE_VARIABLE`]. If none exists, `object_store` requests keys from the credential services of the cloud, such as
+/// the metadata service of the machine.
 pub(super) fn store(address: &BucketAddress, kept: BufferedBytes) -> io::Result<AmazonS3> {
     let retry = RetryConfig {
         max_retries: BUCKET_RETRIES,

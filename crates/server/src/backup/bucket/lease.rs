@@ -74,8 +74,8 @@ impl Lease {
         let content = format!("{} {process} {} {identity}\n", host(), HEXLOWER.encode(&nonce)).into_bytes();
         let is_conditional = shared.put_lock(&content, before.as_ref()).map_err(failed)?;
         if !is_conditional || before.is_some() {
-            // Another process may have found the same state and written its own lock. Wait, because the lock of the
-            // last one to write is valid.
+            // Another process may have found the same state and may still write its own lock. Wait, because the lock
+            // that is written last is the valid one.
             let settled = async {
                 sleep(BUCKET_LOCK_SETTLED).await;
                 Ok(())
@@ -210,8 +210,8 @@ impl Identity {
         Identity { boot: next(), namespace: next(), started: next() }
     }
 
-    /// Returns true if the process with these facts and this process id is known to have ended. Also returns true for
-    /// the own process: in that case it is a lock that this process could not delete before.
+    /// Returns true if the process with these facts and this process id is known to have ended. Also returns true if
+    /// the facts describe this process: the lock then remains from an earlier run that could not delete it.
     fn has_ended(&self, process: u32) -> bool {
         let own = Identity::own();
         let is_known = ![&self.boot, &self.namespace, &self.started].iter().any(|fact| fact.is_empty());

@@ -1,4 +1,4 @@
-//! The end of a connection: after silence, with a notice of disconnection, or when the server stops.
+//! The end of a connection: after a timeout, with a notice of disconnection, or when the server stops.
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -93,8 +93,8 @@ impl Connection {
         }
     }
 
-    /// Disconnects the client because the server is stopping. If an operation is outstanding, that waits until it has
-    /// ended, or until `is_over` is set.
+    /// Disconnects the client because the server is stopping. If an operation is outstanding, first waits until it ends
+    /// or `is_over` is set.
     pub(crate) fn drain(&mut self, context: &mut Context, buffers: &mut Buffers, is_over: bool) -> Turn {
         if let Phase::Lingering { since } = self.phase {
             let has_lingered = context.now.duration_since(since) >= DRAIN_LINGER_TIMEOUT;

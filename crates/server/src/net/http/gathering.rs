@@ -1,4 +1,4 @@
-//! The thread that makes pages that may wait for the disk. Other pages then need not wait.
+//! A thread that makes the pages that may wait for the disk, so that other pages need not wait.
 //!
 //! All requests that wait when the thread begins a page receive that page. Therefore a flood of requests costs no more
 //! than one request at a time.

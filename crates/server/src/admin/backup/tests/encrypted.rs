@@ -59,7 +59,8 @@ fn an_encrypted_backup_continues_without_the_identity() {
     let identities = BackupIdentities::read(&annas).unwrap();
     let tried = try_backup(&place.backup(), &identities, &place.0.join("scratch"), &mut |_| {}).unwrap();
     assert_eq!((tried.files, tried.checked.findings, tried.restored.position), (4, 0, second));
-    // Without an identity, or with one of other recipients, nothing is decrypted. Unencrypted files can still be read.
+    // An encrypted file cannot be read without an identity, or with another recipient's identity. An unencrypted file
+    // can.
     for (identity, why) in [(None, "--identity"), (Some(berts.as_path()), "other recipients")] {
         let refused = restored_with(&place, identity, u64::MAX).unwrap_err();
         assert!(refused.to_string().contains(why) && refused.to_string().contains(".pando.age"), "{refused}");
@@ -137,7 +138,7 @@ fn an_encrypted_file_that_the_log_does_not_continue_is_followed_by_rows() {
     expect_rows(&run_backup(&place, &opened, BEGIN + 6, &rules), "does not reach back");
 }
 
-/// With the identity every octet is verified, and also without it, by the checksum.
+/// Damage to any octet is found, with the identity by decryption and without it by the checksum.
 #[test]
 fn a_damaged_encrypted_file_is_found_with_and_without_the_identity() {
     let place = Place::new("encrypted-damage");
