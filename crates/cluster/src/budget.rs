@@ -29,7 +29,7 @@ impl Budget {
         !state.is_closed
     }
 
-    /// Returns the bytes of a message that was applied to the budget.
+    /// Returns to the budget the bytes of a message that was applied.
     pub(super) fn release(&self, bytes: usize) {
         self.lock().bytes -= bytes;
         self.changed.notify_all();

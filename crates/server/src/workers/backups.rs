@@ -27,7 +27,7 @@ use crate::workers::service::Service;
 #[derive(Debug, Default)]
 pub(crate) struct BackupFigures(Mutex<BackupState>);
 
-/// See [`BackupFigures`].
+/// Data of [`BackupFigures`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BackupState {
     /// Time of the last complete backup in seconds since 1970, and its position; `None` before the first backup since

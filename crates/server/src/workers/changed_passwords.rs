@@ -203,8 +203,9 @@ impl Preparation {
     }
 }
 
-/// Returns each clear password with the text forms of its SASL keys: for SCRAM, each with a separate salt; for
-/// CRAM-MD5; and for DIGEST-MD5, one per name. A password that is not UTF-8 has no keys.
+/// Returns each clear password with the text forms of its SASL keys. The keys are one for each SCRAM mechanism, each
+/// with a separate salt, one for CRAM-MD5, and one for each name for DIGEST-MD5. A password that is not UTF-8 has no
+/// keys.
 ///
 /// # Errors
 /// The system gave no random salt.

@@ -31,8 +31,8 @@ impl CopyState {
         bytes
     }
 
-    /// Decodes a stored state. Returns `None` if it belongs to other content than the settings name, or has an unknown
-    /// version.
+    /// Decodes a stored state. Returns `None` if the state belongs to content other than that in the settings, or has
+    /// an unknown version.
     pub(crate) fn decode(bytes: &[u8], settings: &FollowSettings) -> Option<CopyState> {
         let (version, rest) = bytes.split_first()?;
         let (rejected, rest) = rest.split_first_chunk()?;
@@ -45,7 +45,7 @@ impl CopyState {
     }
 }
 
-/// Returns the cookie in a stored state, even if it belongs to other content than the settings name.
+/// Returns the cookie in a stored state, even if the state belongs to content other than that in the settings.
 pub(crate) fn last_cookie(state: &[u8]) -> Vec<u8> {
     let cookie = || {
         let (_, rest) = state.split_first()?;

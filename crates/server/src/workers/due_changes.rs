@@ -40,7 +40,7 @@ fn is_any_due(directory: &Arc<Directory>) -> Result<bool, OperationError> {
         || deleted::is_one_expired(snapshot.state(), now)?)
 }
 
-/// Logs the progress of `auto_members` rules whose existing entries are joining their group.
+/// Logger of the progress of `auto_members` rules whose existing entries are joining their group.
 #[derive(Debug, Default)]
 pub(crate) struct JoinWatch {
     logged: Vec<PendingJoin>,
@@ -74,7 +74,7 @@ impl JoinWatch {
     }
 }
 
-/// Logs the progress of converting values to links.
+/// Logger of the progress of converting values to links.
 #[derive(Debug, Default)]
 pub(crate) struct LinkWatch {
     logged: LinkProgress,

@@ -180,7 +180,7 @@ struct Queue {
     figures: Arc<HashFigures>,
     verified: VerifiedBinds,
     /// Number of claims that were dropped since the queue was last searched for jobs without claims. A search costs a
-    /// scan of the whole queue, so it is made only if there are any.
+    /// scan of the whole queue, so it is made only if this number is not 0.
     given_up: Arc<AtomicU64>,
 }
 
@@ -263,8 +263,8 @@ impl HashPool {
         let is_full = |waiting: &WaitingJobs| waiting.has_no_room(place.lane, cost, self.cost_max);
         let share = match place.lane {
             Lane::Changes if !is_unshared => self.cost_max / HASH_IDENTITY_DIVISOR,
-            // Anyone may send a bind with any name. A share for each name would let other clients use up its owner's
-            // share.
+            // Any client may send a bind with any name. A share for each name would let other clients use up the share
+            // of the name's owner.
             Lane::Changes | Lane::Binds => u64::MAX,
         };
         let has_share = |waiting: &WaitingJobs| waiting.leaves_share(&place, cost, share);

@@ -114,7 +114,7 @@ struct Waiting<J> {
     job: J,
 }
 
-/// One of this many turns goes to a later lane or class first.
+/// One turn in this number goes to a later lane or class first.
 const TURNS: u64 = 4;
 
 impl Reputations {
@@ -250,7 +250,7 @@ impl<J> FairQueue<J> {
     }
 
     /// Makes room for a job of `cost` hashes at `place`. Removes the newest job for which `may_go` returns true, from
-    /// the worst class that has one, and within the class from the source with the highest cost. In the class of
+    /// the worst class that has one, and within the class from the source with the highest cost. If it is the class of
     /// `place`, that cost must be higher than the cost of `place`'s source with the new job.
     pub(super) fn evict(
         &mut self,

@@ -73,7 +73,7 @@ struct Inner {
 #[derive(Default)]
 struct Waiting {
     arrived: Vec<LogRead>,
-    /// Number of requests in `arrived` and of those that the thread has taken and not answered.
+    /// Number of unanswered requests: those in `arrived`, and those that the thread has taken.
     count: usize,
     has_commit: bool,
     /// End of the thread's pause. Until then the thread is woken only by urgent requests.
@@ -257,7 +257,7 @@ impl Inner {
         }
     }
 
-    /// Answers the requests in `reads` that need not wait. The others remain there.
+    /// Answers the requests in `reads` that need not wait. Leaves the other requests in `reads`.
     fn answer_ready(
         &self,
         snapshot: &mut Option<Snapshot>,

@@ -18,7 +18,7 @@ pub(crate) struct ReadAge {
 }
 
 impl ReadAge {
-    /// Creates an age that is unknown.
+    /// Creates the state for data of unknown age.
     pub(crate) fn new(max: Duration, now: Instant) -> ReadAge {
         ReadAge { max, began: now, complete: AtomicU64::new(0), is_writer: AtomicBool::new(false) }
     }

@@ -4,7 +4,7 @@
 //! only a sixth of the random reads of which a disk is capable. Therefore a cold event loop ([`ColdLoopDetector`])
 //! first makes a dry run of each request, which reads only pages in memory ([`dry_run`]). If all pages of a request are
 //! in memory, the loop executes it at once. Otherwise the dry run finds one missing page. A prefetch thread reads that
-//! page together with those of other requests, and the loop repeats the dry run. If a request reads many rows, a
+//! page together with pages of other requests, and the loop repeats the dry run. If a request reads many rows, a
 //! prefetch thread makes the whole dry run. The event loop executes every request itself, so that no answer depends on
 //! prefetching.
 //!
@@ -302,8 +302,8 @@ impl Drop for ReadAheadPool {
 }
 
 impl JobQueue {
-    /// Takes the job that has waited longest. If it is for pages, takes up to [`READ_AHEAD_PAGES`] such jobs that
-    /// follow one another. Returns false if the queue is empty.
+    /// Takes the job that has waited longest. If it is for pages, also takes the jobs for pages that directly follow
+    /// it, up to [`READ_AHEAD_PAGES`] in total. Returns false if the queue is empty.
     fn take(&mut self, into: &mut Vec<PrefetchJob>) -> bool {
         let pages = self.jobs.iter().take(READ_AHEAD_PAGES).take_while(|job| job.is_pages());
         let count = pages.count().max(1).min(self.jobs.len());

@@ -63,7 +63,7 @@ struct Replica {
     /// Position of the last commit. `lineage` is the lineage at that position.
     position: u64,
     lineage: Lineage,
-    /// Number of the last connection whose records are ignored, because earlier records of it were not applied.
+    /// Number of the last connection whose records are ignored, because earlier records from it could not be applied.
     unwanted: u64,
     /// Time before which no record is applied, because applying failed.
     apply_after: Option<Instant>,

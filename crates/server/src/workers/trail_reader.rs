@@ -30,7 +30,7 @@ pub(crate) fn start(folder: &Path, mailboxes: &Arc<[Mailbox]>) -> std::io::Resul
     })
 }
 
-/// Reads about [`TRAIL_ANSWER_BYTES`] of blocks, from the place in the request on.
+/// Reads about [`TRAIL_ANSWER_BYTES`] of blocks, starting at the position in the request.
 fn read(folder: &Path, request: TrailRequest) -> Result<Vec<u8>, AuditError> {
     let mut traversal = match request.from {
         Some(TrailPosition { segment, offset }) => Traversal::resume(folder, segment, offset)?,

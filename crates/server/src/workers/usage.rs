@@ -159,7 +159,7 @@ impl UsageCounters {
     }
 
     /// Attributes the loop's work since the last call to a listener and a client. `total` is the work of the loop since
-    /// its start. `place` is a hint where the client's counters are, and is updated.
+    /// its start. `place` is a hint for the index of the client's counters, and is updated.
     pub(crate) fn attribute(
         &mut self,
         total: &Work,

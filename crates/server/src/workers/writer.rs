@@ -318,7 +318,7 @@ fn write(
     }
 }
 
-/// Logs once when the disk becomes full, and once when it has room again.
+/// State of the disk. Logs once when the disk becomes full, and once when it has room again.
 struct DiskWatch<'w> {
     is_full: bool,
     health: &'w Health,

@@ -12,8 +12,8 @@ use server::{Config, Opened};
 
 const GROUP: &str = "cn=large,dc=example,dc=com";
 
-/// Number of members of the group. Their names have about 600 KB, which is more than the unsent responses that a
-/// connection may have.
+/// Number of members of the group. Their names occupy about 600 KB, which exceeds the maximum size of a connection's
+/// unsent responses.
 const MEMBERS: usize = 12_000;
 
 fn with_large_group(config: Config) -> Running {

@@ -217,9 +217,8 @@ fn a_slow_reader_stops_only_its_own_scan() {
     let (mut slow, mut admin) = (running.administrator(), running.administrator());
     let ids = send_searches(&mut slow, SEARCHES, "(objectClass=person)", &[]);
     wait_until(&mut admin, "Total", |begun| begun == SEARCHES as u64);
-    // Searches that pause do not delay other clients. The pool works on one range of each search in turn. While it runs
-    // the two searches below, each of the twelve would have more turns than it needs for all of its ranges, if it did
-    // not pause.
+    // Searches that pause do not delay other clients. The pool works on one range of each search in turn. Without a
+    // pause, each of the twelve searches would finish all of its ranges while the pool runs the two searches below.
     for _ in 0..2 {
         let found = admin.search(SUFFIX, Scope::WholeSubtree, "(objectClass=person)", &[]).unwrap();
         assert_eq!((found.outcome.code, found.entries.len()), (ResultCode::SUCCESS, PEOPLE));

@@ -45,7 +45,7 @@ pub(crate) struct FollowFigures {
     state: Mutex<FollowState>,
 }
 
-/// See [`FollowFigures`].
+/// Data of [`FollowFigures`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FollowState {
     pub(crate) stage: FollowStage,

@@ -1,9 +1,10 @@
 //! Reads entries again whose values name other entries.
 //!
-//! In the copy such values follow a renamed entry, or are removed with a deleted one. Most servers keep them. slapd's
-//! overlay refint changes them some time after the rename or delete, and sends no message. Even then the copy can
-//! differ in three cases. A client may change an entry before refint does, so that it is sent with the old name. Refint
-//! may replace a last value. Refint loses a change if the entry that it changes is renamed meanwhile.
+//! In the copy such values follow a renamed entry, or are removed with a deleted one. Most servers leave them
+//! unchanged. slapd's overlay refint changes them some time after the rename or delete, and sends no message. Even with
+//! refint, the copy can differ in three cases. A client may change an entry before refint does, so that it is sent with
+//! the old name. Refint may replace a last value. Refint loses a change if the entry that it changes is renamed
+//! meanwhile.
 //!
 //! Therefore two kinds of entries are read again: those that received a value that names no entry, and those that named
 //! a deleted or renamed entry. They are read twice soon, and twice later, because a busy slapd may take long.

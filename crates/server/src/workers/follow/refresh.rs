@@ -1,8 +1,9 @@
 //! Entries that a refresh has sent.
 //!
 //! After the refresh, slapd sends the changes that were made during the refresh, each with the entry as it was after
-//! the change. The refresh may have sent a later state already. The copy skips such messages, which it recognizes by
-//! their entryCSN. The older state may not even fit into the copy, because the superior in its name was renamed.
+//! the change. The refresh may already have sent a later state of the entry. The copy recognizes such messages by their
+//! entryCSN and skips them. The older state may not even fit into the copy, because the superior in its name was
+//! renamed.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -16,7 +17,7 @@ use crate::limits::follow::FOLLOW_NEWEST_MAX;
 #[derive(Default)]
 pub(super) struct Refresh {
     seen: HashSet<SyncUuid>,
-    /// Those of the sent entries that have the greatest entryCSNs.
+    /// The sent entries with the greatest entryCSNs.
     newest: BinaryHeap<Reverse<(String, SyncUuid)>>,
 }
 

@@ -47,7 +47,7 @@ pub(super) struct Session<'f> {
     random: Random,
     /// Entries that the refresh has sent or named as unchanged; `None` when the refresh is complete.
     refresh: Option<Refresh>,
-    /// entryCSNs of entries that the refresh has sent with changes that slapd sends again.
+    /// entryCSNs of the entries that the refresh has sent in a state whose changes slapd sends again.
     newer: HashMap<SyncUuid, String>,
     /// Cookie in the search request; `None` if it had none.
     sent_cookie: Option<Vec<u8>>,
@@ -73,7 +73,7 @@ pub(super) struct Session<'f> {
     has_new_cookie: bool,
     /// Entries that could not be copied.
     rejected: Rejected,
-    /// Number of received values by attribute that have no meaning in this server.
+    /// Number of received values that have no meaning in this server, by attribute.
     left_out: BTreeMap<&'static str, u64>,
     recheck: Recheck,
     /// Entries of the last recheck that are still to be read.
@@ -292,9 +292,9 @@ impl<'f> Session<'f> {
         Ok(())
     }
 
-    /// If `with_links` was dropped and an entry was renamed, reads the entries again whose values may name other
-    /// entries than at the source. If they cannot be read, the end of the group detects that, and the whole content is
-    /// compared again.
+    /// If `with_links` was dropped and an entry was renamed, reads again the entries whose values may name other
+    /// entries than at the source. If they cannot be read, `end_group` detects that, and the whole content is compared
+    /// again.
     fn reread_links(&mut self) -> Result<()> {
         for _ in 0..FOLLOW_REREADS_MAX {
             if !self.lacks_links || !self.has_renames {
@@ -329,7 +329,7 @@ impl<'f> Session<'f> {
         self.read_again(entries).map(drop)
     }
 
-    /// Updates entries of the copy from the source. Returns false if the source cannot be connected to for reading.
+    /// Updates entries of the copy from the source. Returns false if no connection for reading can be opened.
     fn read_again(&mut self, entries: Vec<(SyncUuid, String)>) -> Result<bool> {
         if entries.is_empty() {
             return Ok(true);
@@ -550,7 +550,7 @@ impl<'f> Session<'f> {
             if self.follow.is_stopping.load(Ordering::Relaxed) {
                 return Err(FollowError::Stopping);
             }
-            // Changes of clients fill the queue. Waits for room.
+            // Changes of clients fill the queue. Wait for room.
             std::thread::sleep(FOLLOW_LOOK / 25);
         }
     }

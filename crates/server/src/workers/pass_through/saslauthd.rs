@@ -57,7 +57,8 @@ fn question(strings: [&[u8]; 4]) -> Option<Zeroizing<Vec<u8>>> {
     Some(question)
 }
 
-/// Connects. The timeout is set before, because a daemon with a full queue blocks clients that connect.
+/// Connects to the daemon. The timeout is set before connecting, because a daemon with a full queue blocks clients that
+/// connect.
 fn open(path: &Path, timeout: Duration) -> std::io::Result<UnixStream> {
     let socket = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
     set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;

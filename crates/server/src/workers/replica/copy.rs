@@ -168,7 +168,7 @@ impl Receiving {
         let (mut next, mut total) = (self.received, None);
         loop {
             // The answer to the first request may name another copy, or say that the copy is not ready. Therefore no
-            // other request is outstanding with it.
+            // other request is sent before that answer.
             let most = if total.is_some() { COPY_PIPELINE } else { 1 };
             while sent.len() < most {
                 let value = CopyRequest { copy: &self.name, offset: next }.encode();

@@ -277,8 +277,8 @@ struct MarksRead {
 }
 
 impl MarksRead {
-    /// Records the mark in an answer, which the supplier may have sent before. Returns the mark whose position is
-    /// within the records of the answer, from `first` to `last`.
+    /// Records the mark in an answer. The supplier may have sent the same mark before. Returns the mark whose position
+    /// is within the records of the answer, from `first` to `last`.
     fn due(&mut self, received: Option<Mark>, first: u64, last: u64) -> Option<Mark> {
         if received.is_some() && received != self.last {
             self.last.clone_from(&received);

@@ -40,7 +40,7 @@ impl ReplicaStage {
     }
 }
 
-/// See [`ReplicaFigures`].
+/// Data of [`ReplicaFigures`].
 #[derive(Clone, Debug)]
 pub(crate) struct ReplicaState {
     pub(crate) supplier: String,

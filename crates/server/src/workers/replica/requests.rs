@@ -87,7 +87,7 @@ impl Replica {
     }
 
     /// Begins the promotion of this server. Asks the writer to stop writing, unless `without_supplier` is set because
-    /// it is lost. The server is promoted when it has all records of the writer.
+    /// the supplier is lost. The server is promoted when it has all records of the writer.
     fn begin_promotion(&mut self, address: Address, reservation: Reservation, without_supplier: bool) {
         let waiter =
             Waiter { address: Some(address), account: None, promotes: true, _reservation: Some(reservation) };

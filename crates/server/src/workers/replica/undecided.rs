@@ -34,7 +34,7 @@ pub(super) enum Decision {
     Ends,
 }
 
-/// Asks the supplier. Answers clients until it is known which server is the writer.
+/// Asks the supplier which server is the writer. Answers the requests of clients until the supplier has answered.
 ///
 /// # Errors
 /// The system cannot start a thread, or the store failed.

@@ -1,5 +1,6 @@
-//! Extended operations that change the directory, on the writer's thread. The directory itself executes those that
-//! change entries. The others read settings files or states of copies, whose formats belong to the server.
+//! Extended operations that change the directory, on the writer's thread. The directory itself executes the operations
+//! that change entries. This module executes the others. They read settings files or states of copies, whose formats
+//! belong to the server.
 
 use directory::virtual_entries::{APPLY_SETTINGS, PROMOTE};
 use directory::{ClientLink, Outcome, RequestContext, Requester, Stamp, WriteBatch};

@@ -120,7 +120,7 @@ impl WriteQueue {
         WriteQueue { audit, log_reader: Some(log_reader), ..self }
     }
 
-    /// Sets the age of the data that the queue informs when this server begins or ceases to decide changes.
+    /// Sets the age of the data. The queue notifies it when this server begins or ceases to decide changes.
     pub(crate) fn aging(self, read_age: Option<Arc<ReadAge>>) -> WriteQueue {
         WriteQueue { read_age, ..self }
     }
