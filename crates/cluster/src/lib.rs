@@ -2,7 +2,6 @@
 //!
 //! The crate `replication` implements the protocol: the rules for accepting messages of the log and for becoming the
 //! writer. This crate implements the node. Its thread ([`Cluster::run`]) owns the directory's writer, follows the log,
-//! writer. This crate implements the node. Its thread ([`Cluster::run`]) owns the directory's writer, follows the log,
 //! and decides changes while this node is the writer. The thread reaches its environment through traits: [`Host`] is
 //! the server that contains the node, and the module `environment` has the traits for time, the log and other nodes.
 //! Production uses the system's clock, Kafka (`kafka`) and TLS (`transport`). The tests run the same node with real

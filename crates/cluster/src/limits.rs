@@ -16,8 +16,8 @@ pub const FAILURE_NOTED: Duration = Duration::from_secs(5);
 /// Delay before a node reads again, if it has failed twice in a row to commit messages of the log.
 pub const START_OVER: Duration = Duration::from_secs(5);
 
-/// Maximum number of changes in one batch, and in one frame between nodes. Below the number of operation ids that are
-/// stored per node.
+/// Maximum number of changes in one batch, and in one frame between nodes. It is less than the number of operation ids
+/// that are stored per node.
 pub const BATCH_WRITES_MAX: usize = 512;
 
 /// Bytes of changes after which a batch or frame accepts no more.
@@ -81,7 +81,7 @@ pub const KEY_RETRY: Duration = Duration::from_secs(2);
 /// Validity of the certificates of a cluster, in days.
 pub const CERTIFICATE_DAYS: i64 = 3_650;
 
-/// Number of days before the end of its certificate from which on a node warns.
+/// Number of days before the end of its certificate at which a node begins to warn.
 pub const CERTIFICATE_WARNING_DAYS: i64 = 90;
 
 /// Milliseconds without a heartbeat after which a writer loses the election. Kafka's brokers accept no lower value by

@@ -2,9 +2,9 @@
 //! of a cluster compare slices in the same way.
 //!
 //! The supplier sets a [`Mark`]: a slice of the rows, and the position of its newest record. No replica has a record
-//! beyond that position yet, so each can stop there and read the slice in that state. Replicas receive the mark
-//! together with records. Each sends its digests with a later request for records. The supplier computes its own
-//! digests once for all replicas.
+//! beyond that position yet, so each replica can stop at the position and read the slice in that state. Replicas
+//! receive the mark together with records. Each sends its digests with a later request for records. The supplier
+//! computes its own digests once for all replicas.
 //!
 //! Encodings (integers are big-endian, and a length (4) precedes each text):
 //!

@@ -57,7 +57,7 @@ impl Node {
         }
     }
 
-    /// Stores the reason, so that the data is not served after a restart either.
+    /// Stores the reason why this node's data has diverged, so that the data is not served after a restart either.
     pub(super) fn note_diverged(&self, cause: &str) {
         if let Err(error) = self.parts.identity.set_diverged(Some(cause)) {
             tracing::error!(%error, "a restart does not know that this node must not be served");

@@ -1,4 +1,4 @@
-//! Comparison of this node's data with that of the other nodes. At digest barriers of the log each node computes
+//! Comparison of this node's data with the data of the other nodes. At digest barriers of the log each node computes
 //! digests of its data, by part, and announces them.
 //!
 //! A barrier lies between two messages, so correct nodes have equal data there. The digests are computed from the
@@ -189,13 +189,13 @@ impl Node {
         let Some(slice) = self.digests.slices.get(&mark).cloned() else { return };
         let disputed = &mut self.digests.disputed;
         disputed.retain(|(of, _)| !slice.covers(of));
-        // One disputed slice is enough to refuse changes. The next round finds the dropped ones again.
+        // One disputed slice is enough to refuse changes. The next round finds the dropped slices again.
         disputed.truncate(DISPUTES_MAX - 1);
         disputed.push_back((slice, text));
     }
 
-    /// Handles a digest barrier at which no nodes differ: ends the disputes about its slice. If another slice is
-    /// disputed, has that slice compared again.
+    /// Handles a digest barrier at which no nodes differ: ends the disputes about its slice. If another slice is still
+    /// disputed, starts another comparison of that slice.
     fn settle(&mut self, mark: u64) {
         let Some(slice) = self.digests.slices.get(&mark).cloned() else { return };
         self.digests.disputed.retain(|(of, _)| !slice.covers(of));

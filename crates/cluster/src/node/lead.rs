@@ -42,7 +42,7 @@ impl Node {
         };
         if let Some(full) = batch.disk_full() {
             // Other nodes may have room, so one of them must become the writer. The waiting changes are then sent to
-            // it.
+            // that node.
             tracing::error!(error = %full, "this node cannot write for the cluster any longer");
             let full = OperationError::from(full.clone());
             drop(batch);

@@ -222,8 +222,8 @@ impl Workload {
         vec![ask]
     }
 
-    /// Gives the next attribute type `X-LINK`. At the same time changes entries that have plain values of that type:
-    /// each change first converts its entry.
+    /// Adds `X-LINK` to the next attribute type. At the same time changes entries that have plain values of that type.
+    /// Each of these changes first converts its entry.
     fn make_links(&mut self, rng: &mut fastrand::Rng, token: &str) -> Vec<ChangeRequest> {
         let boss = self.linked % BOSSES;
         self.linked += 1;
@@ -371,7 +371,7 @@ fn modify_device(rng: &mut fastrand::Rng, token: &str) -> Vec<u8> {
     modify(&device(rng.usize(..DEVICES)), &changes)
 }
 
-/// Returns the message that gives an entry a unique value, at the same time the same value for all clients.
+/// Returns the message that gives an entry a unique value. At any moment, all clients use the same value.
 fn add_unique_value(rng: &mut fastrand::Rng, seconds: u64) -> Vec<u8> {
     let value = (seconds / UNIQUE_SECONDS % DEVICES as u64).to_string();
     modify(&device(rng.usize(..DEVICES)), &[(ChangeOperation::Replace, "serialNumber", &[&value])])
