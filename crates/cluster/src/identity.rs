@@ -195,8 +195,9 @@ impl Identity {
         Ok(Identity { folder: folder.to_owned(), papers })
     }
 
-    /// Returns an invitation for one more node, and the number of that node. The node may invite others if `may_invite`
-    /// is true. Nodes assign numbers without coordination: the first node from 2 on, node N from 1000 N + 1 on.
+    /// Returns an invitation for one more node, and the number of that node. If `may_invite` is true, that node may
+    /// invite further nodes. Nodes assign numbers without coordination: the first node assigns numbers from 2 on, and
+    /// node N from 1000 N + 1 on.
     ///
     /// # Errors
     /// This node does not have the key of the authority, has no more numbers, or cannot write the folder.

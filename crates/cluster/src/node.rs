@@ -218,7 +218,7 @@ impl Node {
         }
         self.set_role(Activity::Stopped, "stopped");
         let Parts { runtime, log, .. } = self.parts;
-        // The events are dropped first: a thread that waits to send one then ends.
+        // The event receiver is dropped first, so that a thread that waits to send an event ends.
         drop(runtime);
         drop(log);
     }

@@ -30,7 +30,7 @@ const DEADLINE: Duration = Duration::from_secs(90);
 /// first.
 const ATTEMPTS: usize = 5;
 
-/// Brokers that form one cluster. They are killed when this is dropped.
+/// Brokers that form one cluster. Dropping this value kills them.
 pub struct Brokers {
     folder: PathBuf,
     security: Option<Security>,
@@ -40,7 +40,8 @@ pub struct Brokers {
 
 /// Environment of brokers in tests of faults.
 pub trait Surroundings {
-    /// Places a proxy before a port of the broker at this index. Returns the port at which others reach the proxy.
+    /// Places a proxy before a port of the broker at this index. Returns the port at which clients and other brokers
+    /// reach the proxy.
     ///
     /// # Errors
     /// The proxy cannot be started.
@@ -79,7 +80,7 @@ impl Brokers {
     /// prepare their disks.
     ///
     /// # Errors
-    /// Those of [`start`](Brokers::start).
+    /// The same as those of [`start`](Brokers::start).
     pub fn start_in(count: usize, folder: &Path, around: &dyn Surroundings) -> io::Result<Brokers> {
         Brokers::start_with(count, folder, None, Some(around))
     }
@@ -88,7 +89,7 @@ impl Brokers {
     /// one with SASL.
     ///
     /// # Errors
-    /// Those of [`start`](Brokers::start).
+    /// The same as those of [`start`](Brokers::start).
     pub fn start_secured(count: usize, folder: &Path) -> io::Result<Brokers> {
         let security = Security::create(&folder.join("security"))?;
         Brokers::start_with(count, folder, Some(security), None)

@@ -1,9 +1,9 @@
 //! The log that the nodes of a cluster share: one partition of an Apache Kafka topic.
 //!
 //! A node has three Kafka clients, each with its own threads. The [`Reader`] reads every message from an offset on. The
-//! [`Appender`] appends messages. The [`Election`] reports whether this node should be the writer: it should if it is
-//! the member of a consumer group that has the partition. All three report [`Event`]s through one callback. This crate
-//! does not interpret messages; the crate `replication` does.
+//! [`Appender`] appends messages. The [`Election`] reports whether this node should be the writer. The nodes form a
+//! consumer group, and the member that has the partition should be the writer. All three report [`Event`]s through one
+//! callback. This crate does not interpret messages; the crate `replication` does.
 
 mod appender;
 mod election;

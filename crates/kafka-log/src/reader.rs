@@ -80,7 +80,7 @@ pub fn fetch(
 /// set.
 ///
 /// # Errors
-/// Those of [`fetch`], or `is_ending` was set.
+/// The same as those of [`fetch`], or `is_ending` was set.
 pub fn fetch_unless(
     settings: &Settings,
     offset: u64,

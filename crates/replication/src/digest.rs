@@ -13,8 +13,8 @@ use crate::limits::{COMPARISONS_KEPT, DIGEST_PARTS_MAX};
 use crate::operation::NodeId;
 
 /// Digest of a set of rows, updated as rows are added and removed, in any order. It is the sum of the rows' hashes,
-/// lane by lane. It detects accidents, not attacks: an attacker who can choose rows can construct two sets with equal
-/// digests.
+/// computed separately for each of the four words. It detects accidents, not attacks: an attacker who can choose rows
+/// can construct two sets with equal digests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RollingDigest([u64; 4]);
 

@@ -250,7 +250,7 @@ pub enum Alarm {
 
 impl Alarm {
     /// Returns true if the node must stop reading, because its own state may be wrong or it cannot determine the effect
-    /// of the message. The node reads again from its last commit. If the verdict is the same then, the node needs a
+    /// of the message. The node reads again from its last commit. If it must stop at the same message again, it needs a
     /// snapshot of another node or a newer build. It must not claim an epoch in the meantime.
     pub fn stops(self) -> bool {
         use Alarm::{Gap, NewerLevel, NewerVersion, OtherHistory, UnknownEpoch, WentBack};

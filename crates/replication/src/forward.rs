@@ -1,5 +1,5 @@
 //! Messages between the writer and the other nodes: requests of the other nodes' clients, and the writer's answers. A
-//! frame contains many of them.
+//! frame can contain many messages.
 //!
 //! A request names the requester and how it authenticated, never its rights. The writer finds the entry, checks that it
 //! exists and is not locked, and evaluates the access rules. The certificate of the connection identifies the sending

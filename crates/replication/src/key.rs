@@ -123,8 +123,8 @@ impl KeyRing {
         self.keys.extend(other.keys.clone());
     }
 
-    /// Appends the tag under the key `id` to `message`. The ring must contain that key. A follower that lacks the key
-    /// in force stops, so it never calls this without it.
+    /// Appends the tag under the key `id` to `message`. The ring must contain that key. It does, because a follower
+    /// that lacks the key in force stops, and then appends no messages.
     pub fn seal(&self, id: u32, message: &mut Vec<u8>) -> Tag {
         let key = self.keys.get(&id).unwrap_or(&self.first);
         let tag = Tag(key.derive(&[message]));

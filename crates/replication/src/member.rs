@@ -7,9 +7,9 @@
 //! the batch and answers the clients. [`GroupOutcome::Dropped`] means that the group can no longer be accepted: the
 //! node rolls the batch back and decides its requests again. One group is in flight at a time.
 //!
-//! If the outcome of a group is unknown, the writer is in doubt: it appends nothing more in that epoch. Its next claim
-//! settles the question: either the group precedes the claim in the log, or it belongs to an older epoch and has no
-//! effect.
+//! If the outcome of a group is unknown, the writer is in doubt: it appends nothing more in that epoch. It then claims
+//! a new epoch. If the group precedes this claim in the log, it is accepted. Otherwise it belongs to an older epoch and
+//! has no effect.
 
 mod group_builder;
 mod own;

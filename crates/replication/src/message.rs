@@ -605,7 +605,7 @@ mod tests {
         assert_eq!(Message::decode(&group(), &both, 2), Err(MessageError::NotAuthentic));
     }
 
-    /// Such messages can come from another build or from a faulty one.
+    /// Another build or a faulty node may send messages that are malformed but authentic.
     #[test]
     fn rejects_malformed_messages_with_a_valid_tag() {
         fn check(change: impl Fn(&mut Vec<u8>), expected: MessageError) {

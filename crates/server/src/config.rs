@@ -210,7 +210,7 @@ pub struct Arguments {
     pub log_level: Option<LogLevel>,
     /// Whether a line is logged for each operation.
     pub log_operations: bool,
-    /// Server to follow in place of those in the tables `[follow]`.
+    /// Server to follow. It replaces the servers in the tables `[follow]`.
     pub follow: Option<FollowKeys>,
 }
 
@@ -582,8 +582,8 @@ impl Config {
     }
 }
 
-/// Returns the URLs to listen on: first the URLs of the command line, or of the node file if the command line has none,
-/// and then the URLs of the tables `[[listener]]`.
+/// Returns the URLs to listen on. First come the URLs of the command line, or those of the node file if the command
+/// line has none. The URLs of the tables `[[listener]]` follow.
 fn listen(
     arguments: &Arguments,
     of_file: Vec<ServerUrl>,

@@ -611,8 +611,8 @@ impl EventLoop {
         }
     }
 
-    /// Returns the shortest idle timeout or first-request timeout. Returns `None` if there is no such timeout, or no
-    /// connection to which it applies.
+    /// Returns the shortest idle timeout or first-request timeout. Returns `None` if no such timeout is set, or none
+    /// applies to a connection.
     fn shortest_silence(&self) -> Option<Duration> {
         let settings = &self.context.settings;
         let timeouts = [settings.idle_timeout, settings.first_request_timeout];

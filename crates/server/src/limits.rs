@@ -1,8 +1,8 @@
 //! All limits of the server.
 //!
 //! [`ldap::DecodeLimits`] limits the content of a message, and the directory limits the cost of an operation. This
-//! module limits connections, queues and waits. An administrator may change some of the limits (see [`crate::config`]).
-//! For those, this module contains the defaults.
+//! module limits connections, queues and waits. An administrator may change some of these limits (see
+//! [`crate::config`]). For these limits, this module contains the defaults.
 
 mod audit_trail;
 mod authentication;
@@ -79,8 +79,8 @@ pub const SOURCES_MAX: usize = 100_000;
 pub const OUTSTANDING_MAX: usize = 1_024;
 
 /// Maximum size of the unsent responses of one connection, in octets. At this size the connection's searches pause, and
-/// the server stops reading from the connection. Therefore a slow reader occupies at most this much memory and one
-/// entry, whatever it requests.
+/// the server stops reading from the connection. Therefore the responses to a slow reader occupy at most this much
+/// memory and one entry, whatever it requests.
 pub const UNSENT_MAX: usize = 256 << 10;
 
 /// Maximum value that a table `[[limit]]` may set instead of [`UNSENT_MAX`].
@@ -224,8 +224,8 @@ pub const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum time that operations have to finish when the server stops.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum time that a client has to read the notice that its connection ends if the server is stopping. It applies in
-/// place of [`LINGER_TIMEOUT`].
+/// Maximum time that a client has to read the notice that its connection ends. It applies in place of
+/// [`LINGER_TIMEOUT`] if the server is stopping.
 pub const DRAIN_LINGER_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Interval at which a stopping server checks whether all connections are finished.
@@ -247,7 +247,7 @@ pub const SILENCE_SWEEP: Duration = Duration::from_secs(1);
 pub const SILENCE_SWEEP_MAX: usize = 8_192;
 
 /// Number of file descriptors that connections may not use. The store needs one for each segment of its redo log, and
-/// the rest of the server needs others. See the module `descriptors`.
+/// the rest of the server needs some, too. See the module `descriptors`.
 pub const DESCRIPTORS_RESERVED: u64 = 128;
 
 /// Divisor of the number of file descriptors. The quotient is the number of reserved descriptors if it is less than
@@ -255,7 +255,8 @@ pub const DESCRIPTORS_RESERVED: u64 = 128;
 pub const DESCRIPTORS_RESERVED_DIVISOR: u64 = 4;
 
 /// Divisor of the number of reserved file descriptors. The quotient is the number that the administrator's connections
-/// over a local socket may use. One descriptor is then free even if the store uses some of the reserved ones.
+/// over a local socket may use. Therefore a descriptor is free for such a connection even if the store uses some of the
+/// reserved ones.
 pub const DESCRIPTORS_TRUSTED_DIVISOR: u64 = 2;
 
 /// Delay before connections are accepted again if the process or the system had no file descriptors or memory left.

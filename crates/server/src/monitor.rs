@@ -622,7 +622,7 @@ fn storage(sources: &Sources) -> Vec<Group> {
     vec![log, storage, indexes(&directory), index_advice(&sources.index_advice, &directory)]
 }
 
-/// Returns one figure for each part of an index that is currently being built or removed.
+/// Returns one figure for each part of an index that is being built or removed.
 fn indexes(directory: &Directory) -> Group {
     let mut group = Group::new("Indexes");
     let progress = directory.index_progress().unwrap_or_else(|error| {

@@ -6,9 +6,9 @@
 //! password hashes wait for the hash pool.
 //!
 //! A bind waits for the outstanding operations, and later requests wait for the bind. RFC 4511 section 4.2.1 would also
-//! allow the server to abandon outstanding operations. With waiting, every request is answered. The wait is bounded
-//! because every operation has a time limit. During a bind the session is anonymous. It stays anonymous if the bind
-//! fails (RFC 4513 section 4).
+//! allow the server to abandon outstanding operations. The server waits instead, so that every request is answered. The
+//! wait is bounded because every operation has a time limit. During a bind the session is anonymous. It stays anonymous
+//! if the bind fails (RFC 4513 section 4).
 //!
 //! The changes of a session reach the writer in the order received, even if one of them first waits for a password
 //! hash.

@@ -112,8 +112,8 @@ fn registry() -> MutexGuard<'static, BTreeSet<PathBuf>> {
 }
 
 /// Makes SIGINT, SIGTERM and SIGHUP first remove the unfinished files and folders, and then end the process as usual.
-/// Intended for commands that do not handle these signals themselves. Signals that are ignored at the start of the
-/// process stay ignored. Examples of such processes are those started by `nohup` or as background jobs of a shell.
+/// Intended for commands that do not handle these signals themselves. Signals that the process ignores at its start
+/// stay ignored. Commands such as `nohup` start processes with ignored signals.
 ///
 /// # Errors
 /// The signal handlers or their thread cannot be set up.
@@ -127,8 +127,8 @@ pub fn remove_when_interrupted() -> io::Result<()> {
             // from here on.
             let registry = registry();
             for path in registry.iter() {
-                // Another thread may still create a file in the folder during the first removal. Therefore there is a
-                // second one.
+                // Another thread may still create a file in the folder during the first removal. Therefore the folder
+                // is removed a second time.
                 let _ = std::fs::remove_file(path)
                     .or_else(|_| std::fs::remove_dir_all(path))
                     .or_else(|_| std::fs::remove_dir_all(path));

@@ -2,8 +2,8 @@
 //! keys are in a separate file.
 //!
 //! A node sends to other nodes only keys that it has *seen* in the log, offered or in force. It may receive a key
-//! before it has seen it, with a copy of data or by hand. It does not send such a key yet: the log may contain, before
-//! the key, the message that the requesting node has left.
+//! before it has seen it, with a copy of data or from the administrator. It does not send such a key yet, because the
+//! log may contain, before the key, a message that the requesting node has left the cluster.
 
 use std::collections::BTreeMap;
 use std::{fs, io};

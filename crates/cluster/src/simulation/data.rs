@@ -72,8 +72,8 @@ pub(super) fn fill(writer: &mut Writer) {
     while writer.run_maintenance_slice(&SliceBudget::default(), &mut || {}).unwrap() {}
 }
 
-/// Checks that the rows of a directory agree with each other, that everything that was due has happened, and that no
-/// entry violates a rule of the settings.
+/// Checks that the rows of a directory agree with each other, that no update of memberships or links is pending, and
+/// that no entry violates a rule of the settings.
 pub(super) fn check_directory(directory: &Arc<Directory>) -> Result<(), String> {
     let snapshot = directory.snapshot().unwrap();
     let pending = joins::pending(snapshot.state()).unwrap();

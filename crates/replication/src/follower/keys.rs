@@ -9,9 +9,8 @@ use crate::rows::OfferedKey;
 use crate::rows::{Cursor, RowChange};
 
 impl Follower {
-    /// Judges a message that is not under the key in force. Such a message is never applied. If it is a group under an
-    /// older key and would otherwise be accepted, it raises an alarm: its writer may be a node that has left the
-    /// cluster.
+    /// Judges a message that is not under the key in force. Such a message is never applied. A group raises an alarm if
+    /// it would be accepted under the key in force, because its writer may be a node that has left the cluster.
     pub(super) fn judge_other_key<'m>(&self, bytes: &'m [u8]) -> Verdict<'m> {
         let Some(named) = Message::key(bytes).filter(|key| *key != self.cursor.key) else {
             return Verdict::Alarm(Alarm::NotAuthentic);

@@ -174,8 +174,8 @@ fn an_operation_is_applied_once() {
     assert_eq!(fixture.push(group), "apply 103..103");
 }
 
-/// The records of a transaction have one operation, which has the position of the last record. Until all nodes support
-/// transactions, all nodes ignore a group with several records of one operation.
+/// All records of a transaction belong to one operation, whose position is that of the last record. Nodes ignore a
+/// group with several records of one operation until all nodes support transactions.
 #[test]
 fn records_of_a_transaction_follow_each_other() {
     let (mut fixture, ..) = with_two_nodes();

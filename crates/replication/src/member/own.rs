@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use crate::key::Tag;
 
-/// Number of own messages that are stored. One group and one claim are in flight at a time.
+/// Number of own messages that are stored. At most one group and one claim are in flight at a time.
 const KEPT: usize = 16;
 
 /// The last own messages, each with the offsets at which the node read it. A message that is in the log twice has two
@@ -29,8 +29,8 @@ impl OwnMessages {
         }
     }
 
-    /// Returns true if the message with this tag can be at `offset`, an offset that this node has already read. This is
-    /// so if the node read the message there, or no longer stores the offsets of this tag.
+    /// Returns true if the message with this tag may be at `offset`, which this node has already read. It may be there
+    /// if the node read it there, or no longer stores the offsets of this tag.
     pub(super) fn may_be_at(&self, tag: Tag, offset: u64) -> bool {
         match self.0.iter().find(|(own, _)| *own == tag) {
             Some((_, offsets)) => offsets.contains(&offset) || offsets.len() == KEPT,

@@ -37,8 +37,8 @@ pub(super) struct ResponseRecord {
     pub(super) response: Response,
     /// Position that the client had seen when it sent the request.
     pub(super) token: u64,
-    /// Whether the client sent the request more than once. The refusal of one copy then says nothing about the other
-    /// copies.
+    /// Whether the client sent the request more than once. If one copy was refused, another copy may still have been
+    /// accepted.
     pub(super) repeated: bool,
 }
 

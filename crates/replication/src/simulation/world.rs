@@ -60,8 +60,8 @@ pub(super) struct World {
     figures: Figures,
 }
 
-/// Probabilities of faults. Each run has its own random ones. So some runs have many faults of one kind and none of
-/// another kind.
+/// Probabilities of faults. Each run chooses its own probabilities at random. Therefore some runs have many faults of
+/// one kind and none of another kind.
 struct FaultProbabilities {
     lost: u8,
     repeated: u8,

@@ -29,12 +29,12 @@ pub use crate::backup::list::BackupChain;
 const TEMPORARY: &str = "/var/tmp";
 
 /// Adds the changes of a data directory, which may be served, to the backup in `place`. Creates the backup's folder if
-/// it does not exist. Reads the new file back before it returns. If `rules` has no recipients, those in the node file
-/// are used.
+/// it does not exist. Reads the new file back before it returns. If `rules` has no recipients, the recipients in the
+/// node file are used.
 ///
 /// # Errors
-/// There are too many recipients, or the backup is encrypted and there are none. There is no data, or it cannot be
-/// read. Another process writes to the backup, or the new file was not stored correctly.
+/// There are too many recipients, or the backup is encrypted and there are no recipients. There is no data, or it
+/// cannot be read. Another process writes to the backup, or the new file was not stored correctly.
 pub fn make_backup(
     config: &Config,
     place: &BackupPlace,

@@ -55,7 +55,7 @@ pub fn reseed_from(config: &Config, address: &str, there: u32) -> Result<u32, Se
     reseeded
 }
 
-/// Begins a new generation with the data of the directory `from`, which must not be a node. The data also replaces that
+/// Begins a new generation with the data of the directory `from`, which must not be a node. This data replaces the data
 /// of this node. Neither directory may be served. Every other node stops until it receives a copy. Returns the position
 /// at which the generation begins.
 ///
@@ -88,10 +88,11 @@ pub fn begin_generation(config: &Config, from: &Path) -> Result<u64, ServeError>
     finish_generation(config)
 }
 
-/// Completes a generation that was begun here and interrupted. Returns the position at which it begins.
+/// Completes a generation that this node began if the command was interrupted. Returns the position at which the
+/// generation begins.
 ///
 /// # Errors
-/// The same as those of [`begin_generation`], or no generation was begun.
+/// The same as those of [`begin_generation`], or this node did not begin a generation.
 pub fn finish_generation(config: &Config) -> Result<u64, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     let stage = config.data.join(STAGE);

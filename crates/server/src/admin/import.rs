@@ -76,8 +76,8 @@ pub const MEMORY_DEFAULT: usize = 512 << 20;
 /// Options of an import.
 #[derive(Clone, Debug)]
 pub struct Importing {
-    /// Whether to drop the existing entries below the suffix. If neither `replace` nor `add` is set, no entries may
-    /// exist there.
+    /// Whether to drop the existing entries below the suffix. If both `replace` and `add` are false, there must be no
+    /// entries below it.
     pub replace: bool,
     /// Whether to keep the existing entries below the suffix and add to them.
     pub add: bool,
@@ -109,8 +109,8 @@ pub struct Imported {
     pub other_secrets: BTreeMap<&'static str, u64>,
     /// Number of imported entries.
     pub entries: u64,
-    /// Number of existing entries that were kept. These are the entries of other suffixes, and the other entries if
-    /// `add` was set.
+    /// Number of existing entries that were kept: the entries of other suffixes and, if `add` was set, the existing
+    /// entries of the imported suffixes.
     pub carried_over: u64,
     /// Number of link values that name no entry.
     pub dangling: u64,

@@ -74,12 +74,12 @@ pub fn open_read_only(config: &Config) -> Result<ReadOnlyDirectory, ServeError> 
     })
 }
 
-/// Copies the data of a directory to a new data file without unused pages, which replaces the old one. No other process
-/// may have the directory open.
+/// Copies the data of a directory to a new data file without unused pages. The new file replaces the old one. No other
+/// process may have the directory open.
 ///
 /// # Errors
-/// There is no data, another process has it open, it cannot be read, or there is no room for a second copy. In these
-/// cases the old data is unchanged.
+/// There is no data, another process has it open, it cannot be read, or there is no room for a second copy. The old
+/// data is unchanged after an error.
 pub fn compact(config: &Config) -> Result<store::Compacted, ServeError> {
     check_data(config)?;
     let _owner = FolderOwner::of(&config.data);

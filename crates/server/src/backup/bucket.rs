@@ -430,8 +430,8 @@ mod tests {
         assert!(error("a\u{7} ".repeat(5_000)).len() < 4 * TEXT_CHARS);
     }
 
-    /// Starts an imitation of the storage. It answers one request per connection, each with the next of `answers`.
-    /// After that it sends `endless` repeatedly until the client closes the connection.
+    /// Starts an imitation of the storage. It answers one request per connection with the next element of `answers`.
+    /// After the last answer, it sends `endless` repeatedly until the client closes the connection.
     fn rogue(answers: Vec<Vec<u8>>, endless: &'static [u8]) -> (Bucket, JoinHandle<()>) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();

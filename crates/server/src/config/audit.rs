@@ -106,11 +106,11 @@ impl FromStr for KindGroup {
 pub struct AuditRule {
     /// Kinds of the operations.
     pub what: Kinds,
-    /// Entries to which the rule applies as requesters: the requester must be one of these entries or subordinate to
-    /// one. An empty list matches any requester.
+    /// Bases of subtrees. The requester's entry must be in one of these subtrees. If the list is empty, the rule
+    /// applies to any requester.
     pub who: Vec<DnText>,
-    /// Entries to which the rule applies as targets: the target must be one of these entries or subordinate to one. An
-    /// empty list matches any target.
+    /// Bases of subtrees. The target entry must be in one of these subtrees. If the list is empty, the rule applies to
+    /// any target.
     pub targets: Vec<DnText>,
 }
 

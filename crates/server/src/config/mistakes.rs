@@ -1,5 +1,5 @@
-//! Messages about mistakes in the keys of files. They propose a key for a misspelt one, and contain a hint if a list is
-//! written as one string.
+//! Messages about mistakes in the keys of files. A message proposes a key if one is misspelt, or contains a hint if a
+//! list is written as one string.
 
 /// Minimum similarity of a misspelt key to the proposed key, from 0 to 1.
 const SIMILARITY_MIN: f64 = 0.7;

@@ -25,8 +25,8 @@ use crate::limits;
 pub struct OnlineSettings {
     /// Maximum number of open connections.
     pub connections_max: usize,
-    /// Maximum number of connections from one address. It applies when half of `connections_max` are open. `None` is an
-    /// eighth of `connections_max`.
+    /// Maximum number of connections from one address. It applies when half of `connections_max` are open. `None` means
+    /// an eighth of `connections_max`.
     pub connections_per_address_max: Option<usize>,
     /// Maximum number of new connections from one address in a second; `None` for any number.
     pub connects_per_second_max: Option<usize>,
@@ -88,7 +88,7 @@ pub struct PersistentSearchLimits {
     /// Maximum number of persistent searches of all clients.
     pub count_max: usize,
     /// Maximum number of persistent searches of one identity, and of one source. It applies when half of `count_max`
-    /// are running. `None` is an eighth of `count_max`.
+    /// are running. `None` means an eighth of `count_max`.
     pub share_max: Option<usize>,
 }
 
@@ -202,9 +202,8 @@ impl OnlineSettings {
         })
     }
 
-    /// Returns the limits that the tables set for a client; `None` if no table applies. `is_named` returns whether the
-    /// client is the user of the entry with a DN or, if its second argument is true, a member of the group with that
-    /// DN.
+    /// Returns the limits that the tables set for a client; `None` if no table applies. `is_named` gets a DN and
+    /// whether the DN is that of a group. It returns whether the client is that user, or a member of that group.
     pub(crate) fn limits_of(
         &self,
         address: Option<IpAddr>,

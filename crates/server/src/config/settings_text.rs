@@ -50,8 +50,8 @@ impl SettingsText {
         self.lines.contains_key(&SettingPath::Key("suffixes".to_owned()))
     }
 
-    /// Returns the name of the schema file that contains a place, and the line in it. Returns `None` if the schema text
-    /// is part of the settings file.
+    /// Returns the name of the schema file that contains a place, and the line number in that file. Returns `None` if
+    /// the schema text is part of the settings file.
     fn schema_file(&self, place: &SettingPath) -> Option<(String, usize)> {
         let SettingPath::Line(key, line) = place else { return None };
         let is_inline = self.lines.contains_key(&SettingPath::Line(key.clone(), 1));
@@ -451,7 +451,7 @@ fn key_text(name: &str) -> String {
     line.trim_end().strip_suffix(" = true").unwrap_or_default().to_owned()
 }
 
-/// Formats a text of several lines as TOML. It is unchanged if TOML allows that, and has escapes otherwise.
+/// Formats a text of several lines as TOML, without escapes if TOML allows that.
 fn long_text(text: &str) -> String {
     let is_plain = |letter: char| letter == '\n' || letter == '\t' || !letter.is_control();
     if text.contains('\n') && !text.contains("'''") && !text.ends_with('\'') && text.chars().all(is_plain) {

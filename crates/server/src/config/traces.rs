@@ -13,7 +13,7 @@ use super::values::FromText;
 use super::{ConfigError, is_this_machine};
 use crate::limits::traces::TRACE_HEADER_FILE_BYTES_MAX;
 
-/// Default share of the operations that are sampled: traced whatever their duration.
+/// Default share of the operations that are sampled. They are traced, whatever their duration.
 const SAMPLE_RATIO: f64 = 0.01;
 
 /// Default name of the service.
@@ -28,7 +28,8 @@ pub struct TraceSettings {
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     /// File with the headers.
     pub(crate) header_file: Option<PathBuf>,
-    /// Share of the operations that are sampled: traced whatever their duration. It is a fraction of 2^64.
+    /// Share of the operations that are sampled, as a fraction of 2^64. A sampled operation is traced, whatever its
+    /// duration.
     pub(crate) sampled: u64,
     /// Duration from which an operation is always traced; `None` if the duration does not matter.
     pub(crate) slow: Option<Duration>,

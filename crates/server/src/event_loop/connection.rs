@@ -432,8 +432,8 @@ impl Connection {
         }
     }
 
-    /// Returns the diagnostic message for a disconnection. That is `why`, unless `input` begins with a proxy header,
-    /// which is not expected here.
+    /// Returns the diagnostic message for a disconnection. That is `why`, unless `input` begins with a proxy header.
+    /// The message then names the proxy header as the cause.
     #[cold]
     fn cause(&self, context: &Context, input: &[u8], why: String) -> String {
         if !ProxyHeader::is_at_start_of(input) {

@@ -42,6 +42,6 @@ pub(crate) const BUCKET_LEASE: Duration = Duration::from_secs(1_800);
 /// Age of the lock of a bucket at which its holder renews it.
 pub(crate) const BUCKET_LEASE_RENEWED: Duration = Duration::from_secs(120);
 
-/// Time that a process waits after it has replaced a void lock of a bucket. It then checks whether its own lock is
-/// still there.
+/// Time that a process waits after it has replaced a void lock of a bucket. After the wait, it checks whether its own
+/// lock is still there.
 pub(crate) const BUCKET_LOCK_SETTLED: Duration = Duration::from_secs(1);

@@ -23,7 +23,7 @@ pub(crate) const FOLLOW_REJECTED_MAX: usize = 10_000;
 pub(crate) const FOLLOW_RECHECK: Duration = Duration::from_secs(5);
 
 /// Interval between two late checks of the entries that a followed slapd may have changed without sending a message.
-/// They are necessary because a busy slapd makes such changes late.
+/// Late checks are necessary because a busy slapd makes such changes late.
 pub(crate) const FOLLOW_RECHECK_LATE: Duration = Duration::from_secs(60);
 
 /// Maximum number of entries that one check reads again.
@@ -35,8 +35,8 @@ pub(crate) const FOLLOW_RECHECK_SLICE: usize = 100;
 /// Time for which a check waits for a message of the source after each slice of entries.
 pub(crate) const FOLLOW_RECHECK_WAIT: Duration = Duration::from_millis(1);
 
-/// Maximum number of times that entries are read again at the end of a refresh. They are read again if other entries
-/// were renamed meanwhile.
+/// Maximum number of times that entries are read again at the end of a refresh. They are read again whenever other
+/// entries were renamed during the previous reading.
 pub(crate) const FOLLOW_REREADS_MAX: usize = 10;
 
 /// Maximum number of entries of a refresh whose entryCSN is recorded. The newest ones are recorded.

@@ -102,7 +102,8 @@ pub const COPY_TRIES: u32 = 10;
 /// Delay between two attempts to copy the data.
 pub const COPY_RETRY: Duration = Duration::from_secs(1);
 
-/// Maximum time for which a request for a part waits until the copy is ready. After that it is answered anyway.
+/// Maximum time for which a request for a part waits until the copy is ready. If the copy is not ready then, the answer
+/// contains no part.
 pub const COPY_WAIT: Duration = Duration::from_secs(1);
 
 /// Time for which a copy of the data is kept after its last use.

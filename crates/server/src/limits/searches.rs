@@ -44,7 +44,7 @@ pub const SCAN_ENTRIES_MAX: u32 = 4_096;
 /// Maximum number of searches on the scan threads. Any further searches stay on the event loops.
 pub const SCANS_MAX: usize = 128;
 
-/// Maximum number of searches of one identity on the scan threads. There is then still room for other identities.
+/// Maximum number of searches of one identity on the scan threads. Therefore one identity cannot take all places.
 pub const SCANS_OF_IDENTITY_MAX: usize = SCANS_MAX / 2;
 
 /// Maximum number of clients whose use of the scan threads by unindexed searches is recorded.
@@ -90,8 +90,8 @@ pub const READ_AHEAD_PAGES: usize = 16;
 /// Maximum number of requests of one connection that are checked for missing pages at a time.
 pub const READ_AHEAD_LOOKS: usize = 16;
 
-/// Maximum number of entries for which the event loop itself checks a search for missing pages. If there are more, a
-/// prefetch thread does it.
+/// Maximum number of entries for which the event loop itself checks a search for missing pages. If there are more
+/// entries, a prefetch thread checks the search.
 pub const READ_AHEAD_LOOK_ENTRIES: u32 = 4;
 
 /// Maximum number of prefetch rounds in a row for one request. A request follows a few paths of about five pages each,
@@ -101,8 +101,8 @@ pub const READ_AHEAD_ROUNDS: u8 = 32;
 /// Interval at which an event loop checks how long it has waited for the disk.
 pub const COLD_TICK: Duration = Duration::from_millis(100);
 
-/// Minimum wait for the disk in one [tick](COLD_TICK) that starts prefetching. It is an eighth of the tick. If the wait
-/// is shorter, it costs less than a dry run of each request.
+/// Minimum wait for the disk in one [tick](COLD_TICK) that starts prefetching. It is an eighth of the tick. A shorter
+/// wait costs less than a dry run of each request.
 pub const COLD_WAIT_MIN: Duration = Duration::from_micros(12_500);
 
 /// Minimum number of missing pages in one tick that starts prefetching, however long the loop has waited.

@@ -139,8 +139,8 @@ pub(crate) struct Acceptor {
 struct PolledListener {
     listener: Listener,
     place: ListenerIndex,
-    /// Whether the listener may have a connection to accept: the kernel has reported one, and `accept` has not returned
-    /// `WouldBlock` since then.
+    /// Whether the listener may have a connection to accept. That is the case if the kernel has reported a connection,
+    /// and `accept` has not returned `WouldBlock` since then.
     ready: bool,
 }
 
@@ -149,8 +149,8 @@ impl Acceptor {
     ///
     /// # Errors
     /// The address of a URL is in use, forbidden, or unknown. The error names the first such URL. A failure of the
-    /// socket in the data directory is only logged. Some file systems have no sockets, and only the local tools need
-    /// this one.
+    /// socket in the data directory is only logged, because some file systems have no sockets, and only the local tools
+    /// need that socket.
     pub(crate) fn listen(
         urls: &[ServerUrl],
         data: &Path,
@@ -360,7 +360,7 @@ fn is_due(logged: Option<Instant>, now: Instant) -> bool {
     logged.is_none_or(|logged| now.duration_since(logged) >= ACCEPT_WARNING_INTERVAL)
 }
 
-/// Returns true if the error concerns only one connection, so that the next one can be accepted at once.
+/// Returns true if the error concerns only one connection. The next connection can then be accepted at once.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,8 +1,8 @@
 //! Buffers of an event loop. A connection borrows them while it has data to read or write.
 //!
 //! An idle connection has no buffer. Returned buffers keep their capacity, so that a warm loop reads, answers and
-//! writes without allocating. The size of the free buffers is bounded. The loop frees all of them before it returns
-//! memory to the system, because a single one would keep a page of the allocator, up to 4 MiB, resident.
+//! writes without allocating. The total size of the free buffers is bounded. The loop frees all of them before it
+//! returns memory to the system, because a single buffer would keep a page of the allocator, up to 4 MiB, resident.
 
 use crate::limits::{BUFFER_SIZE, BUFFERS_KEPT_BYTES_MAX};
 

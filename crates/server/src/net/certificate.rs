@@ -1,8 +1,8 @@
 //! The server's certificate and other TLS settings. Their files may change while the server runs.
 //!
 //! If the settings name no certificate, the first start creates an authority and a certificate that the authority signs
-//! ([`own`]). New files take effect if they are consistent. Otherwise the old ones stay in force, and the server logs
-//! an error.
+//! ([`own`]). New files take effect if they are consistent. If they are not, the previous certificate stays in force,
+//! and the server logs an error.
 
 mod own;
 
@@ -86,8 +86,8 @@ struct TlsFiles {
 }
 
 impl Certificates {
-    /// Reads the files. If the settings name no certificate, uses the server's own one in `data`, or creates it. `now`
-    /// is in seconds since 1970.
+    /// Reads the files. If the settings name no certificate, uses the server's own certificate in `data`, and creates
+    /// it if it does not exist. `now` is in seconds since 1970.
     ///
     /// # Errors
     /// A file cannot be read or does not match the others, or a folder cannot be written.

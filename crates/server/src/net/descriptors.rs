@@ -54,7 +54,7 @@ impl DescriptorLimits {
 
 /// Returns the number of open descriptors of the process; 0 if the kernel does not report it.
 pub(crate) fn open_count() -> u64 {
-    // Listing the directory itself uses one descriptor.
+    // The listing itself uses one descriptor.
     std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count().saturating_sub(1) as u64)
 }
 

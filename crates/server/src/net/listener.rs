@@ -242,8 +242,8 @@ fn listen_std(socket: Socket) -> io::Result<std::net::TcpListener> {
 }
 
 /// Returns a non-blocking listener of the standard library. Its accept queue is as long as that of an LDAP listener, so
-/// that a flood of clients does not prevent others from connecting. The kernel accepts no connection before its client
-/// has sent something or `silence_max` has passed.
+/// that a flood of clients does not prevent other clients from connecting. The kernel accepts no connection before its
+/// client has sent something or `silence_max` has passed.
 pub(crate) fn listen_for_requests(
     address: SocketAddr,
     silence_max: Duration,

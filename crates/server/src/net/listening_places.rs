@@ -1,9 +1,9 @@
 //! Places for persistent searches (also refreshAndPersist of RFC 4533), by client.
 //!
 //! The server has a fixed number of places. While fewer than half are taken, a client may take any number. After that,
-//! each identity and each source may only have its share. Some places are reserved for the administrator, to whom no
-//! share applies. The anonymous clients of a source count as one identity. A trusted network or a Unix socket has no
-//! share as a source, because many cooperating clients connect from there.
+//! each identity and each source may only have its share. The administrator has some reserved places and no share. The
+//! anonymous clients of a source count as one identity. A trusted network or a Unix socket has no share as a source,
+//! because many cooperating clients connect from there.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,7 +1,6 @@
 //! First copy of a followed server's tree. It reads and imports all entries before clients are served.
 //!
 //! The entries are read by content synchronization without a cookie (RFC 4533). If the source has a list of changes,
-//! The entries are read by content synchronization without a cookie (RFC 4533). If the source has a list of changes,
 //! the entries are read by plain searches instead. They are converted to LDIF and imported. After the import, the last
 //! cookie is stored, and the thread that follows the source continues from it. If there is no cookie, for example after
 //! a crash, that thread compares all entries.

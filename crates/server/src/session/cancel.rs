@@ -1,4 +1,4 @@
-//! The Cancel operation (RFC 3909). Both the Cancel and the cancelled operation are answered.
+//! The Cancel operation (RFC 3909). The server answers both the Cancel operation and the operation that it cancels.
 
 use std::ops::ControlFlow;
 

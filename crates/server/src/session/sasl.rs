@@ -55,7 +55,7 @@ pub(super) struct ScramBind {
     exchange: Exchange,
     /// User name that the client sent.
     name: String,
-    /// User with that name, if there is one.
+    /// User with this name, if there is one.
     identified: Option<Identified>,
 }
 

@@ -269,8 +269,8 @@ impl Session {
         Some(Ok(other.map(|open| Arc::clone(&open.requester))))
     }
 
-    /// Adds a change to the transaction that its Transaction Specification control names. Returns false if it has no
-    /// such control.
+    /// Adds a change to the transaction that its Transaction Specification control names. Returns false if the change
+    /// has no such control.
     ///
     /// # Errors
     /// The change cannot be added. The transaction can then not be committed.

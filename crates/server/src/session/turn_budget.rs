@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::limits::{TURN_LARGE_REQUEST_SIZE, TURN_REQUESTS_PER_LOOK, TURN_TIME_MAX};
 
-/// Part of a connection's turn that is used. Requests that arrived together are handled one after another for at most
+/// Used part of a connection's turn. Requests that arrived together are handled one after another for at most
 /// [`TURN_TIME_MAX`]. Then the other connections of the loop have their turns.
 #[derive(Debug, Default)]
 pub(crate) struct TurnBudget {

@@ -124,7 +124,8 @@ impl IndexAdvice {
                 let Some((merged, proposal)) = all.get_mut(at) else { continue };
                 merged.kinds = merged.kinds.with(index.kinds);
                 if proposal.filters.last() == Some(&known.shape.text) {
-                    // The same filter also lacks an index of another kind for this attribute. It is already counted.
+                    // The same filter also lacks an index of another kind for this attribute. The filter is already
+                    // counted.
                     continue;
                 }
                 proposal.costs.add(&known.use_of);

@@ -1,12 +1,11 @@
 //! The threads that read entries and small trees of the server's backup for the administrator.
 //!
-//! One thread receives the requests. Another restores a moment of the backup into a separate folder. While it does,
-//! requests are answered with `busy`. The copy then serves all requests for the same moment. It is removed when no
-//! request has arrived for a while.
+//! One thread receives the requests. Another thread restores a moment of the backup into a separate folder. Meanwhile,
+//! requests are answered with `busy`. After that, the copy serves all requests for the same moment. It is removed when
+//! no request has arrived for a while.
 //!
-//! There is at most one copy. While changes are applied to it, it may occupy twice the size of the data. No restore
-//! begins if less space than that and the reserve is free. The next start removes a copy that a killed process has
-//! left.
+//! There is at most one copy. While changes are applied to it, it may occupy twice the size of the data. A restore
+//! begins only if that much space and the reserve are free. If a process is killed, the next start removes its copy.
 
 use std::fs;
 use std::io::{self, Write};

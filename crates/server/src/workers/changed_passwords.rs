@@ -203,9 +203,9 @@ impl Preparation {
     }
 }
 
-/// Returns each clear password with the text forms of its SASL keys. The keys are one for each SCRAM mechanism, each
-/// with a separate salt, one for CRAM-MD5, and one for each name for DIGEST-MD5. A password that is not UTF-8 has no
-/// keys.
+/// Returns each clear password with the text forms of its SASL keys. There is one key for each SCRAM mechanism, each
+/// with a separate salt, one key for CRAM-MD5, and one key for each name for DIGEST-MD5. A password that is not UTF-8
+/// has no keys.
 ///
 /// # Errors
 /// The system gave no random salt.

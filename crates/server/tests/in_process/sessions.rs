@@ -235,7 +235,7 @@ fn an_address_has_its_share_once_half_of_the_connections_are_in_use() {
         }
         assert!(!is_served(&mut connect_from(source, &running)), "{source:?}");
     }
-    // If connections are closed, there is room for others.
+    // When connections are closed, new ones are accepted.
     held.clear();
     while !is_served(&mut connect_from(greedy, &running)) {}
 }

@@ -1,4 +1,4 @@
-//! Progress report of an import. On a terminal it is one line that changes, and otherwise a line at intervals.
+//! Progress report of an import. On a terminal, one line is updated in place. Otherwise a line is written at intervals.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};

@@ -98,7 +98,7 @@ fn without_own(text: String) -> String {
 
 /// Returns a free name for the text of a file. It is the name of the file without its extension, and without a prefix
 /// such as `cn={1}` in `slapd.d`. Characters other than ASCII letters, digits, hyphens and underscores become hyphens.
-/// If the name is not free, a number is added.
+/// If the name is already used, a number is added.
 pub(super) fn name_of(path: &Path, is_free: &dyn Fn(&str) -> bool) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let stem = stem.strip_prefix("cn=").unwrap_or(&stem);

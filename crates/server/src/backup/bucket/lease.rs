@@ -1,8 +1,8 @@
 //! The lock of a bucket. It is an object that a process creates, renews and finally deletes.
 //!
 //! If a process ends without deleting its lock, the lock becomes void. A lock is void if this process can detect that
-//! its holder has ended (see [`Identity`]), or if it was not renewed for the time [`BUCKET_LEASE`]. That time is longer
-//! than the 15 minutes by which clocks may differ for S3 to accept requests.
+//! its holder has ended (see [`Identity`]), or if it was not renewed for the time [`BUCKET_LEASE`]. S3 accepts requests
+//! if clocks differ by at most 15 minutes. [`BUCKET_LEASE`] is longer than that.
 
 use std::io::{self, Read as _};
 use std::sync::{Arc, MutexGuard, PoisonError};

@@ -1,6 +1,6 @@
 //! A server that was promoted before, and whose settings still name its former supplier when it starts.
 //!
-//! The node file may be older than the promotion. Or the former supplier may have been promoted while this server was
+//! The node file may be older than the promotion, or the former supplier may have been promoted while this server was
 //! down. Two writers would create histories that cannot be merged. Therefore this server makes no change until the
 //! supplier has sent its lineage. If the lineage contains an epoch that this server lacks, this server becomes a
 //! replica.
