@@ -135,11 +135,11 @@ pub(crate) enum Turn {
     Wait,
     /// In the next pass, because the connection has more work.
     Again,
-    /// When the writer's queue has room.
+    /// As soon as the writer's queue has room.
     WaitForWriter,
     /// After a short time, to try again to take more memory.
     WaitForMemory,
-    /// When the directory has reached this position, or when the maximum wait is over.
+    /// As soon as the directory has reached this position or the maximum wait is over.
     WaitForPosition(PositionWait),
     /// Never: the connection must be closed.
     Close,
