@@ -63,7 +63,8 @@ pub fn reseed_from(config: &Config, address: &str, there: u32) -> Result<u32, Se
 /// [`finish_generation`] can complete an interrupted command.
 ///
 /// # Errors
-/// Another generation is in force or was begun here, a directory is served, or the log cannot be reached.
+/// Another generation is in force, this node has already begun one, a directory is served, or the log cannot be
+/// reached.
 pub fn begin_generation(config: &Config, from: &Path) -> Result<u64, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     refuse_unfinished(&config.data)?;

@@ -46,8 +46,8 @@ pub const BACKUP_COPY_FRESH: Duration = Duration::from_secs(60);
 /// Maximum size of an entry or tree of the backup in one answer, in octets.
 pub const BACKUP_ENTRY_BYTES: usize = 8 << 20;
 
-/// Maximum number of entries in an answer with a tree of the backup. A transaction that restores the tree may contain
-/// as many changes.
+/// Maximum number of entries in an answer with a tree of the backup. It equals the maximum number of changes in a
+/// transaction, so that one transaction can restore the tree.
 pub const BACKUP_TREE_ENTRIES_MAX: usize = TRANSACTION_CHANGES_MAX;
 
 /// Maximum number of references in an answer with a subtree from the backup. A reference is a value of an entry outside

@@ -59,7 +59,7 @@ struct Waiting {
 struct CopyFile {
     file: File,
     bytes: u64,
-    /// Position at which the copy was begun. The copy contains all changes up to it.
+    /// Position at which the copy began. The copy contains all changes up to it.
     position: u64,
     sha256: [u8; 32],
 }

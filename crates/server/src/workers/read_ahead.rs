@@ -646,8 +646,8 @@ mod tests {
         assert!(!coldness.count(few, Some(COLD_TICK)) && !coldness.count(few, None), "few pages");
         assert!(!coldness.count(many, Some(COLD_WAIT_MIN / 2)) && !coldness.is_cold(), "a fast disk");
         assert!(coldness.count(many, Some(COLD_WAIT_MIN * 2)) && coldness.is_cold());
-        // With the page wait of the moment when the loop became cold, half as many pages are enough to keep it cold. A
-        // quarter is not.
+        // The page wait was measured while the loop was warm. With this wait, half of the pages are enough to keep the
+        // loop cold, and a quarter is not.
         assert!(!coldness.count(many / 2 + 1, None));
         for _ in 1..COLD_TICKS {
             assert!(!coldness.count(many / 4, None) && coldness.is_cold());

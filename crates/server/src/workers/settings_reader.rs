@@ -64,7 +64,8 @@ fn execute(directory: &Weak<Directory>, value: &[u8]) -> (Outcome, Option<Vec<u8
     }
 }
 
-/// Rehearses access rules for the requesters in turn until a time limit is over, but for at least one of them.
+/// Rehearses access rules for the requesters in turn until a time limit is over. Always evaluates at least one
+/// requester.
 fn rehearse(
     state: TreeState<'_>,
     proposed: &DirectorySettings,

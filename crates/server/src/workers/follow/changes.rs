@@ -503,7 +503,7 @@ fn check_numbers(exchange: &mut Exchange<'_>, seen: u64) -> Result<()> {
     }
 }
 
-/// Completes the attributes of which Active Directory has sent only some of the values (`member;range=0-1499`).
+/// Completes the attributes for which Active Directory has sent only some of the values (`member;range=0-1499`).
 fn complete_ranges(exchange: &mut Exchange<'_>, entry: &mut SourceEntry) -> Result<()> {
     for attribute in &mut entry.attributes {
         while let Some((name, next)) = rest_of_range(&attribute.description) {
@@ -535,7 +535,7 @@ fn complete_ranges(exchange: &mut Exchange<'_>, entry: &mut SourceEntry) -> Resu
     Ok(())
 }
 
-/// Returns the name of an attribute of which only the first values were sent, and the index of the next value to
+/// Returns the name of an attribute for which only the first values were sent, and the index of the next value to
 /// request.
 fn rest_of_range(description: &str) -> Option<(&str, u64)> {
     let (name, range) = description.split_once(";range=")?;

@@ -92,8 +92,8 @@ impl Session<'_> {
         Ok(newest)
     }
 
-    /// Updates the entries at and below `base` from the source. Entries of which the source sends only some values come
-    /// last.
+    /// Updates the entries at and below `base` from the source. Entries for which the source sends only some of the
+    /// values come last.
     fn take_content(&mut self, exchange: &mut Exchange<'_>, list: &ChangeList, base: &str) -> Result<()> {
         let mut in_part = Vec::new();
         list.content(exchange, (base, &self.follow.settings.filter), &mut |entry| {
