@@ -182,8 +182,8 @@ fn show(connection: &mut Connection, dn: &str) -> Result<Report, String> {
     Ok(Report::result(object, text))
 }
 
-/// Returns a line about a password attribute that is not in [`PRINTED`]. It contains a password of an application, or
-/// values that no bind accepts: values with other options or of subtypes, which older data may contain.
+/// Returns a line about a password attribute that is not in [`PRINTED`]: the password of an application, or values that
+/// no bind accepts. Older data may contain such values, with other options or of subtypes.
 fn other_passwords(description: &str, values: &[Vec<u8>]) -> String {
     let is = |name: &str| description.eq_ignore_ascii_case(name);
     if is("userPassword") || PRINTED.iter().any(|(name, _)| is(name)) {
@@ -193,7 +193,7 @@ fn other_passwords(description: &str, values: &[Vec<u8>]) -> String {
         let schemes: Vec<String> = values.iter().map(|value| scheme(value)).collect();
         return format!("  {:<28} {name}: {}\n", "password of application", schemes.join(", "));
     }
-    // `app-list` prints the expiry and the last use of application passwords.
+    // Skipped: `app-list` prints the expiry and the last use of application passwords.
     if apps::is_time(description) {
         return String::new();
     }

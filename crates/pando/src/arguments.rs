@@ -253,8 +253,8 @@ impl CommandLine {
 }
 
 /// Rejects the combination of `--url`, which names a server, with an option that names a directory of this machine,
-/// because one of the two would be ignored. Without this function, a conflict declared to clap would also reject
-/// `--url` if only `PANDO_DATA` is set.
+/// because one of the two would be ignored. A conflict declared to clap is too strict: it would also reject `--url` if
+/// only `PANDO_DATA` is set.
 fn refuse_two_directories(command: &mut Command, matches: &ArgMatches) -> Result<()> {
     if let Some((verb, matches)) = matches.subcommand() {
         return command
@@ -368,9 +368,9 @@ mod tests {
         CommandLine::with_all_options().debug_assert();
     }
 
-    /// An option name must not mean a node file in one command and a settings file in another. Three commands are
-    /// exempt: `bench`, whose commands have their own options; `twin`, which listens on addresses; and `follow`, which
-    /// has a key in a file.
+    /// The value of an option has the same meaning in all commands: it is not a node file in one command and a settings
+    /// file in another. Three commands are exempt: `bench`, whose commands have their own options; `twin`, which
+    /// listens on addresses; and `follow`, which has a key in a file.
     #[test]
     fn an_option_has_one_meaning_in_all_commands() {
         fn gather(command: &Command, seen: &mut BTreeMap<String, BTreeMap<String, Vec<String>>>) {

@@ -322,7 +322,7 @@ fn reseed(config: &Config, source: &CopySource) -> Result<Report, ServeError> {
     Ok(Report::done(json!({ "node": node, "source": from }), text))
 }
 
-/// Begins a new generation with the data of `folder`. Without it, completes one that was begun.
+/// Begins a new generation with the data of `folder`. If `folder` is `None`, completes an interrupted run.
 fn begin_generation(config: &Config, folder: Option<&Path>) -> Result<Report, ServeError> {
     let position = match folder {
         Some(folder) => server::begin_generation(config, folder)?,

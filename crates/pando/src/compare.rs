@@ -157,8 +157,7 @@ fn connect(identity: Identity<'_>, url: &ServerUrl) -> Result<Connection, Compar
     identity.connect(url).map_err(|error| CompareError::Other(error.to_string()))
 }
 
-/// Returns the schema of the first of the servers that publishes a usable one. Returns the shipped schema if neither
-/// does.
+/// Returns the first usable schema that one of the servers publishes, or the shipped schema if neither publishes one.
 fn schema_of_both(connections: &mut [Connection; 2]) -> Result<Arc<Schema>, CompareError> {
     let shipped = Schema::shipped();
     for connection in connections {

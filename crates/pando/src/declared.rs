@@ -1,9 +1,9 @@
-//! `pando plan` and `pando apply` for entries: declaration files, which declare some entries of a directory, and own
-//! them.
+//! `pando plan` and `pando apply` for declaration files. A declaration file declares some entries of a directory.
 //!
-//! Each declaration file names its owner. An entry that a file adds is marked with the owner. A marked entry is deleted
-//! if no file of its owner declares it any more. All other entries stay. Each entry is changed by one request, which is
-//! applied as a whole or not at all. The request asserts that the entry has not changed since the plan was computed.
+//! Each declaration file names the owner of its entries. An entry that a file adds is marked with the owner. A marked
+//! entry is deleted if no file of its owner declares it any more. All other entries stay. Each entry is changed by one
+//! request, which is applied as a whole or not at all. The request asserts that the entry has not changed since the
+//! plan was computed.
 
 mod change;
 mod difference;
@@ -231,7 +231,7 @@ impl Earlier {
     }
 }
 
-/// Returns a normalized form of a DN, which ignores case and optional spaces.
+/// Returns a DN in lower case and without optional spaces, for comparisons.
 fn name_key(dn: &str) -> String {
     Dn::parse(dn).map_or_else(|_| dn.to_lowercase(), |dn| dn.to_string().to_lowercase())
 }
@@ -241,8 +241,8 @@ fn names_above(dn: &str) -> Vec<String> {
     (1..dn.len()).map(|count| dn.ancestor(count).to_string().to_lowercase()).collect()
 }
 
-/// Returns a short text that identifies a plan. It is different if the changes are different, or if one of the entries
-/// has changed. It does not depend on secret values.
+/// Returns a fingerprint of a plan. Two plans have different fingerprints if their changes differ, or if an affected
+/// entry has changed in the meantime. Secret values do not affect the fingerprint.
 fn fingerprint(changes: &[EntryChange]) -> String {
     let mut digest = Sha256::new();
     for change in changes {

@@ -21,7 +21,7 @@ pub(crate) fn failed(error: &ServeError) -> ExitCode {
     end(&error.to_string(), code)
 }
 
-/// Returns the message about standard output that could not be written. It is empty if the reader closed the pipe.
+/// Returns the message for a failed write to standard output. The message is empty if the reader closed the pipe.
 pub(crate) fn unwritten(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::BrokenPipe => String::new(),

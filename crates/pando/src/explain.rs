@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> ExitCode {
         Err(ExplainError::Serve(error)) if error.fault() == Fault::InUse => {
             match arguments.server.connect(&socket) {
                 Ok(connection) => report(explain(arguments, connection)),
-                // The process that uses the directory may be no server. The original error is then reported.
+                // If the process that uses the directory is not a server, report the original error.
                 Err(_) => exit::failed(&error),
             }
         }

@@ -28,7 +28,7 @@ Examples:
 
 Exit codes: as `pando verify`.";
 
-/// The kind of entries that are groups: their members are named by DN or found by URL.
+/// The entries that this command treats as groups: their members are named by DN or found by URL.
 const GROUP: Kind = Kind {
     word: "group",
     attribute: "cn",

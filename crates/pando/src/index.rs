@@ -147,7 +147,7 @@ fn list(data: &DataArguments, with_sizes: bool) -> Result<(), ChangeFailure> {
     Ok(())
 }
 
-/// Prints the index proposals of a server: the one that the options name, or that of the data directory.
+/// Prints the index proposals of the server that the options name, or of the server of the data directory.
 fn advise(data: &DataArguments, server: &ServerArguments) -> Result<(), ChangeFailure> {
     let url = match server.server(None) {
         Some(url) => url,
@@ -170,7 +170,7 @@ fn change(data: &DataArguments, attribute: &str, change: IndexChange) -> Result<
         Ok(kinds) => report_kinds(attribute, kinds),
         Err(error) if error.fault() == Fault::InUse => match ServerArguments::default().connect(&socket) {
             Ok(connection) => change_online(connection, attribute, change).map_err(ChangeFailure::Online)?,
-            // The process that uses the directory may be no server. The original error is then reported.
+            // If the process that uses the directory is not a server, report the original error.
             Err(_) => return Err(error.into()),
         },
         Err(error) => return Err(error.into()),
@@ -230,7 +230,7 @@ const KIND: &str = "pandoIndexKind";
 /// Interval between two requests for the progress of an index.
 const POLL: Duration = Duration::from_millis(250);
 
-/// Shows the progress with which the server builds or removes the rows of an index, until the server has finished.
+/// Waits until the server has built or removed the rows of an index, and shows the progress.
 fn wait_for_rows(connection: &mut Connection, attribute: &str) -> Result<(), ClientError> {
     let mut shown = Progress::start();
     loop {

@@ -60,7 +60,8 @@ use std::process::ExitCode;
 
 use arguments::{CommandLine, Verb};
 
-/// Allocator of the process. It matters, because a search makes a dozen small allocations and an import millions.
+/// Allocator of the process. Its speed matters, because a search makes a dozen small allocations, and an import
+/// millions.
 #[global_allocator]
 static ALLOCATOR: system::Allocator = system::Allocator;
 

@@ -253,8 +253,8 @@ pub(crate) fn scheme(stored: &[u8]) -> String {
     }
 }
 
-/// Returns the attributes of an entry without passwords. The name of its storage scheme replaces a password, such as
-/// `{SSHA512}`. Imported as a password, this text matches none.
+/// Returns the attributes of an entry. Replaces each password by the name of its storage scheme, such as `{SSHA512}`.
+/// If this text is imported as a password, no password matches it.
 fn without_hashes(entry: &SearchEntry<'_>) -> AttributesBuf {
     let mut shown = AttributesBuf::new();
     for attribute in entry.attributes.iter() {
@@ -289,7 +289,8 @@ impl std::str::FromStr for Assignment {
     }
 }
 
-/// Returns the attributes of the command line, and those defaults whose attributes it does not name.
+/// Returns the attributes of the command line, and the defaults for attributes that the command line does not name. The
+/// default object classes are always included. An empty value on the command line only suppresses the default.
 pub(crate) fn with_defaults(given: &[Assignment], defaults: Vec<(String, String)>) -> Vec<(String, String)> {
     let is_given = |name: &str| given.iter().any(|Assignment(other, _)| other.eq_ignore_ascii_case(name));
     let kept = defaults.into_iter().filter(|(name, _)| name == "objectClass" || !is_given(name));

@@ -39,7 +39,7 @@ use crate::time::Time;
 /// Operational attributes that an add with the relax rules control may contain.
 const GIVEN: [&str; 5] = ["entryUUID", "creatorsName", "createTimestamp", "modifiersName", "modifyTimestamp"];
 
-/// Attributes whose values are links, which name entries.
+/// Attributes whose values are DNs of other entries.
 const LINKS: [&str; 7] =
     ["member", "uniqueMember", "owner", "manager", "secretary", "seeAlso", "roleOccupant"];
 

@@ -23,7 +23,7 @@ pub(crate) fn serve(arguments: &ServeArguments, given: Result<Arguments, ConfigE
     }
 }
 
-/// Prepares a directory before it is served.
+/// Prints the generated password of the administrator, if there is one, and loads the sample if requested.
 fn prepare(opened: &mut Opened, loads_sample: bool) -> Result<(), ServeError> {
     if let Some(password) = opened.generated_password() {
         say(&format!("pando: the password of {} is {password}", opened.config().admin_dn));

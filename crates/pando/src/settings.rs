@@ -195,7 +195,7 @@ fn send(mut connection: Connection, file: &SettingsFile, url: &ServerUrl) -> Res
     Ok(())
 }
 
-/// Progress of the changes.
+/// Stage that the printed changes have reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Planned,

@@ -152,7 +152,7 @@ impl Add {
     }
 }
 
-/// Returns a user template from the settings, which the requester must be permitted to read.
+/// Returns a user template from the settings. The requester must be permitted to read the settings.
 fn template(named: &mut Named, name: &str) -> Result<UserTemplate, String> {
     let settings = named.connection.entry("cn=config", &["pandoUserTemplate"]);
     let settings = settings.map_err(|error| error.to_string())?;

@@ -19,8 +19,7 @@ use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::print::Report;
 
-/// Factor for the maximum number of entries that are examined for a recorded search. It multiplies the maximum number
-/// of entries that match the filter.
+/// Maximum number of entries that are examined for a recorded search, for each entry that may match its filter.
 const EXAMINED_PER_ENTRY: u64 = 100;
 
 pub(super) const HELP: &str = "\

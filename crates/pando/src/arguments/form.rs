@@ -81,8 +81,7 @@ mod tests {
         found
     }
 
-    /// The help of every command describes the options in the same words, unless a table in this module exempts the
-    /// command.
+    /// The help of every command lists both options, unless a table in this module exempts the command.
     #[test]
     fn every_command_has_the_options() {
         for (path, mut command) in all() {

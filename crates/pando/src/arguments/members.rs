@@ -1,6 +1,6 @@
 //! Members of the JSON objects that commands print with `--json`. The help of each command lists them.
 //!
-//! They are stable: later versions may add members, but do not rename or remove members, or change their types.
+//! The members are stable: later versions may add members, but do not rename or remove members, or change their types.
 
 const SEARCH: &str =
     "`dn`, `attributes`: for each name an array of values; a value that is not UTF-8 is `{\"base64\": ...}`";
@@ -9,8 +9,8 @@ const APPLY: &str = "`settings` (`new`, `changes`, `notes`, `applied`); of entri
          `result`, `reason`, `attributes`; last `plan` and the counts `add`, `change`, `delete` (`plan`) or `added`, \
          `changed`, `deleted` (`apply`), `refused`";
 
-/// Names of commands without `pando`, separated by commas. With them, the members of their objects in backquotes, with
-/// explanations.
+/// Members of the JSON objects of each command. A row has the names of commands, without `pando` and separated by
+/// commas, and the members in backquotes, with explanations.
 pub(super) const MEMBERS: [(&str, &str); 60] = [
     ("init", "`node_file`, `settings_file`, `data`, `suffix`, `admin_dn`, `password_file`, `notes`"),
     ("doctor", "`check`, `weight` (`fine`, `warning`, `problem`), `text`"),

@@ -257,8 +257,8 @@ fn tracking(event: Event<'_>) -> Vec<Value> {
     shown.collect()
 }
 
-/// Returns the values of a changed attribute. Octets that are not UTF-8 appear as backslashes with two hexadecimal
-/// digits (RFC 4514 section 2.4).
+/// Returns the values of a changed attribute. If a value is not UTF-8, each of its octets is written as a backslash and
+/// two hexadecimal digits (RFC 4514 section 2.4).
 fn printed_values(values: Values<'_>) -> Value {
     let shown = |value: &[u8]| match std::str::from_utf8(value) {
         Ok(text) => text.to_owned(),

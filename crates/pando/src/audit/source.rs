@@ -19,9 +19,9 @@ const SERVER_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) enum TrailItem {
     /// Events.
     Block { number: u64, written_micros: u64, events: Vec<u8> },
-    /// Description and place of a damage.
+    /// Description and position of damaged data.
     Damage(String),
-    /// Place at which a crash cut off the last write.
+    /// Position at which a crash cut off the last write.
     Torn(String),
 }
 
@@ -44,7 +44,7 @@ pub(super) enum Source {
     Server(Box<RemoteTrail>),
 }
 
-/// The trail of a server, which is requested in parts.
+/// The trail of a server, which is read in several requests.
 pub(super) struct RemoteTrail {
     connection: Connection,
     request: TrailRequest,
@@ -70,7 +70,7 @@ impl Source {
         }))
     }
 
-    /// Returns the time to wait before new events are looked for again.
+    /// Returns the interval at which to look for new events.
     pub(super) fn interval(&self) -> Duration {
         match self {
             Source::Folder(_) => FOLDER_INTERVAL,

@@ -16,7 +16,7 @@ use clap::Args;
 use super::live::Live;
 use super::{Cpus, Stop, failed, parse_duration, summary, this_program};
 
-/// Workload with which the null responder is measured as the floor. It is the simplest one.
+/// The simplest shipped workload. The null responder is measured with it, as the lower bound of every server.
 const WORKLOAD: &str = "oid-search-sequential";
 /// Duration in seconds of a floor measurement that is part of another run.
 const EMBEDDED_SECONDS: u64 = 3;

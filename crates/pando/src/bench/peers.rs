@@ -140,8 +140,9 @@ fn circumstances(file: &Path) -> Result<RunSettings, Stop> {
     RunSettings::parse(&file.to_string_lossy(), &read(file)?).map_err(refused)
 }
 
-/// Returns the shipped workloads with this name. If the name ends in `@N`, the first job of each workload has N
-/// clients, and its name ends in `@N`. One comparison can therefore contain the same workload under several loads.
+/// Returns the workloads that `find` returns for a name. If the name ends in `@N`, `find` receives it without this
+/// ending, the first job of each workload has N clients, and the names of the workloads end in `@N`. One comparison can
+/// therefore contain the same workload under several loads.
 fn with_clients(
     name: &str,
     find: impl FnOnce(&str) -> Result<Vec<Workload>, Stop>,

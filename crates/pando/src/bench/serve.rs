@@ -33,7 +33,7 @@ pub(super) fn existing(data: &Path, cpus: Option<&Cpus>) -> Result<Server, Stop>
     server.map_err(failed)
 }
 
-/// Directories and options of the servers that are started.
+/// Options of the load, and the processors of the servers and of the load.
 pub(super) struct Serving<'a> {
     pub(super) options: &'a Options,
     pub(super) server_cpus: Option<&'a Cpus>,

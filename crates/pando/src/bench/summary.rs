@@ -8,8 +8,8 @@ use bench::result::{Load, WorkloadResult};
 /// Maximum number of published figures in the summary. The report has all of them.
 const FIGURES_MAX: usize = 3;
 
-/// Share of a processor's time that the hypervisor takes and that may affect the rates. From this share on, the summary
-/// reports it.
+/// Minimum share of stolen processor time that the summary reports. The hypervisor gave this time to other machines,
+/// which may affect the rates.
 const STOLEN_SHARE_SAID: f64 = 0.02;
 
 /// Returns the summary of a workload's result.

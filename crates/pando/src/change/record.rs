@@ -100,7 +100,7 @@ impl Earlier {
     }
 }
 
-/// Returns a normalized form of a DN, which ignores case and optional spaces.
+/// Returns a DN in lower case and without optional spaces, as a key of the set.
 fn key(dn: &Dn<'_>) -> String {
     dn.to_string().to_lowercase()
 }

@@ -11,7 +11,7 @@ use server::unfinished::UnfinishedFile;
 
 use super::Finding;
 
-/// Reserve in bytes. If less space is free, the server refuses changes.
+/// Free disk space in bytes below which the server refuses changes.
 const RESERVE_BYTES: u64 = 128 << 20;
 
 /// Number of syncs that are measured.
@@ -27,7 +27,7 @@ const COMPARED_ENTRIES_MAX: u64 = 1_000_000;
 /// Type number of tmpfs, a file system in memory (statfs(2)).
 const TMPFS: u64 = 0x0102_1994;
 
-/// Maximum difference by which the time of a file may be in the future without a finding.
+/// Tolerance for times of files that are in the future.
 const CLOCK_SLACK: Duration = Duration::from_secs(5);
 
 pub(super) fn examine(config: &Config, node_file: Option<&Path>) -> Vec<Finding> {

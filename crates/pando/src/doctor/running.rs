@@ -18,7 +18,7 @@ const CERTIFICATE_WARNING_SECONDS: u64 = 30 * 86_400;
 /// Percentage of free bytes in the data file from which on a warning is given.
 const RECLAIM_WARNING_PERCENT: u64 = 50;
 
-/// Size of a data file in bytes. In a smaller file, free bytes do not matter.
+/// Minimum size of a data file, in bytes, for a warning about free bytes.
 const RECLAIM_FILE_MIN: u64 = 64 << 20;
 
 /// Figures of the server. A key consists of name and group, such as `Failing,Backup`.

@@ -151,7 +151,8 @@ impl<R: Read> ChangedText<R> {
         Ok(())
     }
 
-    /// Returns the lines with the value of the file that they name, in base64. The number of lines stays the same.
+    /// Replaces the URL in `lines` by the value of its file, in base64. The number of lines stays the same. Returns
+    /// `None` if the file cannot be read.
     fn with_value(&self, number: u64, lines: &[Vec<u8>]) -> Option<Vec<u8>> {
         let mut whole = String::new();
         for (place, line) in lines.iter().enumerate() {
@@ -168,7 +169,7 @@ impl<R: Read> ChangedText<R> {
         };
         let mut out = format!("{description}:: ").into_bytes();
         let encoded = STANDARD.encode(value);
-        // Each continuation line contains one of the last digits.
+        // Each continuation line receives one of the last base64 digits, so that the number of lines stays the same.
         let (first, rest) = encoded.split_at_checked(encoded.len().checked_sub(lines.len() - 1)?)?;
         out.extend_from_slice(first.as_bytes());
         for digit in rest.bytes() {

@@ -89,8 +89,9 @@ struct Sample {
 }
 
 impl Sample {
-    /// Reads a sample of a directory with `all` entries. It consists of the entries with the smallest entryUUIDs, which
-    /// usually are random. If too few entries have such entryUUIDs, it consists of the first entries found.
+    /// Reads a sample of a directory with `all` entries. The sample consists of the entries with the smallest
+    /// entryUUIDs, because entryUUIDs are usually random. If too few entries have such entryUUIDs, the sample consists
+    /// of the first entries found.
     fn of(connection: &mut Connection, attribute: &str, all: u64) -> Result<Sample, ClientError> {
         let mut sample = Sample { entries: 0, having: 0, all, values: Vec::new() };
         let share = u128::from(SAMPLE_ENTRIES) * (u128::MAX / u128::from(all.max(1)));
@@ -152,7 +153,7 @@ impl Sample {
     }
 }
 
-/// Returns the groups of three letters in a value, which has marks at its beginning and its end.
+/// Returns the groups of three letters (trigrams) in a value. `<` marks the beginning of the value, and `>` its end.
 fn grams(value: &str) -> Vec<String> {
     let letters: Vec<char> = format!("<{}>", value.to_lowercase()).chars().collect();
     let all: BTreeSet<String> = letters.windows(3).map(|gram| gram.iter().collect()).collect();

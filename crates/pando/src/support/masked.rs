@@ -52,8 +52,8 @@ fn without_user(text: &str) -> String {
     text.split_inclusive(is_end).map(without_secrets).collect()
 }
 
-/// Masks users, passwords and secrets in one word. Any character may be a part of a password, even a comma, so it
-/// extends to the last `@` of the authority. In doubt, more is masked.
+/// Masks users, passwords and secrets in one word. A password may contain any character, even a comma, so everything up
+/// to the last `@` of the authority is masked. In doubt, more is masked.
 fn without_secrets(word: &str) -> String {
     let (scheme, rest) = match word.split_once("://") {
         Some((scheme, _)) => word.split_at(scheme.len() + "://".len()),
