@@ -1,9 +1,9 @@
 //! No request may distinguish hidden data from absent data.
 //!
 //! Regression test: an assertion control (RFC 4528) on a search with a hidden base ended with assertionFailed if the
-//! base existed, and with noSuchObject if it did not. So the object classes of the base could be guessed one by one.
-//! The refusal of a rename below a hidden superior had another text than the refusal of a rename below an absent one.
-//! Tests of single operations do not find such differences.
+//! base existed, and with noSuchObject if it did not. A client could therefore guess the object classes of the base one
+//! by one. The diagnostic message of a rename below a hidden superior differed from that of a rename below an absent
+//! one. Tests of single operations do not find such differences.
 
 use std::time::Duration;
 
@@ -28,12 +28,12 @@ fn hidden_data_is_absent_from_every_answer() {
     for (oid, name) in SUPPORTED_EXTENSIONS.iter().filter(|(oid, _)| *oid != START_TLS) {
         assert!(done.extensions.contains_key(oid), "{name} was never requested");
     }
-    // Rules for values refused some because hidden entries have them, and entries with hidden values came back.
+    // Rules for values, such as uniqueness, also apply to hidden values. They refused some values on one server only.
     assert!(done.revealed > 0, "no rule for values has differed");
     for oid in [UNDELETE, REFRESH] {
         assert!(done.succeeded.contains_key(oid), "{oid} has never succeeded: {:?}", done.succeeded);
     }
-    // The answers of successful requests are compared too, not only refusals.
+    // The comparison also covers the answers of successful requests, not only refusals.
     let succeeded = |operations: &[&str]| {
         let of = |((operation, code), count): (&(&str, u32), &usize)| {
             if operations.contains(operation) && *code == 0 { *count } else { 0 }

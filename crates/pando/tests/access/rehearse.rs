@@ -120,8 +120,8 @@ fn not_in(from: &[Seen], to: &[Seen]) -> Seen {
     not_in
 }
 
-/// Returns the rights that a rehearsal predicts to be lost or gained. A change of the right to browse an entry counts
-/// for all operations on the entry, and so does a change of whether a filter matches it.
+/// Returns the rights that a rehearsal predicts to be lost or gained. A change of the right to browse an entry affects
+/// all operations on the entry. So does a change of the result of a filter on the entry.
 fn predicted(run: &Run, says: &str, hidden: &Seen) -> Seen {
     let mut predicted = Seen::new();
     for line in run.stdout.lines().filter(|line| !line.starts_with(' ')) {

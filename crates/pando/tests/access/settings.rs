@@ -92,7 +92,7 @@ fn rules_are_tested_rehearsed_put_in_force_and_taken_back() {
     let exported = command(&["export", "--settings-only"], Some(&data)).expect_code(0);
     exported.expect_output("access_rules = [\n  \"all: allow read to authenticated\",\n  \"names: deny ");
 
-    // Expectations are part of the settings. A change that removes the rule which fulfils one is refused.
+    // Expectations are part of the settings. A change is refused if it removes the rule that fulfills an expectation.
     let only_open = settings(&scratch, "open.toml", &open, &expected);
     command(&["apply", &only_open], Some(&data)).expect_code(2);
     let no_more = settings(&scratch, "no-more.toml", &open, &[]);

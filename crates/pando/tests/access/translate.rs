@@ -486,8 +486,8 @@ fn aci_sets() -> [String; 4] {
     ]
 }
 
-/// Returns true if a known reason explains a difference. The arguments are the request, and the names that 389 DS and
-/// Pando show of an entry.
+/// Function that returns true if a known reason explains a difference. Its arguments are the request, and the attribute
+/// names of an entry that 389 DS and Pando show.
 type IsSo = fn(&AccessRequest<'_>, VisibleNames<'_>, VisibleNames<'_>) -> bool;
 
 /// Known reasons for differences between 389 DS and Pando, with a test for each.

@@ -232,7 +232,7 @@ fn each_change_of_a_transaction_is_an_event() {
     }
 }
 
-/// The membership ended before the server starts, so the server removes it at once.
+/// An imported membership has already ended. The server removes it when it starts, and records the change.
 #[test]
 fn changes_of_the_server_itself_are_events() {
     let scratch = Scratch::new("audit-own");
@@ -327,7 +327,7 @@ fn a_rule_lets_users_read_the_trail_over_the_network() {
         let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoAccessRule", rules)];
         assert!(pando.administrator().modify("cn=config", change).unwrap().is_success());
     };
-    // If no rule names this right, only the administrator may read the trail.
+    // If no rule names the right `read-audit`, only the administrator may read the trail.
     let adds = ["--json", "--operation", "add"];
     let last = format!("ou=last,{SUFFIX}");
     add(&mut admin, &last, &[("objectClass", "organizationalUnit")]);
@@ -392,7 +392,7 @@ fn a_rule_lets_users_read_the_trail_over_the_network() {
     damaged.expect_error("the trail is damaged");
     assert!(pando.stop().success());
 
-    // A server without an audit trail reports that.
+    // A server without an audit trail reports that it has none.
     let other = Scratch::new("audit-online-none");
     let bare = Pando::start(&other);
     let asked = ask_server(&other, &bare, (ADMIN_DN, ADMIN_PASSWORD), &[]);

@@ -117,8 +117,8 @@ fn a_certificate_of_ones_own_is_named() {
     assert!(!scratch.join("other").exists() && !scratch.join("third").exists());
 }
 
-/// Regression test: if only the settings refused an answer, its files stayed, and a second attempt with another answer
-/// failed.
+/// Regression test: if an answer was refused only when the settings were applied, the files that were already written
+/// stayed. A second attempt with another answer then failed.
 #[test]
 fn a_refused_answer_leaves_no_file() {
     let scratch = Scratch::new("init-refused");

@@ -200,8 +200,8 @@ fn a_second_server_is_kept_out_without_the_lock_file() {
     };
     std::fs::remove_file(data.join("lock")).unwrap();
     refused(&data);
-    // The directory is also locked under another name. A data file is locked even if it is linked into a folder at the
-    // old path.
+    // The lock still holds after the directory is renamed, and for a data file that is linked into a folder at the old
+    // path.
     let moved = scratch.join("moved");
     std::fs::rename(&data, &moved).unwrap();
     refused(&moved);

@@ -284,7 +284,7 @@ fn work_is_counted_by_listener_index_and_client() {
     }
     drop(anonymous);
 
-    // A turn of an event loop is counted after its answers have been sent.
+    // An event loop counts the work of a turn after it has sent the answers.
     let metrics = until("the work", || {
         let metrics = page(&pando, "/metrics").1;
         let operations = value(&metrics, "pando_listeners_operations_total{listener=\"ldap\"}");

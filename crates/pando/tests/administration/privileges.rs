@@ -94,7 +94,7 @@ fn root_is_given_up_once_the_ports_are_taken() {
     let owner =
         ["--reuid=65534", "--regid=65534", "--clear-groups", "ldapwhoami", "-Q", "-Y", "EXTERNAL", "-H"];
     run("setpriv", &[&owner[..], &[&local]].concat(), "").expect_code(0).expect_output(ADMIN_DN);
-    // Write new certificates with restricted permissions.
+    // Write a new certificate and key to the same files, so that their permissions stay.
     write_certificate(&scratch);
     pando.signal(Signal::HUP);
     assert_eq!((manager.next_line().as_str(), manager.next_line().as_str()), ("RELOADING=1", "READY=1"));
@@ -149,8 +149,8 @@ fn files_that_root_creates_belong_to_the_owner_of_the_folder() {
     }
     let kept = owners(&backup);
     assert!(kept.len() > 1 && kept.iter().all(|(_, owner)| *owner == UNPRIVILEGED_ID), "{kept:?}");
-    // Of the files in the folder, only those that root created change their owner. The owner of a system file does not
-    // change, although a hard link or a symbolic link in the folder leads to it.
+    // A command of root does not change the owner of a system file, although a hard link or a symbolic link in the
+    // folder leads to the file.
     let system = scratch.write("of-the-system", "root's");
     fs::hard_link(&system, data.join("hard")).unwrap();
     std::os::unix::fs::symlink(&system, data.join("soft")).unwrap();
@@ -235,7 +235,7 @@ fn core_dumps_contain_no_passwords() {
     );
 }
 
-/// Returns the places of these octets in the writable memory of a process.
+/// Returns the mappings in the writable memory of a process that contain these octets.
 fn in_memory(pando: &Pando, octets: &[u8]) -> Vec<String> {
     let maps = fs::read_to_string(format!("/proc/{}/maps", pando.id())).unwrap();
     let memory = fs::File::open(format!("/proc/{}/mem", pando.id())).unwrap();

@@ -38,7 +38,7 @@ impl Seen {
         }
     }
 
-    /// Adds the contents of the files of a backup, which have rows and changes.
+    /// Adds the contents of the files of a backup: rows and changes.
     fn backup(&mut self, folder: &Path) {
         let before = self.0.len();
         for file in fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()) {

@@ -323,7 +323,7 @@ fn the_settings_must_name_an_existing_policy() {
     wrong("plan", &policy, "no such entry");
     wrong("apply", &policy, "no such entry");
     wrong("plan", SUFFIX, "which is not a password policy");
-    // If the imported entries contain the policy, only those of its attributes that have no effect are reported.
+    // If the imported entries contain the policy, only its attributes without effect are reported.
     let entry = format!(
         "dn: {policy}\nobjectClass: device\nobjectClass: pwdPolicy\nobjectClass: pwdPolicyChecker\ncn: policy\n\
          pwdAttribute: userPassword\npwdCheckModule: checker.so\npwdMinLength: 5\npwdCheckQuality: 1\n"

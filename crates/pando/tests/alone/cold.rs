@@ -193,7 +193,7 @@ fn data_that_fits_into_memory_is_read_into_it_at_the_start() {
     panic!("it was not read in");
 }
 
-/// The server is still cold, because the state lasts for two seconds.
+/// Checks an add and binds while the server still prefetches, which it does for two seconds.
 fn writes_and_binds_work_during_cold_searches(pando: &Pando) {
     let mut connection = pando.administrator();
     let entry = format!("uid=late,{SUFFIX}");

@@ -1,5 +1,5 @@
 //! Installation of Rust by `./dev` (`tools/needs.sh`) on different machines. Each machine is a folder with stand-ins
-//! for apt, curl and rustup. The PATH contains only these, and tools that every Debian has.
+//! for apt, curl and rustup. The PATH contains only the stand-ins, and the tools that every Debian has.
 //!
 //! Each test runs alone: it writes programs and then runs them. This fails (ETXTBSY) if a process of another test still
 //! has a program open for writing.

@@ -68,7 +68,7 @@ fn people_bind_with_tickets() {
     assert_ne!(who_am_i(&kdc, &pando, "anna", "GSSAPI", &strong).code, Some(0));
     who_am_i(&kdc, &pando, "anna", "GSS-SPNEGO", &strong).expect_code(7).expect_error("use TLS");
 
-    // A user may act with the own authorization identity, and not with the identity of another user.
+    // A user may act with its own authorization identity, and not with the identity of another user.
     who_am_i(&kdc, &pando, "anna", "GSSAPI", &["-X", "u:anna"]).expect_code(0).expect_output(&anna);
     who_am_i(&kdc, &pando, "anna", "GSSAPI", &["-X", "u:bert"]).expect_code(49);
     let administrator = format!("dn:{ADMIN_DN}");

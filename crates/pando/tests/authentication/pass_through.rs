@@ -149,7 +149,7 @@ fn passwords_go_over_tls_alone() {
     assert!(said.contains("or saslauthd"), "{said}");
 }
 
-/// The form that slapd stores: `{SASL}NAME@REALM`.
+/// The stored passwords have the form that slapd uses: `{SASL}NAME@REALM`.
 #[test]
 fn saslauthd_says_whether_a_password_is_right() {
     let there = Scratch::new("pass-sasl-there");

@@ -36,7 +36,8 @@ fn ldif(policy: &str, people: &[(&str, &str)]) -> String {
     text
 }
 
-/// Starts a server with that tree. The policy is the default policy, and the hashes are quick to verify.
+/// Starts a server with the tree that [`ldif`] returns. The policy is the default policy, and the hashes are quick to
+/// verify.
 fn start(scratch: &Scratch, policy: &str, people: &[(&str, &str)]) -> Pando {
     let settings =
         format!("suffixes = [\"{SUFFIX}\"]\npassword_scheme = \"ssha\"\npassword_policy = \"{POLICY}\"\n");
@@ -133,7 +134,7 @@ fn passwords_expire_with_warnings_and_grace_logins() {
     let reply = plain.request(bind_request(&person_dn("bert"), "bert-secret"), ldap::Controls::NONE).unwrap();
     let expiring = reply.last.as_ref().unwrap().message().controls.find(PASSWORD_EXPIRING);
     assert!(expiring.unwrap().value.unwrap().iter().all(u8::is_ascii_digit));
-    // A reset password must be changed.
+    // A new password has not expired, and its change removes the recorded grace logins.
     assert_eq!(replace(&mut pando.administrator(), "anna", "another"), nothing(OK));
     assert_eq!(bind(&pando, "anna", "another"), nothing(OK));
     assert!(state(&pando, "anna").values("pwdGraceUseTime").is_empty());

@@ -163,7 +163,7 @@ fn the_administrator_sets_what_is_on_record() {
     assert!(state(&mut administrator, &anna, &[]).is_ok());
 }
 
-/// Password Policy State once reported an account without a policy as locked, while its binds succeeded.
+/// Regression test: Password Policy State reported an account without a policy as locked, although its binds succeeded.
 #[test]
 fn restrictions_of_an_administrator_hold_without_a_policy() {
     let scratch = Scratch::new("state-restrictions");
@@ -197,8 +197,8 @@ fn restrictions_of_an_administrator_hold_without_a_policy() {
     }
 }
 
-/// Without access rules, only the administrator may use the operation. With rules, requesters may use it who may read
-/// and write the attributes.
+/// Without access rules, only the administrator may use the operation. With rules, requesters who may read and write
+/// the attributes may use it.
 #[test]
 fn others_look_after_accounts_by_rules() {
     let scratch = Scratch::new("state-rights");

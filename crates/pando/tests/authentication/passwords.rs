@@ -209,8 +209,8 @@ fn a_user_is_named_as_in_sasl() {
     assert!(binds(&pando, &person_dn("bert"), "fifth"));
 }
 
-/// Regression test: while the server used the password of its start, `ldappasswd` for the administrator succeeded
-/// without a visible effect.
+/// Regression test: if the server had received the administrator's password at its start, `ldappasswd` for the
+/// administrator succeeded without a visible effect.
 #[test]
 fn the_password_of_a_node_file_is_not_changed_by_clients() {
     let scratch = Scratch::new("passwd-administrator");

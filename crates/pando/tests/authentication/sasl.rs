@@ -128,7 +128,7 @@ fn cyrus_sasl_binds_by_every_mechanism() {
         let wrong = ["-Y", mechanism, "-U", "anna", "-w", "wrong"];
         who_am_i(&pando, &wrong).expect_code(49);
         who_am_i(&pando, &["-Y", mechanism, "-U", "nobody", "-w", "wrong"]).expect_code(49);
-        // A user may use the user's own authorization identity, but no other one.
+        // A user may use its own authorization identity, but no other one.
         let own = ["-Y", mechanism, "-U", "anna", "-w", "anna-s3cret", "-X", &anna];
         who_am_i(&pando, &own).expect_code(0).expect_output(&anna);
         let other = ["-Y", mechanism, "-U", "anna", "-w", "anna-s3cret", "-X", "u:bert"];

@@ -135,7 +135,8 @@ fn untrusted_servers_are_not_measured() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("--tls-insecure"), "{output:?}");
 }
 
-/// Users are the people in `ou=people`. slapd stores their passwords in clear, because these mechanisms need them.
+/// Settings of slapd for SASL. The users are the people in `ou=people`. slapd stores their passwords in clear, because
+/// the tested mechanisms need them.
 const SASL: &str = "password-hash {CLEARTEXT}\nsasl-host localhost\nsasl-auxprops slapd\n\
     authz-regexp \"uid=(user\\.[0-9]+),cn=[^,]+,cn=auth\" \"uid=$1,ou=people,dc=example,dc=com\"";
 

@@ -219,7 +219,7 @@ fn a_comparison_goes_on_where_it_was_interrupted() {
     let run = how("200ms").output().unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let whole = RunResult::read(&output).unwrap();
-    // Six workloads: a load, a search, and a search after a fresh start, on two servers each.
+    // Six measurements: a load, a search, and a search after a fresh start, on two servers each.
     assert_eq!(whole.workloads.len(), 6);
     let fresh_rows = whole.workloads.iter().filter(|measured| measured.workload == "fresh");
     for measured in fresh_rows {

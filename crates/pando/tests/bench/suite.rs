@@ -38,7 +38,7 @@ fn every_shipped_file_is_a_suite_or_a_workload_of_one() {
             used.push_str(&format!("{} ", workload.data.template));
             workloads.push(name);
         } else {
-            // A workload's file is a template or contains settings.
+            // Any other file is a template or contains settings. A step or a workload must name it.
             workloads.push(name);
         }
     }

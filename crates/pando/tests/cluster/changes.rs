@@ -48,7 +48,7 @@ fn a_change_on_one_node_is_read_on_all() {
         });
         assert!(bound.is_success(), "{bound:?}");
     }
-    // On any node, a user may change only the own password.
+    // On any node, a user may change its own password, and nothing else.
     let mut user = second.connect();
     assert!(user.bind(&person, "secret").unwrap().is_success());
     let refused = user.modify(&person, &[(ChangeOperation::Replace, "sn", &["B"])]).unwrap();

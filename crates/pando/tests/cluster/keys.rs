@@ -15,7 +15,7 @@ use test_support::cluster::{Cluster, add_unit, figure, figure_of, read, unit, un
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Opens the log with the broker credentials only.
+/// Returns settings with which a client of the broker that is not a node opens the log.
 fn log_of(cluster: &Cluster) -> Settings {
     Settings {
         brokers: cluster.brokers.bootstrap().to_owned(),

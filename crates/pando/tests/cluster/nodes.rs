@@ -179,8 +179,8 @@ fn the_administrator_is_the_same_on_every_node(cluster: &Cluster, first: &Pando,
     until("the password is known on the other node", || {
         two.bind(name, "of all").unwrap().is_success().then_some(())
     });
-    // The extended operation changes the password too, on a node that forwards it. Without a name, it is the client's
-    // own.
+    // The Password Modify operation changes the password too, even on a node that forwards it. A request that names no
+    // user changes the password of its requester.
     let value = ldap::PasswordModify { new_password: Some(b"of all, again"), ..Default::default() }.encode();
     let reply = two.extended(oids::MODIFY_PASSWORD, Some(&value)).unwrap();
     assert!(reply.outcome.is_success(), "{reply:?}");
@@ -275,7 +275,7 @@ fn all_nodes_begin_again_with_other_data(cluster: &Cluster, first: Pando, others
     let begin = ["cluster", "generation", "--node", node_file.to_str().unwrap(), folder.to_str().unwrap()];
     let refused = command(&begin, Some(&cluster.data(1)));
     assert!(refused.code != Some(0), "it is served: {refused}");
-    // A node accepts new data in no other way.
+    // No other command replaces the data of a node.
     let import = command(&["import", "/dev/null"], Some(&cluster.data(2)));
     assert!(import.code != Some(0), "{import}");
 

@@ -427,7 +427,7 @@ fn definition(name: &str, extension: &str) -> String {
     )
 }
 
-/// Makes values of an attribute links.
+/// Turns the values of an attribute into links.
 fn make_links(connection: &mut Connection, name: &str) {
     let (plain, linked) = (definition(name, ""), definition(name, "X-LINK 'TRUE' "));
     let changes: [(_, &str, &[&str]); 2] = [
@@ -445,7 +445,8 @@ fn until_nothing_pends(nodes: &Nodes, task: &str) {
     nodes.until_all_answer(task, &Some("0".to_owned()), pending);
 }
 
-/// Entries of all nodes have values of new attributes. The values of one attribute become links, which follow a rename.
+/// Clients of all nodes add entries with new attributes. The values of one attribute become links, which follow a
+/// rename.
 fn definitions_and_links_reach_all_nodes(nodes: &Nodes) {
     let mut client = nodes.forwarder();
     let (boss, deputy) = (definition("boss", ""), definition("deputy", ""));

@@ -37,7 +37,7 @@ opener.addheaders = [('Accept', 'text/html')]
 print(json.dumps(opener.open(url + '/sign-in').read().decode()))
 ";
 
-/// A server whose console requests certificates, and the authority of the server's certificate.
+/// A server whose console requests certificates, and the authority that signs the certificates of clients.
 struct Site {
     scratch: Scratch,
     pando: Pando,
@@ -76,7 +76,7 @@ impl Site {
         run("/usr/bin/python3", &arguments, "")
     }
 
-    /// Signs in, which must get past TLS. Returns the answers.
+    /// Signs in, and returns the answers. The TLS handshake must succeed.
     fn answers(&self, form: &str, own: Option<(String, String)>) -> Vec<Value> {
         let run = self.sign_in(form, own).expect_code(0);
         run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

@@ -180,7 +180,7 @@ fn an_account_has_one_link_and_few_mails_an_hour() {
     assert!(pando.stop().success());
 }
 
-/// The reset ends a lock caused by wrong passwords, because strangers can cause that. A lock by an administrator
+/// The reset ends a lock caused by wrong passwords, because anyone can cause such a lock. A lock by an administrator
 /// prevents the reset.
 #[test]
 fn locks_of_an_administrator_hold() {
@@ -275,7 +275,8 @@ fn a_mail_server_may_require_authentication() {
     }
 }
 
-/// The answer to the user is the same as ever. The log has the reason, and the monitor shows that mail fails.
+/// A mail server that refuses the mail does not change the answer to the user. The log has the reason, and the monitor
+/// shows that mail fails.
 #[test]
 fn the_log_has_the_reason_why_a_mail_server_refuses_to_authenticate() {
     let account = Some("\0directory\0secret of mail");

@@ -19,13 +19,13 @@ use crate::people;
 /// Maximum time for a page. Programs without optimization are slower.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(if cfg!(debug_assertions) { 10 } else { 1 });
 
-/// Maximum time for a rehearsal of access rules, which begins with no further requester after 15 seconds.
+/// Maximum time for a rehearsal of access rules. After 15 seconds, the rehearsal starts with no further requester.
 const REHEARSAL_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Maximum size of a page, in bytes.
 const PAGE_BYTES_MAX: usize = 128 * 1024;
 
-/// Number of people whom a walk has by default.
+/// Default number of people in the directory.
 const ENTRIES: u64 = 1_000_000;
 
 /// A filter that no index answers, and that matches no entry.

@@ -55,9 +55,9 @@ pub(crate) fn status(person: &str, path: &str) -> u16 {
     let restricted = RESTRICTED.iter().find(|(known, _)| *known == path);
     match (person, path) {
         _ if OPEN.contains(&path) => 200,
-        // To the page for signing in.
+        // Redirected to the page for signing in.
         ("anonymous", _) => 303,
-        // The administrator has no entry. Others go to theirs.
+        // The administrator has no entry. Other users are redirected to their own entry.
         ("administrator", "/account/seen") => 404,
         ("administrator", "/me") => 200,
         (_, "/me") => 303,

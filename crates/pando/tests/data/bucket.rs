@@ -118,7 +118,7 @@ fn large_files_and_broken_connections() {
     large_files_are_uploaded_in_parts(&scratch, &S3::rclone(&scratch));
 }
 
-/// Files larger than one part of an upload. Connections break during the upload, and the process is killed.
+/// Uploads files that are larger than one part of an upload. Meanwhile, connections break and the process is killed.
 fn large_files_are_uploaded_in_parts(scratch: &Scratch, storage: &S3) {
     let large = &scratch.join("large");
     let mut random = fastrand::Rng::with_seed(7);

@@ -81,7 +81,7 @@ struct Changes {
 
 impl Changes {
     fn of(&mut self, class: &str) -> Vec<String> {
-        // Leave out anna, whom other entries name, below a unit that stays.
+        // Leave out anna, because other entries name her as their manager.
         let filter = format!("(&(objectClass={class})(!(uid=anna)))");
         let found = self.connection.search(SUFFIX, Scope::WholeSubtree, &filter, &["1.1"]);
         found.unwrap().entries.into_iter().map(|entry| entry.dn).collect()
@@ -160,11 +160,11 @@ fn source_changes(connection: Connection, links_follow: bool) -> Changes {
 
 /// Properties of a source for [`follows`].
 struct Traits<'t> {
-    /// Part of its cookies.
+    /// Part of the source's cookies.
     cookie: &'t str,
     /// Attributes that are not compared.
     own: &'t [&'t str],
-    /// Whether it loses changes that are made while it sends a refresh.
+    /// Whether the source loses changes that are made while it sends a refresh.
     has_deaf_refresh: bool,
 }
 
@@ -199,7 +199,7 @@ fn follows<P: Peer>(name: &str, mut source: Running<P>, traits: &Traits<'_>) -> 
     group(&mut theirs, "dangling-later", &["never-later"]);
     equal(&scratch, source.address(), &copy, own);
     assert_eq!(test_support::tree::bind(&copy, "p7", "p7-secret"), ResultCode::SUCCESS);
-    // Nor does it change members when their entries are renamed or deleted.
+    // The source does not change members either when their entries are renamed or deleted.
     group(&mut theirs, "of-changed", &["p1", "p2", "p3"]);
     group(&mut theirs, "of-deleted", &["p1"]);
     equal(&scratch, source.address(), &copy, own);

@@ -274,7 +274,7 @@ fn an_import_without_room_for_its_rejects_can_be_given_again() {
     }
 }
 
-/// Regression test: accounts with such passwords could not bind, and no message said why.
+/// Regression test: accounts whose passwords the server cannot verify could not bind, and no message reported it.
 #[test]
 fn passwords_that_cannot_be_verified_are_counted_by_form() {
     let scratch = Scratch::new("import-hashes");

@@ -20,7 +20,8 @@ struct Twin {
 }
 
 impl Twin {
-    /// The socket in the supplier's data directory keeps its name, so the node file remains valid after each restart.
+    /// Writes a node file that names the socket in the supplier's data directory. The socket keeps its name, so the
+    /// node file remains valid after each restart.
     fn of(scratch: Scratch, supplier: &Scratch) -> Twin {
         let password = scratch.write("password", ADMIN_PASSWORD);
         let socket = Pando::data(supplier).join("pando.sock").display().to_string().replace('/', "%2F");
@@ -51,7 +52,7 @@ fn has(pando: &Pando, name: &str) -> bool {
     pando.administrator().entry(&person_dn(name), &["1.1"]).unwrap().is_some()
 }
 
-/// Returns a writer and its former supplier, which refuses changes. Both servers are stopped.
+/// Returns a former supplier, which refuses changes, and the writer that replaced it. Both servers are stopped.
 fn promoted_pair(name: &str) -> (Twin, Twin) {
     let scratches = ["a", "b"].map(|end| Scratch::new(&format!("{name}-{end}")));
     let first = Pando::start(&scratches[0]);
@@ -96,7 +97,7 @@ fn a_promoted_server_writes_only_when_it_knows_that_it_is_the_writer() {
     assert_eq!(figure(&first, "State"), "following");
     assert!(first.stop().success());
     assert!(second.stop().success());
-    // First the administrator declares that the former supplier is lost, and then removes the table [replica].
+    // The administrator first declares that the former supplier is lost, and then removes the table [replica].
     let second = b.start();
     b.promote(&LOST).expect_code(0);
     assert_eq!(add_code(&second, "promoted").0, ResultCode::SUCCESS);

@@ -218,7 +218,7 @@ impl<'s> Link<'s> {
     }
 }
 
-/// A supplier, its replica and a replica of that one are killed in random order while clients of all three make
+/// A supplier, its replica and a replica of this replica are killed in random order while clients of all three make
 /// changes. No acknowledged change is lost, and all end with the same data.
 #[test]
 fn killed_chains_end_with_every_acknowledged_change() {

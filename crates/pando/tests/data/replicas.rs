@@ -140,7 +140,7 @@ fn a_replica_copies_follows_and_forwards() {
     assert!(said.contains("contains a replica"), "{said}");
 }
 
-/// Both servers are killed while clients make changes, and continue after their restart.
+/// While the supplier is stopped, the replica answers reads, and reports that it is not ready for changes.
 #[test]
 fn a_replica_without_its_supplier_is_ready_for_reads_only() {
     let scratch = Scratch::new("replica-alone-supplier");
@@ -169,6 +169,7 @@ fn a_replica_without_its_supplier_is_ready_for_reads_only() {
     assert!(supplier.stop().success());
 }
 
+/// Both servers are killed while clients make changes, and continue after their restart.
 #[test]
 fn killed_replicas_and_suppliers_end_equal() {
     let mut random = fastrand::Rng::with_seed(seed());

@@ -296,7 +296,7 @@ fn bad_records() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Removes the empty line before the end.
+/// Removes the first newline after an `x`, so that the next octets continue the value.
 trait ReplaceEnd {
     fn replace_end(self) -> Self;
 }

@@ -244,7 +244,7 @@ fn flipped_bytes_are_found_and_never_exported() {
     drop(admin);
     assert!(server.stop().success());
     let data = Pando::data(&scratch);
-    // Damage the text in the entry, in the log, and in pages that are free meanwhile.
+    // Damage the text in the entry, in the log, and in pages that have become free.
     let mut bytes = std::fs::read(data.join("data.mdb")).unwrap();
     let places: Vec<usize> =
         (0..bytes.len() - MARK.len()).filter(|at| bytes[*at..].starts_with(MARK)).collect();

@@ -192,7 +192,7 @@ pub(crate) fn kerberos() {
     let host = Host::new(&scratch, &["directory.example.com"]);
     let given = "export PATH=$PATH:/usr/sbin KRB5_KDC_PROFILE=$HOME/kdc.conf KRB5CCNAME=FILE:$HOME/tickets";
     host.run(&format!("{given}\n{REALM}"));
-    // On the own machine, the administrator of the realm needs no password.
+    // On the machine of the realm, its administrator needs no password.
     let create = page.block("kadmin").replace("kadmin", "kadmin.local");
     host.run(&format!("{given}\n{create}"));
     let suffix = "suffixes = [\"dc=example,dc=com\"]";

@@ -7,7 +7,7 @@ use test_support::page::Blocks;
 use crate::all_used;
 use crate::host::Host;
 
-/// Omits the warm-up, and the measurement of the load driver, which takes seconds.
+/// Options that omit the warm-up, and the measurement of the null responder, which takes seconds.
 const QUICK: &str = "--warmup 0s --no-limit";
 
 /// Replaces the numbers of entries and clients and the times of the pages, which take minutes to hours.
@@ -70,7 +70,7 @@ pub(crate) fn benchmark() {
     all_used(&page, "how-to/benchmark.md");
 }
 
-/// This test leaves out the other servers, which `./dev test-peers` runs.
+/// Compares only with OpenLDAP. `./dev test-peers` runs the other servers.
 #[test]
 pub(crate) fn peers() {
     let (scratch, page) = (Scratch::new("docs-peers"), Blocks::of("how-to/peers.md"));

@@ -56,8 +56,8 @@ fn answers_are_those_of_slapd() {
     report.end();
 }
 
-/// Makes the same comparison for features that slapd has as overlays or settings. Each file of operations has its own
-/// servers, whose settings mean the same.
+/// Compares features that slapd has as overlays or settings. Each file of operations has its own two servers, with
+/// equivalent settings.
 #[test]
 fn features_answer_as_those_of_slapd() {
     let mut report = Report::default();
@@ -80,7 +80,7 @@ fn features_answer_as_those_of_slapd() {
     report.end();
 }
 
-/// The features that 389 DS has, in the files that prepare it.
+/// Compares the files of operations that name 389 DS as a peer.
 #[test]
 #[ignore = "needs 389 DS, which ./dev test-peers installs"]
 fn features_answer_as_those_of_ds389() {
@@ -90,20 +90,20 @@ fn features_answer_as_those_of_ds389() {
     });
 }
 
-/// The features that OpenDJ has, in the files that prepare it.
+/// Compares the files of operations that name OpenDJ as a peer.
 #[test]
 #[ignore = "needs OpenDJ, which ./dev test-peers fetches"]
 fn features_answer_as_those_of_opendj() {
     compare_features(Server::OpenDj, |scratch| {
-        // Its plug-ins need these indexes.
+        // OpenDJ's plug-ins need these indexes.
         let indexes = ["uid", "mail", "initials", "member", "uniqueMember"];
         let server = RunningOpenDj::with_change_log(scratch, &indexes);
         (server.address(), Box::new(server))
     });
 }
 
-/// Runs the operations of the files that prepare a peer. Those with a control or an extended operation that the peer
-/// does not advertise run on neither server.
+/// Runs the files of operations that name a peer. Operations with a control or an extended operation that the peer does
+/// not advertise run on neither server.
 fn compare_features(peer: Server, start: impl Fn(&Scratch) -> (SocketAddr, Box<dyn Any>)) {
     let (mut report, mut left_out) = (Report::default(), BTreeMap::new());
     for file in ops_files("features").into_iter().chain(ops_files("peers")) {
@@ -139,7 +139,7 @@ fn compare_features(peer: Server, start: impl Fn(&Scratch) -> (SocketAddr, Box<d
     report.end();
 }
 
-/// Makes the same comparison for random filters, generated from the attribute types and values of the tree.
+/// Compares the results of random filters, generated from the attribute types and values of the tree.
 #[test]
 fn random_filters_find_what_slapd_finds() {
     let scratch = Scratch::new("random-filters");
@@ -198,8 +198,8 @@ fn paged(side: &mut Side, filter: &str, size: u32) -> Entries {
     }
 }
 
-/// Makes the same comparison for random changes: both servers must make a change, or both must refuse it, and the trees
-/// must stay equal.
+/// Compares the effects of random changes: both servers must make a change, or both must refuse it, and the trees must
+/// stay equal.
 #[test]
 fn random_changes_leave_what_slapd_has() {
     let scratch = Scratch::new("random-changes");

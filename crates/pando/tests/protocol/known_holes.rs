@@ -506,7 +506,7 @@ fn nothing_is_answered_over_udp() {
 }
 
 /// A bind with a name and no password is refused, and so is a bind with a password and no name (RFC 4513 section
-/// 5.1.2). The answer to the latter is that to a wrong password, so that a client does not take it for a successful
+/// 5.1.2). A bind without a name is answered like a wrong password, so that a client does not take it for a successful
 /// bind.
 #[test]
 fn half_a_bind_is_none() {

@@ -74,7 +74,8 @@ fn subentries_copies_and_what_changes_nothing() {
     assert_eq!(with_value.outcome.code, ldap::ResultCode::PROTOCOL_ERROR);
 }
 
-/// The control returns the number of results that the search would return to this requester, whatever the plan.
+/// The search no-op control returns the number of results that the search would return to this requester, whatever the
+/// plan.
 #[test]
 fn searches_count_their_results() {
     let scratch = Scratch::new("counts");
@@ -116,7 +117,7 @@ fn searches_count_their_results() {
     unboundid_tool("unboundidds.tools.LDAPSearch", pando.address(), &words, "").expect_code(53);
 }
 
-/// If the client asks, the answer names the critical controls that caused the refusal, for every operation.
+/// With the What Failed control, the answer to any operation names the critical controls that caused a refusal.
 #[test]
 fn refusals_name_the_controls_that_failed() {
     let scratch = Scratch::new("what-failed");

@@ -209,7 +209,8 @@ fn damage_before(file: &Path, text: &[u8], length: usize) -> usize {
     places.len()
 }
 
-/// Regression test: searches were answered with *other*, and the log, to which the documentation refers, had no line.
+/// Regression test: searches that met damage were answered with *other*. The documentation refers to the log, but the
+/// log had no line about them.
 #[test]
 fn damage_that_a_search_meets_is_in_the_log_and_does_not_flood_it() {
     let scratch = Scratch::new("damaged-row");

@@ -217,7 +217,7 @@ fn an_index_goes_on_after_kills() {
     }
 }
 
-/// Bytes that are written when existing data is opened, by LMDB's reader table.
+/// Number of bytes that opening existing data writes, for LMDB's reader table.
 const OPENING_BYTES: i64 = 128 << 10;
 
 /// Sends searches until the disk is full. Returns false if all indexes are complete before that.

@@ -39,8 +39,8 @@ fn a_disk_below_its_reserve_is_full_until_it_has_room() {
             assert_eq!(refused.code, ResultCode::UNWILLING_TO_PERFORM, "{refused:?}");
             expect_not_ready_now(&pando, "the disk is full");
         }
-        // It becomes ready again without a change, because clients may send their changes to another server until it is
-        // ready.
+        // The server becomes ready again without a change, because clients may send their changes to another server
+        // until this server is ready.
         disk.resize(1_000);
         metrics::wait_for_ready(&pando, 200);
         if is_changed {

@@ -83,7 +83,8 @@ fn a_generated_administrator_password_is_printed_once_and_stays() {
     assert!(pando.connect().bind(&name, &password).unwrap().is_success(), "and holds");
 }
 
-/// Returns the name and password in the line that contains them, as the words after "administrator" and "password".
+/// Returns the administrator's name and password from the line that contains them: the word with `=`, and the last
+/// word.
 fn administrator_in(said: &str) -> Option<(String, String)> {
     let line = said.lines().find(|line| line.contains("password"))?;
     let name = line.split_whitespace().find(|word| word.contains('='))?;

@@ -82,7 +82,7 @@ fn a_killed_apply_has_changed_nothing_or_everything() {
         power.apply(&mut apply);
         apply.output().unwrap()
     };
-    // Count the calls of a whole run, at each of which it can be killed.
+    // Count the calls of a whole run. The command can be killed at each of them.
     let counted = run(&settings[1], PowerCut::new(&data, &journal).count(&counts));
     assert!(counted.status.success(), "{counted:?}");
     let whole = powercut::counted(&counts).unwrap();
@@ -108,7 +108,7 @@ fn a_killed_apply_has_changed_nothing_or_everything() {
         }
         killed += u64::from(!output.status.success());
         is_whole(&data, &expected);
-        // The next run continues from there, and completes the indexes.
+        // The next run continues after the interruption, and completes the indexes.
         let again = command(&["apply", settings[target].to_str().unwrap()], Some(&data));
         again.expect_code(0);
         assert_eq!(is_whole(&data, &expected), target);

@@ -189,7 +189,7 @@ fn versions_prevent_lost_changes() {
         let stale = scim.ask_with(method, &path, &head("If-Match", &version), body.as_bytes());
         stale.expect(412, None);
     }
-    // A PUT clears what it does not name, except the password.
+    // A PUT removes the attributes that it does not contain, except the password.
     let bare = json!({ "schemas": [USER], "userName": "anna", "active": true });
     let cleared = scim.ask("PUT", &path, &bare).expect(200, None);
     assert_eq!((cleared.get("title"), cleared.get("emails"), cleared.get("externalId")), (None, None, None));

@@ -3,7 +3,7 @@
 use super::*;
 use test_support::opendj::RunningOpenDj;
 
-/// OpenDJ has neither in entries that were never modified.
+/// Attributes that are not compared, because OpenDJ does not have them in entries that were never modified.
 pub(super) const OWN: [&str; 2] = ["modifiersName", "modifyTimestamp"];
 
 #[test]

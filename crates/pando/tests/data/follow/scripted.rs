@@ -109,7 +109,7 @@ fn an_entry_waits_for_a_superior_that_has_a_later_cookie() {
     until("an entry that waits", || (figure(&copy, "Rejected") == "1").then_some(()));
     until("its cookie", || figure(&copy, "Cookie").contains("20261127090002").then_some(()));
     assert!(!is_there(&copy, "uid=early,ou=later"));
-    // The connection is cut here. The last cookie is not used, because an entry is missing. The last cookie but one is
+    // The connection is cut here. The last cookie is not used, because an entry is missing. The cookie before it is
     // used instead.
     drop(search);
     let mut search = source.search();

@@ -131,7 +131,7 @@ impl Side {
         let mut entries = comparable_entries(&reply.entries);
         if self.is_loose {
             entries = loosened(entries);
-            // Stored by 389 DS, and compared in searches.
+            // 389 DS stores memberOf. Only searches compare it.
             entries.values_mut().for_each(|entry| _ = entry.remove("memberof"));
         }
         entries
@@ -140,7 +140,7 @@ impl Side {
 
 /// Leaves out what 389 DS and OpenDJ have in another form.
 fn loosened(entries: Entries) -> Entries {
-    // 389 DS needs the last one to store memberOf.
+    // 389 DS needs the last class to store memberOf.
     const CLASSES: [&str; 4] = ["top", "person", "organizationalperson", "nsmemberof"];
     let mut loosened = Entries::new();
     for (dn, attributes) in entries {
