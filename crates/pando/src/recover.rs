@@ -318,7 +318,7 @@ impl Recovery<'_> {
         self.decided(Kind::Change, &now.dn, changed.join(", "), done)
     }
 
-    /// Adds values to entries of the server that named an added entry in the backup.
+    /// Restores references to the added entries: adds the values that other entries have in the backup.
     fn links(&mut self, directory: &ReadOnlyDirectory) -> Result<(), RecoverError> {
         if self.added.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! `pando init`: a server works with the files that it writes.
+//! A server works with the files that `pando init` writes.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

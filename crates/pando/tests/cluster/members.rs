@@ -47,7 +47,7 @@ fn a_departed_node_is_rejected_and_the_log_is_trimmed_to_what_all_have() {
         let known = |node| figure_of(&first, &format!("Node {node}")).filter(|text| !text.ends_with("none"));
         known(1).and(known(2))
     });
-    // The third node reported its position before these changes, so they are kept for it.
+    // The third node reported its position before these changes, so the log keeps the changes for the third node.
     let says = cluster.cluster_command(1, &["trim", "--dry-run"]).expect_code(0).stdout;
     let before = figure(&first, "Log Start Offset");
     let start = until("the monitor knows it too", || figure_of(&first, "Deletable Before"));

@@ -391,7 +391,7 @@ fn entries_and_memberships_end_on_all_nodes(nodes: &Nodes) {
     nodes.until_all_answer("the membership has ended", &members, |connection| found(connection, &filter));
     let dynamic = |connection: &mut Connection| found(connection, "(objectClass=dynamicObject)");
     nodes.until_all_answer("the entry has ended", &names(&["stays"]), dynamic);
-    // The record of the writer has ended the membership.
+    // The membership was ended by a record from the writer.
     let last = nodes.same_answer(|connection| values(connection, "(cn=guests)", "modifiersName"));
     assert_eq!(last[&group("guests")], ["cn=ended values,cn=config"]);
     nodes.same_answer(|connection| values(connection, "(cn=guests)", "entryCSN"));

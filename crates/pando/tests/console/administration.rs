@@ -473,7 +473,7 @@ fn the_overview_has_rates_for_readers_of_the_monitor() {
     plant(&mut pando.administrator());
     let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
     let rates = until("two readings", || Some(browser.json("/")["rates"].clone()).filter(Value::is_object));
-    // Reading the figures causes searches itself.
+    // Reading the figures also causes searches.
     let searches = &rates["rates"][0];
     assert!(searches["name"] == "searches" && searches["per_second"].as_f64() > Some(0.0), "{rates}");
     assert!(searches["mean_microseconds"].is_u64(), "{rates}");

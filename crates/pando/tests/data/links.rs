@@ -8,7 +8,7 @@ use test_support::cluster::until;
 use test_support::pando::command;
 use test_support::{Pando, SUFFIX, Scratch};
 
-/// Number of entries with a value, more than one record converts.
+/// Number of entries with a value. One record cannot convert all of them.
 const COUNT: usize = 6_000;
 
 fn definition(extension: &str) -> String {

@@ -166,7 +166,7 @@ fn unboundid_controls() {
     let title = pando.administrator().entry(&person_dn("anna"), &["title"]).unwrap().unwrap();
     assert_eq!(title.text("title").as_deref(), Some("Second"));
 
-    // All changes of a file are sent in one transaction, in which the second one fails.
+    // All changes of a file are sent in one transaction. The second change fails.
     let person = |uid: &str| {
         let dn = person_dn(uid);
         format!("dn: {dn}\nchangetype: add\nobjectClass: inetOrgPerson\nuid: {uid}\ncn: New\nsn: New\n\n")

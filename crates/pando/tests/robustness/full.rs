@@ -24,7 +24,7 @@ const PLENTY: &str = "999999999999";
 const INDEX_ROUNDS: u64 = 4;
 /// Maximum duration of building indexes. Their thread has the lowest priority, and other tests use the processors.
 const INDEX_DEADLINE: Duration = DEADLINE.saturating_mul(5);
-/// Name of the writer.
+/// Name of the client that writes, if there is only one.
 const WRITER: &str = "w";
 /// Indexes that take several slices to build.
 const INDEXED: [(&str, &str); 4] = [

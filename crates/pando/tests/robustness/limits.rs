@@ -245,7 +245,7 @@ fn a_slow_reader_has_so_many_bytes_waiting() {
         let (filter, selection) = (FilterBuf::parse("(objectClass=*)").unwrap(), SelectionBuf::new());
         let request =
             SearchRequest::new(&big, Scope::BaseObject, filter.as_filter(), selection.as_selection());
-        // More than the buffers of the sockets hold.
+        // Request more than the buffers of the sockets hold.
         for _ in 0..1_000 {
             slow.send(Request::Search(request), Controls::NONE).unwrap();
         }
