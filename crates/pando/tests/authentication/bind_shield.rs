@@ -137,7 +137,7 @@ fn a_flood_from_many_addresses_leaves_others_their_turns() {
     assert_eq!(answered, [ResultCode::INVALID_CREDENTIALS; 3]);
 }
 
-/// Returns messages with `count` changes of the user's own password, each to a different one.
+/// Returns messages with `count` changes of the user's own password. Each new password is different.
 fn changes_of(name: &str, count: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     for number in 0..count {

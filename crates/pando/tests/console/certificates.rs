@@ -111,7 +111,7 @@ fn the_certificate_of_a_browser_signs_its_entry_in() {
     let page = answers[3].as_str().unwrap();
     assert!(page.contains("Sign in with this certificate") && page.contains(dn), "{page}");
 
-    // A password signs in over such a connection too.
+    // A client that has a certificate can also sign in with a password.
     let answers = site.answers("name=anna&password=anna-secret", of_anna());
     assert_eq!(answers[2][1]["sessions"][0]["method"], "password", "{answers:?}");
 

@@ -31,8 +31,8 @@ fn follower(scratch: &Scratch, source: SocketAddr) -> Pando {
     Start::with_node(scratch, node).ready()
 }
 
-/// Maximum time until the servers are equal. It allows two comparisons, a minute apart, of values that a slow slapd
-/// repairs late.
+/// Maximum time until the servers are equal. It allows two comparisons, a minute apart, because a slow slapd repairs
+/// some values late.
 const EQUAL_MAX: Duration = Duration::from_secs(180);
 
 /// Waits until both servers have the same entries, without comparing the attributes in `leave_out`.

@@ -12,7 +12,7 @@ use test_support::cluster::until;
 use test_support::pando::{Start, command};
 use test_support::{Pando, SUFFIX, Scratch, positions};
 
-/// Number of people, so large that a search without an index is a long one.
+/// Number of people, so large that a search without an index takes long.
 const PEOPLE: usize = 6_000;
 
 /// Number of long searches sent at once.
