@@ -29,7 +29,7 @@ const RESTRICTED: [(&str, &[&str]); 14] = [
     ("/nodes", &["administrator"]),
     ("/photo/change", &["administrator"]),
     ("/rename", &["administrator"]),
-    // The entry in the links is that of the user.
+    // The user may open this page, because the link contains the user's own entry.
     ("/reset-password", &["administrator", "help desk", "user"]),
     ("/settings", &["administrator"]),
 ];

@@ -162,8 +162,8 @@ fn a_large_copy_equals_slapd_after_kills_and_cuts() {
     prove("follow-proof", slapd, &["userPassword"]);
 }
 
-/// From the retro change log. The content synchronization plug-in of 389 DS 2.3 loses changes that are made while it
-/// sends a refresh, so it cannot pass this test.
+/// The copy reads the retro change log. The content synchronization plug-in of 389 DS 2.3 loses changes that are made
+/// while it sends a refresh, so it cannot pass this test.
 #[test]
 #[ignore = "./dev follow ds389 runs it"]
 fn a_large_copy_equals_ds389_after_kills_and_cuts() {
