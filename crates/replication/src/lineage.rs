@@ -94,6 +94,8 @@ impl Lineage {
             (Some(next), None) if consumer_position < next.from => Relation::Continues,
             (Some(next), None) => Relation::Diverged { since: next.from },
             (None, Some(_)) => Relation::SupplierReplaced,
+            // Neither further epoch has a record up to the consumer's position.
+            (Some(own), Some(other)) if consumer_position < own.from.min(other.from) => Relation::Continues,
             (Some(own), Some(other)) => Relation::Diverged { since: own.from.min(other.from) },
         }
     }
@@ -194,5 +196,9 @@ mod tests {
         // Two promotions of copies of the same data.
         check(&[(1, 9)], 20, &[(2, 12)], 11, diverged(9));
         check(&[(1, 9), (2, 15)], 20, &[(1, 9)], 14, Relation::Continues);
+        // Regression test: a server that was promoted and made no change before the next promotion was said to have
+        // diverged, because its replica, which was promoted then, had not stored the epoch.
+        check(&[(1, 9)], 20, &[(2, 9)], 8, Relation::Continues);
+        check(&[(1, 9)], 20, &[(2, 9)], 9, diverged(9));
     }
 }
