@@ -58,7 +58,7 @@ fn run(seed: u64, defect: Option<Defect>) -> Result<world::Figures, Violation> {
 }
 
 /// Returns the requested seeds, or `count` seeds from 1 on.
-fn seeds(count: u64) -> std::ops::Range<u64> {
+pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {
     let variable = |name| std::env::var(name).ok().and_then(|text: String| text.parse::<u64>().ok());
     let first = variable("PANDO_TEST_SEED");
     let count = variable("PANDO_TEST_SEEDS").unwrap_or(if first.is_some() { 1 } else { count });
