@@ -197,9 +197,13 @@ impl Progress {
     /// Returns whether this replica can be promoted after the writer has stopped at `position`. `basis` is from the
     /// time when the writer was asked to stop.
     pub fn may_promote(&self, basis: &ForwardBasis, position: u64) -> Visibility {
+        let last = self.lineage.epochs().last();
         match self.visibility(basis, position) {
             // Meanwhile another server was promoted. It has not been asked to stop.
-            Visibility::Shown if self.lineage.epochs().last().is_some_and(|last| last.from > position) => {
+            Visibility::Shown
+                if last
+                    .is_some_and(|last| last.from > position && !basis.lineage.epochs().contains(last)) =>
+            {
                 Visibility::Unknown
             }
             other => other,
@@ -276,10 +280,12 @@ mod tests {
         };
         check(&progress, 7, Visibility::Shown);
         check(&progress, 8, Visibility::Later);
+        assert_eq!(progress.may_promote(&basis, 7), Visibility::Shown, "the writer has made no change yet");
+        let before = ForwardBasis { lineage: Lineage::default(), ..basis.clone() };
         assert_eq!(
-            progress.may_promote(&basis, 7),
+            progress.may_promote(&before, 7),
             Visibility::Unknown,
-            "another server begins an epoch after 7"
+            "the writer was promoted meanwhile"
         );
         // The next supplier was promoted from the same data, and lacks what the first one decided at position 12.
         progress.connected(2);

@@ -49,6 +49,8 @@ enum Defect {
     AnswerBeforeShown,
     /// A replica skips records that it has already, although another connection sent them.
     OverlapSkipped,
+    /// A replica applies records of several connections as if one had sent them.
+    ConnectionsMixed,
     /// A writer answers before the commit is durable.
     AnswerBeforeDurable,
     /// A copy for a replica lacks the lineage.
@@ -141,6 +143,11 @@ fn finds_an_answer_before_the_data_shows_the_change() {
 #[test]
 fn finds_records_that_are_skipped_without_comparison() {
     finds(Defect::OverlapSkipped);
+}
+
+#[test]
+fn finds_records_of_several_connections_in_one_commit() {
+    finds(Defect::ConnectionsMixed);
 }
 
 #[test]

@@ -426,27 +426,41 @@ impl Process {
 
     /// Applies records that have arrived: those of one connection in one commit.
     fn apply(&mut self, data: &mut Data, sent: &mut Vec<Sent>) {
-        let (defect, stores_late) = (self.defect, self.stores_epochs_late);
+        let mixes = self.has(Defect::ConnectionsMixed);
         let Mode::Replica(replica) = &mut self.mode else { return };
-        let Some(block) = replica.blocks.pop_front() else { return };
-        if block.link <= replica.unwanted {
+        let blocks: Vec<Block> = replica.blocks.drain(..).collect();
+        let last = blocks.last().map_or(0, |block| block.link);
+        let is_one_commit = |one: &Block, next: &Block| one.link == next.link || (mixes && next.link != last);
+        for group in blocks.chunk_by(is_one_commit) {
+            self.apply_group(group, data, sent);
+        }
+    }
+
+    fn apply_group(&mut self, group: &[Block], data: &mut Data, sent: &mut Vec<Sent>) {
+        let (defect, stores_late) = (self.defect, self.stores_epochs_late);
+        let (Mode::Replica(replica), Some(begin), Some(last)) = (&mut self.mode, group.first(), group.last())
+        else {
+            return;
+        };
+        if last.link <= replica.unwanted {
             return;
         }
-        let (mut first, mut records) = (block.first, block.records);
+        let mut first = begin.first;
+        let mut records: Vec<u64> = group.iter().flat_map(|block| &block.records).copied().collect();
         if defect == Some(Defect::OverlapSkipped) && first <= data.position() {
             let known = (data.position() + 1 - first) as usize;
             records = records.split_off(known.min(records.len()));
             first = data.position() + 1;
         }
-        let Some(progress) = replica.progress.after(block.link, first, records.len() as u64, &block.lineage)
-        else {
-            replica.unwanted = block.link;
+        let count = records.len() as u64;
+        let Some(progress) = replica.progress.after(last.link, first, count, &last.lineage) else {
+            replica.unwanted = last.link;
             sent.push(Sent::Fact(Fact::Overlap));
             sent.push(Sent::Reconnect);
             return;
         };
         let lineage = match defect {
-            Some(Defect::EpochAdoptedEarly) => block.lineage,
+            Some(Defect::EpochAdoptedEarly) => last.lineage.clone(),
             _ => progress.lineage().clone(),
         };
         if !records.is_empty() || !stores_late {

@@ -336,7 +336,7 @@ impl World {
         process.has_turn |= wants_turn;
         if wants_turn {
             let delay = if self.chance(self.slow_disk) {
-                self.rng.u64(1_000..40_000)
+                self.rng.u64(1_000..200_000)
             } else {
                 self.rng.u64(100..2_000)
             };

@@ -3,7 +3,7 @@
 use super::{Event, QUIET, SERVERS, World};
 use crate::replica::Refusal;
 use crate::replica_simulation::client::{Read, Response};
-use crate::replica_simulation::data::{Data, Role, ServerId};
+use crate::replica_simulation::data::{Data, ServerId};
 use crate::replica_simulation::figures::Case;
 use crate::replica_simulation::oracle::violation;
 use crate::replica_simulation::server::{Mode, Request, Sender, Work};
@@ -52,7 +52,7 @@ impl World {
         }
         // Often two administrators promote different servers at once.
         let other = self.rng.usize(..SERVERS);
-        let is_twice = !without_supplier && self.rng.bool();
+        let is_twice = self.is_troubled && !without_supplier && self.rng.bool();
         for server in std::iter::once(server).chain(is_twice.then_some(other)) {
             let incarnation = self.incarnation_of(server);
             let request = Request { sender: Sender::Other, work: Work::Promote { without_supplier } };
@@ -171,13 +171,32 @@ impl World {
                 }
             }
         }
-        self.run_until(self.now + QUIET)?;
-        self.check_settled(writer)
-    }
-
-    fn check_settled(&mut self, writer: ServerId) -> Result<(), Violation> {
         self.clients.iter_mut().for_each(|client| client.is_finished = true);
         self.run_until(self.now + QUIET)?;
+        self.check_settled(writer)?;
+        // Two promotions in turn, without a change between them, leave all servers equal.
+        let one = (writer + self.rng.usize(1..SERVERS)) % SERVERS;
+        let other = (one + self.rng.usize(1..SERVERS)) % SERVERS;
+        self.promote_in_peace(one)?;
+        self.promote_in_peace(other)
+    }
+
+    /// Promotes a replica while there are no faults, and makes the others its replicas.
+    fn promote_in_peace(&mut self, server: ServerId) -> Result<(), Violation> {
+        self.promote(server, false)?;
+        self.run_until(self.now + QUIET)?;
+        if !matches!(self.mode(server), Some(Mode::Writer { .. })) {
+            return violation(format!("server {server} is not promoted: {:?}", self.all()));
+        }
+        for other in (0..SERVERS).filter(|other| *other != server) {
+            self.restart_with(other, Some(server))?;
+        }
+        self.run_until(self.now + QUIET)?;
+        self.check_settled(server)
+    }
+
+    /// Checks that all servers have the data of the writer, and that it writes.
+    fn check_settled(&mut self, writer: ServerId) -> Result<(), Violation> {
         let all = self.all();
         self.oracle.check_kept(&all)?;
         let Some(expected) = all[writer] else { return violation("the writer has no data".to_owned()) };
@@ -195,7 +214,7 @@ impl World {
             }
         }
         let has_role = expected.role.may_write() && matches!(self.mode(writer), Some(Mode::Writer { .. }));
-        if !has_role {
+        if !has_role || self.oracle.authority != writer {
             return violation(format!("server {writer} does not write: {:?}; {all:?}", self.mode(writer)));
         }
         self.last_reads(&expected.clone())
@@ -217,7 +236,6 @@ impl World {
                 }
             }
         }
-        debug_assert!(data.role != Role::Replica);
         Ok(())
     }
 }
