@@ -26,7 +26,7 @@ const KEPT_BACK_MICROS: u64 = 2_000_000;
 /// Maximum size of delayed events in octets.
 const KEPT_BACK_BYTES: usize = 32 << 20;
 
-/// Prefix of names and filters that the trail withholds.
+/// Prefix of the text that the trail contains in place of a withheld name.
 const WITHHELD: &str = "withheld, ";
 
 /// State of a connection from a certain time on.

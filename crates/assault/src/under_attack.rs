@@ -21,8 +21,8 @@ pub(crate) struct Bounds {
 /// Maximum growth in octets of the server's memory that may remain after the attack.
 const KEPT_MAX: u64 = 40 * MIB;
 
-/// Maximum number of additional descriptors after the attack: the descriptors for the other client, which reconnects,
-/// and the descriptors of the store, which has written.
+/// Maximum number of additional descriptors after the attack: descriptors for the other client, because it reconnects,
+/// and descriptors of the store, because it has written.
 const DESCRIPTORS_KEPT_MAX: usize = 12;
 
 /// Maximum time until the descriptors of closed connections are released. Some of these connections have a bind that

@@ -350,7 +350,7 @@ fn segments_end_and_are_removed_by_size_and_age() {
     assert_eq!(report.damage, []);
     assert!(report.segments.unwrap().1 > 5, "{report:?}");
     assert_eq!(targets(&folder.trail()).len(), 40);
-    // By age: new segments are begun, and later removed.
+    // Age: the trail begins a new segment after 10 seconds, and removes segments after 30 seconds.
     let aged = Options { segment_micros: 10 * SECOND, keep_micros: 30 * SECOND, ..folder.options() };
     let now =
         || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_micros() as u64;
@@ -363,7 +363,7 @@ fn segments_end_and_are_removed_by_size_and_age() {
     assert_eq!(report.damage, []);
     assert_eq!(report.segments.unwrap(), (before.1 + 1, before.1 + 2));
     drop(trail);
-    // By size: old segments are removed.
+    // Size: the trail removes old segments when it is opened with a lower limit.
     let few = Options { keep_bytes: 1, ..folder.options() };
     drop(Trail::open(few, 0, now()).unwrap());
     let report = folder.verify();

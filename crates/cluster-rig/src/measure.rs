@@ -43,8 +43,7 @@ const CHANGES: u64 = 2_000;
 const CLIENTS: [u64; 3] = [10, 50, 500];
 /// Number of repetitions of searches at the node and at the single server, and of kills of the writer.
 const ROUNDS: usize = 3;
-/// Step whose result contains the description of the machine and of the program, which applies to the whole
-/// measurement.
+/// Step whose result describes the machine and the program. The description applies to all steps.
 const FIRST_KEPT: &str = "search-alone-round-1";
 /// Load during a join and during lookups on other nodes: changes per second, connections, and lookups per second.
 const LOAD: u64 = 200;

@@ -1,8 +1,9 @@
-//! Network between nodes and brokers: a proxy before each of their ports, and cuts between them.
+//! Network between nodes and brokers. Each of their ports has a proxy, which can cut the connections between two
+//! parties.
 //!
 //! A cut loses no data and closes no connection. Data in flight waits until the cut is repaired, as with TCP, and
-//! neither end receives anything until then. The proxy finds the owner of a connection by the socket that the process
-//! has open.
+//! neither end receives anything until then. The proxy identifies the client of a connection: it looks for the process
+//! that has the client's socket open.
 
 use std::collections::HashMap;
 use std::fs;

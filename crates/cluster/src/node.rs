@@ -277,7 +277,7 @@ impl Node {
         }
     }
 
-    /// Handles events of clients and other nodes.
+    /// Handles every event other than those of the log: requests, frames of other nodes, and results of worker threads.
     fn take_request(&mut self, event: NodeEvent) {
         match event {
             NodeEvent::Local(requests) => requests.into_iter().for_each(|request| self.take_local(request)),

@@ -115,7 +115,7 @@ impl Operation {
         }
     }
 
-    /// Returns the change of another node's request, which has index `place` in the frame `frame`.
+    /// Returns the change in `request`. Another node sent the request at index `place` of the frame `frame`.
     pub(super) fn of_request(
         mut request: forward::Request,
         frame: u64,

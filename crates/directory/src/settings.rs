@@ -58,7 +58,7 @@ pub struct DirectorySettings {
 }
 
 impl DirectorySettings {
-    /// Returns notices about settings that are valid but have no effect, which are unknown extensions in schema texts.
+    /// Returns notices about settings that are valid but have no effect: unknown extensions in schema texts.
     pub fn notices(&self) -> Vec<SettingsProblem> {
         without_effect(&self.schema)
     }

@@ -237,7 +237,7 @@ impl Found {
     }
 }
 
-/// Returns true if Pando ships a definition of this OID, which it would not replace.
+/// Returns true if Pando ships a definition with this OID. The migration then keeps the shipped definition.
 fn is_shipped(definition: &str) -> bool {
     let oid = definition.trim_start_matches(['(', ' ']).split_whitespace().next().unwrap_or_default();
     let schema = Schema::shipped();

@@ -146,7 +146,7 @@ fn database_name(configuration: &Configuration) -> String {
     database.map(|entry| entry.dn.clone()).unwrap_or_default()
 }
 
-/// Returns lines joined with their continuations, which begin with a blank, without comments.
+/// Returns the logical lines without comments. A physical line that begins with a blank continues the previous line.
 fn logical_lines(text: &str) -> Vec<(usize, String)> {
     let mut lines: Vec<(usize, String)> = Vec::new();
     for (number, line) in text.lines().enumerate() {

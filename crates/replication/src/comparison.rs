@@ -1,5 +1,5 @@
-//! Comparison of replicas with their supplier, which share no log. One comparison covers one slice of the data. Nodes
-//! of a cluster compare slices in the same way.
+//! Comparison of replicas with their supplier. A replica and its supplier share no log. One comparison covers one slice
+//! of the data. Nodes of a cluster compare slices in the same way.
 //!
 //! The supplier sets a [`Mark`]: a slice of the rows, and the position of its newest record. No replica has a record
 //! beyond that position yet, so each replica can stop at the position and read the slice in that state. Replicas

@@ -196,8 +196,8 @@ mod tests {
         // Two promotions of copies of the same data.
         check(&[(1, 9)], 20, &[(2, 12)], 11, diverged(9));
         check(&[(1, 9), (2, 15)], 20, &[(1, 9)], 14, Relation::Continues);
-        // Regression test: a server that was promoted and made no change before the next promotion was said to have
-        // diverged, because its replica, which was promoted then, had not stored the epoch.
+        // Regression test: a server was promoted and made no change before its replica was promoted. The server was
+        // reported as diverged, because the replica had not stored the server's epoch.
         check(&[(1, 9)], 20, &[(2, 9)], 8, Relation::Continues);
         check(&[(1, 9)], 20, &[(2, 9)], 9, diverged(9));
     }

@@ -112,8 +112,8 @@ impl Lineage {
         self.epochs().iter().rfind(|epoch| epoch.from <= position).map(|epoch| epoch.id)
     }
 
-    /// Returns the relation of data at the position `shown`, which has this lineage, to a read that requires the record
-    /// at `position` of the epoch `epoch` ([`epoch_of`](Lineage::epoch_of)).
+    /// Returns whether a read that requires the record at `position` of the epoch `epoch`
+    /// ([`epoch_of`](Lineage::epoch_of)) can be served by data with this lineage at the position `shown`.
     pub fn reach(&self, shown: u64, position: u64, epoch: Option<EpochName>) -> Reach {
         let mut later = self.epochs().iter();
         if let Some(epoch) = epoch

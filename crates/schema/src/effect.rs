@@ -29,7 +29,7 @@ pub struct WithoutEffect {
 }
 
 impl WithoutEffect {
-    /// Creates a notice about a definition, which is not refused.
+    /// Creates a notice about a definition that is accepted.
     pub(crate) fn notice(located: &Located, text: &str) -> WithoutEffect {
         let text = format!("{:?}: {text}", located.definition.label());
         WithoutEffect { file: located.file.clone(), line: located.line, text }

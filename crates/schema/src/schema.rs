@@ -187,15 +187,17 @@ impl Schema {
         self.name_forms().iter().filter(move |form| form.class == class && !form.obsolete)
     }
 
-    /// Returns the active structure rules of a structural class, with their name forms, which are active too.
+    /// Returns the active structure rules of a structural class, each with its name form. Omits a rule whose name form
+    /// is not active.
     pub fn structure_rules_of(&self, class: ClassId) -> impl Iterator<Item = (&StructureRule, &NameForm)> {
         let active = self.structure_rules().iter().filter(|rule| !rule.obsolete);
         let with_forms = active.filter_map(|rule| Some((rule, self.name_forms().get(rule.form)?)));
         with_forms.filter(move |(_, form)| form.class == class && !form.obsolete)
     }
 
-    /// Appends the octets of an identifier: a numeric OID, or the name of a class, attribute type or rule. Classes come
-    /// first, because most calls are for values of objectClass.
+    /// Appends the key of an identifier: a numeric OID, or the name of a class, attribute type or rule. Looks for a
+    /// class first, because most calls are for values of objectClass. Returns false if the identifier is unknown and is
+    /// no OID.
     pub(crate) fn encode_identifier(&self, name: &str, out: &mut Vec<u8>) -> bool {
         let known = self.object_class(name).map(|class| &*class.oid_key);
         let known = known.or_else(|| self.attribute_type(name).and_then(AttributeType::oid_key));

@@ -72,7 +72,7 @@ pub enum ServeError {
         path: PathBuf,
     },
     /// The data directory contains no database although it has a backup. If the server served an empty directory, that
-    /// would hide the loss, and the empty directory would become the newest moment of the backup.
+    /// would hide the loss, and the next backup would contain the empty directory.
     #[error(
         "{} contains no Pando database, but {} has a backup: `pando restore --data {} {}` restores it; to begin anew, \
          name another folder in [backup]",

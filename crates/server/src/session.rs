@@ -194,7 +194,7 @@ pub(crate) enum Next {
     Disconnect(ResultCode, String),
 }
 
-/// A request that is handled before earlier requests, which wait.
+/// A request that is handled before earlier requests that are still waiting.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Urgent {
     /// An Abandon, which was carried out, and its range in the input.

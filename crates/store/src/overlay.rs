@@ -54,7 +54,7 @@ impl Key {
         Key::of_any_length(key)
     }
 
-    /// Creates a key for the bounds of scans, which may have any length.
+    /// Creates a key of any length, for the bounds of scans. Other keys have a maximum length.
     pub(crate) fn of_any_length(key: &[u8]) -> Key {
         Key::short(key).unwrap_or_else(|| Key::Long(Arc::from(key)))
     }

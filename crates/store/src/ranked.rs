@@ -11,8 +11,8 @@
 //!
 //! Integers are big-endian. The children of a segment of level 1 are members; the children of a higher segment are
 //! segments of the level below. `children` is their number, and `count` is the number of members in all of them. A
-//! segment begins at the member in its key, which may no longer be in the set, and ends before the next segment of its
-//! level. The first segment of each level has an empty member in its key. The beginning of a segment is also the
+//! segment begins at the member in its key and ends before the next segment of its level. That member may no longer be
+//! in the set. The first segment of each level has an empty member in its key. The beginning of a segment is also the
 //! beginning of a segment of every lower level.
 //!
 //! A segment with more than [`CHILDREN_MAX`] children is split, and one with few is merged with a neighbor below the

@@ -55,7 +55,7 @@ pub fn wait_for_ready(pando: &Pando, status: u16) -> String {
 /// Time after which `/ready` must be false.
 const NOTICED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Requests `/ready` until it is false because of the cause, which began at `since`. Every request that begins more
+/// Requests `/ready` until it is false because of `cause`. The cause began at `since`. Every request that begins more
 /// than five seconds later must be answered with false, even if the machine is slow.
 #[track_caller]
 pub fn expect_not_ready(pando: &Pando, since: Instant, cause: &str) -> String {
@@ -65,7 +65,7 @@ pub fn expect_not_ready(pando: &Pando, since: Instant, cause: &str) -> String {
         if status == 503 && text.contains(cause) {
             return text;
         }
-        // On a busy machine, the event loops may be late meanwhile, which is another reason.
+        // On a busy machine, the event loops may be late meanwhile. That is another reason why `/ready` is false.
         assert!(status == 503 || elapsed < NOTICED_WITHIN, "{status} after {elapsed:?}: {text}");
         assert!(elapsed < DEADLINE, "{text}");
         std::thread::yield_now();

@@ -24,7 +24,7 @@ pub struct Writer {
     name: String,
     random: fastrand::Rng,
     acknowledged: State,
-    /// Expected state if the last request, which was not answered, was carried out.
+    /// Expected state if the last request was carried out although it was not answered.
     under_way: Option<State>,
     /// Expected state if the refused change was carried out nevertheless.
     refused: Option<State>,

@@ -1,4 +1,5 @@
-//! Properties that hold for any bytes in place of a trail. The fuzz target and the replay of its corpus check them.
+//! Properties of the readers of a trail that hold for any input. The fuzz target and the replay of its corpus check
+//! them.
 
 use audit::{Event, Events, Field, Values, verify};
 

@@ -27,7 +27,7 @@ pub(super) struct AdaptedWorkload {
     pub(super) notes: Vec<String>,
 }
 
-/// Returns the maximum number of open files of a process, which applies to servers and the driver.
+/// Returns the maximum number of open files of a process. Servers and the driver have the same maximum.
 pub(super) fn open_files_max() -> u64 {
     let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     limits.maximum.unwrap_or(u64::MAX)

@@ -1,6 +1,6 @@
 //! OpenDJ (Open Identity Platform) with the Berkeley DB Java Edition backend, from Maven Central.
 //!
-//! An instance is a copy of the unpacked folder that `./dev peers` creates, which OpenDJ's own `setup` configures.
+//! An instance is a copy of the unpacked folder that `./dev peers` creates. OpenDJ's own `setup` configures the copy.
 //! Settings that `setup` does not support are then written to `config/config.ldif` and `config/java.properties`, while
 //! the server is stopped.
 //!

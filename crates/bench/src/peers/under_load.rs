@@ -230,7 +230,7 @@ const WARM_UP_CLIENTS: usize = 16;
 pub struct GroupDriver<'d> {
     /// Workloads of the group.
     pub workloads: &'d [Workload],
-    /// Options of the driver, except target, identity and entries, which are set for each server.
+    /// Options of the driver. Target, identity and entries are set separately for each server.
     pub options: Options,
     /// Cores of the driver; all cores if empty.
     pub cores: Vec<usize>,
@@ -407,7 +407,7 @@ fn is_unfinished(result: &WorkloadResult) -> bool {
         && result.operations_total() == 0
 }
 
-/// Marks a result whose operations all failed as unsupported: the server cannot run the workload, so a rate would have
+/// Marks a result as unsupported if all its operations failed: the server cannot run the workload, so a rate would have
 /// no meaning.
 fn say_if_all_failed(result: &mut WorkloadResult) {
     let failed = result.errors_total() + result.wrong_answers_total();

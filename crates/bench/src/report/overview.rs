@@ -21,7 +21,7 @@ pub(crate) struct Overview {
     pub(crate) parts: Vec<Part>,
 }
 
-/// The workloads of one document with one size of data.
+/// Workloads that come from the same document and have the same size of data.
 #[derive(Debug, Serialize)]
 pub(crate) struct Part {
     pub(crate) title: String,

@@ -63,8 +63,8 @@ pub(super) struct AddClients {
 }
 
 impl AddClients {
-    /// Starts one client for each address. `rate` is the total rate per second, which determines the intended start
-    /// time of each addition; 0 means the highest possible rate.
+    /// Starts one client for each address. `rate` is the total number of additions per second; 0 means the highest
+    /// possible rate. The rate determines the intended start time of each addition.
     pub(super) fn start(name: &str, addresses: &[SocketAddr], rate: u64) -> AddClients {
         let is_stopping = Arc::<AtomicBool>::default();
         let pause = (rate > 0).then(|| Duration::from_secs_f64(addresses.len() as f64 / rate as f64));

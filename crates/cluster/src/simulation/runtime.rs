@@ -22,13 +22,13 @@ use crate::host::{Answer, DecidedForOther, Host, MessageContext, TransactionChan
 /// Microseconds since 1970 at the start of a run.
 const EPOCH_MICROS: u64 = 1_700_000_000_000_000;
 
-/// Time of a run, and the requests of nodes that the world has not handled yet.
+/// Time of a run, and the requests of nodes that the simulated world has not handled yet.
 pub(super) struct Shared {
     start: Instant,
     state: Mutex<(Duration, Vec<(usize, Action)>)>,
 }
 
-/// Request of a node to the world.
+/// Request of a node to the simulated world.
 pub(super) enum Action {
     Find { number: u64, offset: u64, delay: Duration },
     FindAddress { epoch: u64 },
@@ -67,13 +67,13 @@ impl Shared {
     }
 }
 
-/// Message from a node's thread to the world: the thread waits until this time or until the next event.
+/// Message from a node's thread to the simulated world: the thread waits until this time or until the next event.
 pub(super) struct WaitUntil(pub(super) Duration);
 
 /// Panic payload that ends a node's thread, as if its process were killed.
 pub(super) struct Killed;
 
-/// Access of one process of a node to the world.
+/// Access of one process of a node to the simulated world: clock and requests.
 #[derive(Clone)]
 pub(super) struct ProcessEnvironment {
     pub(super) shared: Arc<Shared>,
@@ -91,8 +91,8 @@ pub(super) struct SimulatedRuntime {
     pub(super) outside: ProcessEnvironment,
     pub(super) events: Receiver<NodeEvent>,
     pub(super) sender: Sender<NodeEvent>,
-    /// The world sends here to let the thread run. If the world has dropped its side, the thread ends as if its process
-    /// were killed.
+    /// Receives a message from the simulated world when the thread may run. If the sender is dropped, the thread ends
+    /// as if its process were killed.
     pub(super) control: Receiver<()>,
     pub(super) waits: Sender<WaitUntil>,
 }
@@ -193,7 +193,7 @@ impl Peers for SimulatedPeers {
     }
 }
 
-/// A server without clients of its own. The world gives the node its changes.
+/// Host of a simulated node, without client connections. The simulated world passes changes directly to the node.
 pub(super) struct SimulatedHost {
     pub(super) outside: ProcessEnvironment,
     pub(super) rng: fastrand::Rng,

@@ -170,7 +170,7 @@ pub(super) struct Workload {
 }
 
 impl Workload {
-    /// Returns the next changes of a client, which it sends together to a node with this directory.
+    /// Returns the next changes of a client. The client sends all of them together to the node that has `directory`.
     pub(super) fn next(
         &mut self,
         rng: &mut fastrand::Rng,

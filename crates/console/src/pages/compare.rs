@@ -33,7 +33,7 @@ const GIVEN: [&str; 5] = ["entryUUID", "creatorsName", "createTimestamp", "modif
 /// Setting that contains the additional attribute types with secret values.
 const SECRET: &str = "pandoSecretAttribute";
 
-/// An entry in its present state and in its state at a moment of the backup.
+/// An entry in its present state, and in its state at a moment that the backup covers.
 struct EntryComparison {
     dn: String,
     csn: Option<String>,
@@ -92,7 +92,7 @@ fn model(connection: &mut Connection, schema: &Arc<Schema>, fields: &Fields) -> 
     Ok(model)
 }
 
-/// Returns the server's message if it is still restoring the moment. Otherwise returns the error.
+/// Returns the server's message if the server is still restoring the data. Otherwise returns the error.
 fn waits(trouble: PageError) -> Result<Value, PageError> {
     match trouble {
         PageError::Refused(outcome, None) if outcome.code == ResultCode::BUSY => {

@@ -39,8 +39,8 @@ fn model(connection: &mut Connection) -> Result<Value, PageError> {
     Ok(json!({ "groups": groups, "moments": moments }))
 }
 
-/// Parses the moments of a chain that can be restored. `name` is for example `2026-11-27T08:00:00Z position 5`, and
-/// `text` is `until ...Z; positions 5 to 9; files 2; bytes 4096; verified no`.
+/// Parses the first and last restorable moments of a chain. `name` is for example `2026-11-27T08:00:00Z position 5`,
+/// and `text` is `until ...Z; positions 5 to 9; files 2; bytes 4096; verified no`.
 fn moments_of(name: &str, text: &str) -> Option<Value> {
     let from = name.split(' ').next()?;
     let mut parts = text.split("; ");

@@ -280,8 +280,8 @@ impl EffectiveRights {
         self.check_by_rules("look after the passwords of others")
     }
 
-    /// Checks that the requester is the administrator or is restricted by access rules, which then decide. `what` names
-    /// the operation in the error.
+    /// Checks that the requester is the administrator or is restricted by access rules. If rules restrict the
+    /// requester, a later check applies them. `what` names the operation in the error.
     fn check_by_rules(&self, what: &str) -> Result<()> {
         self.check_bound()?;
         match self.is_administrator() || self.is_restricted() {

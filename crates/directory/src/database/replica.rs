@@ -77,7 +77,7 @@ impl Snapshot {
 }
 
 impl Snapshot {
-    /// Returns true if the directory is a node of a cluster or a replica, which receives its data from a log.
+    /// Returns true if the directory receives its data from a log, because it is a node of a cluster or a replica.
     ///
     /// # Errors
     /// The store failed.

@@ -173,8 +173,8 @@ fn walk(state: TreeState<'_>, slice: RowSlice<'_>, visit: &mut Visit<'_>) -> Res
     Ok(ControlFlow::Continue(()))
 }
 
-/// Passes the links between two points (without their letter) to `visit`. The first and the last key may have targets
-/// outside of the slice, which are skipped.
+/// Passes the links between two points (without their letter) to `visit`. Skips targets of the first and the last key
+/// that are outside of the slice.
 fn links(state: TreeState<'_>, slice: MapSlice<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
     let (from, to) = (slice.from.map(link_point), slice.to.map(link_point));
     let low = from.map_or(Bound::Unbounded, |(key, _)| Bound::Included(key));

@@ -71,8 +71,8 @@ pub const ALIASES_FOLLOWED_MAX: usize = 10_000;
 pub const REQUESTER_GROUPS_MAX: usize = 10_000;
 /// Maximum number of combinations of an access rule and a container for which one requester's rights are cached.
 pub const RIGHTS_CACHED_MAX: usize = 4_096;
-/// Maximum number of links that inchainMatch reads to test one entry, which takes about 20 ms. More links cause
-/// adminLimitExceeded.
+/// Maximum number of links that inchainMatch reads to test one entry. Reading this many takes about 20 ms. More links
+/// cause adminLimitExceeded.
 pub const CHAIN_LINKS_MAX: u64 = if cfg!(test) { 500 } else { 100_000 };
 /// Maximum number of entries that lead to the asserted entry and that a filter item with inchainMatch caches. The same
 /// number of match results of other entries is cached.
@@ -128,11 +128,11 @@ pub const BASES_CACHED_MAX: usize = 256;
 /// more ids, the search scans all entries instead.
 pub const COLLECTED_IDS_MAX: usize = 1 << 20;
 
-/// Maximum number of ids that the planner counts in a range of index keys, which takes about 4 ms.
+/// Maximum number of ids that the planner counts in a range of index keys. Counting this many takes about 4 ms.
 pub const RANGE_COUNTED_MAX: u64 = 65_536;
 
-/// Maximum number of entries in a subtree that a search traverses instead of scanning all entries, which takes about 2
-/// ms.
+/// Maximum number of entries in a subtree that a search traverses instead of scanning all entries. Traversing this many
+/// takes about 2 ms.
 pub const SUBTREE_WALKED_MAX: u64 = 16_384;
 
 /// Maximum number of entries for which a presence filter uses the ordering index. Counting more of them is not
@@ -162,7 +162,8 @@ pub const PAGE_SCAN_SHARE_MIN: u64 = 8;
 /// `entries`.
 pub const PAGE_NODES_SHARE_MIN: u64 = 64;
 
-/// Maximum number of ids for which the planner intersects two terms of an *and*, which takes about 2 ms.
+/// Maximum number of ids for which the planner intersects two terms of an *and*. Intersecting this many takes about 2
+/// ms.
 pub const INTERSECTION_COUNT_MAX: u64 = 131_072;
 
 /// Maximum size in bytes of the values collected for one search result. A larger entry is sent as a stream.
@@ -258,8 +259,8 @@ pub const STREAMED_PER_ENTRY: usize = 4;
 /// Maximum number of postings that a search merges. If a filter needs more, the search scans all entries.
 pub const POSTINGS_MERGED_MAX: usize = 256;
 
-/// Maximum number of names in one result that the dereference control reads in one step, which takes about 5 ms. A
-/// result with more names is sent as a stream.
+/// Maximum number of names in one result that the dereference control reads in one step. Reading this many takes about
+/// 5 ms. A result with more names is sent as a stream.
 pub const DEREFERENCED_AT_ONCE_MAX: usize = if cfg!(test) { 100 } else { 2_000 };
 
 /// Maximum size of one search result message, in octets, which is the maximum that BER readers accept. A longer message

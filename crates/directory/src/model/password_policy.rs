@@ -196,7 +196,8 @@ impl PasswordPolicy {
         }
     }
 
-    /// Corrects rules that cannot be applied, which an import may store. Returns a message for each fault found.
+    /// Corrects rules that cannot be applied. An import may have stored such rules. Returns a message for each fault
+    /// found.
     pub fn mend(&mut self) -> Vec<String> {
         let mut faults = Vec::new();
         let mut fault = |is: bool, text: &str| {
@@ -283,8 +284,7 @@ impl PasswordPolicy {
         if self.scram_iterations == 0 { SCRAM_ITERATIONS.0 } else { self.scram_iterations }
     }
 
-    /// Returns true if a bind replaces a weaker stored hash of the password, which requires that the policy names a
-    /// scheme.
+    /// Returns true if the policy names a storage scheme. A bind then replaces a weaker stored hash of the password.
     pub fn rehashes(&self) -> bool {
         self.scheme.is_some()
     }

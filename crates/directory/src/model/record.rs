@@ -345,7 +345,7 @@ impl Change {
         }
     }
 
-    /// Returns true if the change sets end times of values, which earlier builds cannot read.
+    /// Returns true if the change sets end times of values. Earlier builds cannot read such a record.
     pub(crate) fn has_ends(&self) -> bool {
         let is_end = |change: &ValueChange| matches!(change.kind, ValueChangeKind::Until(_));
         match self {

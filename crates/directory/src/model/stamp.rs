@@ -25,8 +25,8 @@ pub struct Stamp {
     pub keeps_old_values: bool,
 }
 
-/// Results of comparing the new passwords of a request with former ones, which the policy forbids to use again. They
-/// are valid only if the entry has no other former passwords when the writer decides the request.
+/// Results of comparing the new passwords of a request with the entry's former passwords. The policy forbids reusing
+/// these. The results are valid only if the entry has no other former passwords when the writer decides the request.
 #[derive(Clone, Debug, Default)]
 pub struct HistoryChecks {
     /// Stored forms of the former passwords that were compared.

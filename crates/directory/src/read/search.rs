@@ -136,7 +136,7 @@ pub struct Search {
 struct RequestedLimits {
     size: u32,
     time_seconds: u32,
-    /// Whether the node file sets a size limit for this requester, which replaces the limit in the settings of the
+    /// Whether the node file sets a size limit for this requester. That limit replaces the one in the settings of the
     /// directory.
     has_own_size: bool,
     has_own_time: bool,
@@ -268,9 +268,9 @@ impl Search {
         self.end_slice(snapshot, outcome, out)
     }
 
-    /// Prepares to share the remaining candidates with other threads. Returns their scanner and the first id to
-    /// examine. From then on, [`take`](Search::take) continues the search, not [`run`](Search::run). Returns `None` if
-    /// there is nothing to share now: try again after the next slice.
+    /// Prepares to share the remaining candidates with other threads. Returns a scanner for the other threads, and the
+    /// id from which they continue. From then on, [`take`](Search::take) continues the search, not
+    /// [`run`](Search::run). Returns `None` if there is nothing to share now: try again after the next slice.
     pub fn split(&mut self) -> Option<(PartScanner, u64)> {
         match &mut self.work {
             Work::Made(_) => None,

@@ -181,7 +181,7 @@ impl Returning {
         Ok(Some(Returning { superior: governing_rule(state, parent)?, rules: HashMap::new() }))
     }
 
-    /// Checks the next entry of the tree, which `record` adds. In the deleted tree, it was below `superior`.
+    /// Checks the next entry of the tree. `record` adds the entry. `superior` was its superior in the deleted tree.
     ///
     /// # Errors
     /// namingViolation.

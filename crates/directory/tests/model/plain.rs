@@ -209,7 +209,7 @@ impl Plain {
         seen
     }
 
-    /// Returns true if a chain of values leads from an entry to the entry with this name, which is in lower case.
+    /// Returns true if a chain of values leads from the entry `id` to the entry `target`, a name in lower case.
     pub(crate) fn leads(&self, id: usize, attribute: &str, target: &str) -> bool {
         let (mut open, mut seen) = (vec![id], Vec::new());
         while let Some(at) = open.pop() {

@@ -42,7 +42,7 @@ fn identity(connection: &mut Connection) -> String {
     String::from_utf8(reply.extended.value.unwrap_or_default()).unwrap()
 }
 
-/// Runs one of OpenLDAP's clients, bound as the administrator, which trusts only `authorities`.
+/// Runs one of OpenLDAP's clients. It trusts only `authorities` and binds as the administrator.
 fn ldap_client(program: &str, authorities: &Path, url: &str, arguments: &[&str]) -> Run {
     let trust = format!("LDAPTLS_CACERT={}", authorities.display());
     let mut all = vec!["-u", "LDAPNOINIT", &trust, "LDAPTLS_REQCERT=demand", program, "-x", "-H", url];

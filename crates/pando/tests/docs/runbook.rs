@@ -124,7 +124,7 @@ pub(crate) fn the_service_of_a_new_machine_serves_what_a_lost_one_had() {
     host.serve(&systemctl("systemctl start pando"));
     host.run("pando search --data /var/lib/pando --base '' --scope base | grep -c dc=example || true")
         .expect_output("0\n");
-    // From here on, the node file names the backup, as the section requires.
+    // Add the backup's folder to the node file. The section "The machine is lost" requires this.
     let folder = "#[backup]\n#folder";
     assert!(node.contains(folder));
     host.write("node.toml", &node.replace(folder, "[backup]\nfolder"));

@@ -152,7 +152,7 @@ pub(super) struct Replica {
     /// Number of the last connection whose records are ignored.
     unwanted: u64,
     pub(super) halted: Option<Refusal>,
-    /// Changes that wait to be forwarded, and whether each promotes this server.
+    /// Changes that wait to be forwarded. The flag is true if the request promotes this server.
     waiting: Vec<(Request, bool)>,
     forwarded: Vec<Forwarded>,
     /// Name of the epoch that this server will begin.

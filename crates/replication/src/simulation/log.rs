@@ -1,4 +1,4 @@
-//! A node's connection to the log. The world transports the messages in both directions.
+//! A node's connection to the log. The simulated network transports the messages in both directions.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::shared_log::{LogEvent, SharedLog};
 pub(super) struct LogEnd {
     /// Events for the node.
     pub(super) events: VecDeque<LogEvent>,
-    /// Messages for the log, which the world takes and appends.
+    /// Messages that the simulation has not appended to the log yet.
     pub(super) appends: Vec<(u64, Vec<u8>)>,
     /// Offset of the next message to read.
     pub(super) from: u64,

@@ -142,8 +142,8 @@ fn write_folded(choice: u8, content: &[u8], out: &mut Vec<u8>) {
     out.get_mut(start + kept..).unwrap_or_default().make_ascii_lowercase();
 }
 
-/// Appends the key of `{ serialNumber 1, issuer { issuerName { directoryName:rdnSequence:"..." } } }`. The issuer is
-/// also accepted with the name of its form in RFC 5755: `v2Form:{ issuerName {...} }`, `v1Form:{ directoryName:... }`.
+/// Appends the key of `{ serialNumber 1, issuer { issuerName { directoryName:rdnSequence:"..." } } }`. Also accepts the
+/// issuer as the CHOICE of RFC 5755: `v2Form:{ issuerName {...} }` or `v1Form:{ directoryName:... }`.
 pub(crate) fn assertion_key(schema: &Schema, value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
     let components = gser::sequence(text(value)?)?;
     write_serial_text(gser::component(&components, "serialNumber", "serialNumber")?, out)?;

@@ -28,9 +28,9 @@ pub use crate::backup::list::BackupChain;
 /// Default folder for temporary data.
 const TEMPORARY: &str = "/var/tmp";
 
-/// Adds the changes of a data directory, which may be served, to the backup in `place`. Creates the backup's folder if
-/// it does not exist. Reads the new file back before it returns. If `rules` has no recipients, the recipients in the
-/// node file are used.
+/// Adds the changes of a data directory to the backup in `place`. A server may be using the directory. Creates the
+/// backup's folder if it does not exist. Reads the new file back before it returns. If `rules` has no recipients, the
+/// recipients in the node file are used.
 ///
 /// # Errors
 /// There are too many recipients, or the backup is encrypted and there are no recipients. There is no data, or it
@@ -95,13 +95,13 @@ pub fn scratch_folder(place: &BackupPlace, name: &str) -> Result<PathBuf, ServeE
 pub struct TrialRestore {
     /// Number of files that were read.
     pub files: usize,
-    /// The newest moment of the backup, which was restored.
+    /// Position and time of the restored data: the newest in the backup.
     pub restored: Restored,
     /// Summary of the check of the restored directory.
     pub checked: CheckSummary,
 }
 
-/// Reads all files of a backup and restores its newest moment into the new folder `scratch`. Checks every row and entry
+/// Reads all files of a backup and restores the newest data into the new folder `scratch`. Checks every row and entry
 /// there as [`verify`] does, passes each finding to `each`, and removes the folder. If there are no findings, the time
 /// of the check is recorded in the backup.
 ///
@@ -149,7 +149,7 @@ pub fn check_backup(place: &BackupPlace) -> Result<usize, ServeError> {
     Ok(found.parts().len())
 }
 
-/// A restored moment of a backup in a temporary folder. Dropping this struct removes the folder.
+/// Data directory in a temporary folder, restored from a backup. Dropping this struct removes the folder.
 #[derive(Debug)]
 pub struct RestoredCopy {
     config: Config,
@@ -158,7 +158,7 @@ pub struct RestoredCopy {
 }
 
 impl RestoredCopy {
-    /// Restores a moment of the backup in `place` into the new folder `scratch`.
+    /// Restores the data as it was at `until` from the backup in `place` into the new folder `scratch`.
     ///
     /// # Errors
     /// The same as those of [`restore_backup`], or `scratch` exists.
@@ -188,7 +188,7 @@ impl RestoredCopy {
         open_read_only(&self.config)
     }
 
-    /// Returns the restored moment.
+    /// Returns the position and the time of the restored data.
     pub fn restored(&self) -> Restored {
         self.restored
     }

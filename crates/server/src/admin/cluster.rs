@@ -227,7 +227,7 @@ pub(super) fn with_copy<T>(
     taken
 }
 
-/// Copies the data of a node at one moment into the new data directory `to`. The node may be served at the same time.
+/// Makes a consistent copy of a node's data in the new data directory `to`. A server may be using the node's directory.
 /// The copy can be carried to another machine for [`join_cluster`].
 ///
 /// # Errors

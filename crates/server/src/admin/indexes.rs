@@ -43,7 +43,8 @@ fn open(config: Config) -> Result<Opened, ServeError> {
     Opened::open_for_reading(config)
 }
 
-/// Returns the indexes of a data directory, which may be served. If `sizes` is set, also returns their sizes.
+/// Returns the indexes of a data directory. A server may be using the directory. If `sizes` is set, also returns their
+/// sizes.
 ///
 /// # Errors
 /// There is no data, or it cannot be read.

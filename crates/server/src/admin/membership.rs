@@ -178,9 +178,9 @@ pub struct KeptSnapshot {
     pub entries: u64,
 }
 
-/// Copies the data of a node, which may be served, into the new data directory `to`. Reads the whole copy back and
-/// announces it in the log. `to` must stay on this machine. Messages that precede the snapshots of two machines may be
-/// deleted.
+/// Copies the data of a node into the new data directory `to`. A server may be using the node's directory. Reads the
+/// whole copy back and announces it in the log. `to` must stay on this machine. Messages that precede the snapshots of
+/// two machines may be deleted.
 ///
 /// # Errors
 /// The directory is not a node, `to` has data, the copy is damaged, or the log cannot be reached.

@@ -1,4 +1,4 @@
-//! The list of a backup's files, and the choice of the files that a moment needs.
+//! The list of a backup's files, and the choice of the files from which the data of a moment is restored.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -93,8 +93,8 @@ impl<'s> Folder<'s> {
         })
     }
 
-    /// Removes the files that no moment from `seconds` on needs. Removes the oldest file first. Returns the number of
-    /// removed files.
+    /// Removes the files that are not needed to restore any moment from `seconds` on. Removes the oldest file first.
+    /// Returns the number of removed files.
     pub(crate) fn prune(&self, seconds: u64) -> Result<usize, BackupError> {
         let chains = self.chains();
         let rows = chains.iter().filter_map(|chain| chain.first());

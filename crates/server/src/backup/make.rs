@@ -20,8 +20,8 @@ pub struct BackupRules {
     pub is_full: bool,
     /// Age of a chain at which all rows are written again. This limits the number of changes that a restore must apply.
     pub full_after: Duration,
-    /// Age of the oldest moment to keep. Files that only older moments need are removed. With `None`, no file is
-    /// removed.
+    /// Age of the oldest moment that must stay restorable. Files that are needed only for older moments are removed.
+    /// With `None`, no file is removed.
     pub keep: Option<Duration>,
     /// The recipients for whom the files are encrypted. If the list is empty, the files are not encrypted.
     pub recipients: Vec<BackupRecipient>,

@@ -343,7 +343,7 @@ fn problems_within(text: &str, name: &str, table: &str, inner: &DeTable<'_>) -> 
     inner.iter().flat_map(problem).collect()
 }
 
-/// Returns the problem with the value of one key, which is found by reading a file with only this key.
+/// Returns the problems with the value of one key. Finds them by reading a node file with only this key.
 fn problem(
     text: &str,
     name: &str,

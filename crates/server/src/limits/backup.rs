@@ -33,14 +33,15 @@ pub const BACKUP_HEADER_BYTES: u64 = 64 << 10;
 /// Maximum number of requests for entries of the backup that wait for the thread that answers them.
 pub const BACKUP_READS_MAX: usize = 4;
 
-/// Maximum time for which a request waits until its moment of the backup is restored. After that it is answered `busy`.
+/// Maximum time for which a request waits while the server restores the data of the requested moment. After that it is
+/// answered `busy`.
 pub const BACKUP_READ_WAIT: Duration = Duration::from_secs(3);
 
-/// Time for which a restored moment of the backup is kept after the last request for it.
+/// Time for which a restored copy is kept after the last request for its moment.
 pub const BACKUP_COPY_KEPT: Duration = Duration::from_secs(10 * 60);
 
-/// Time for which a restored copy of the newest moment also answers later requests for the newest moment. The backup
-/// may have grown meanwhile.
+/// Time for which a copy of the newest data in the backup serves requests for the newest data. The backup may have
+/// grown meanwhile.
 pub const BACKUP_COPY_FRESH: Duration = Duration::from_secs(60);
 
 /// Maximum size of an entry or tree of the backup in one answer, in octets.

@@ -35,7 +35,7 @@ pub(crate) struct TlsSession {
 /// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Incoming {
-    /// Some octets. The fields are their number, and whether more may be available at once.
+    /// Number of octets that were read. The flag is true if more may be available at once.
     Octets(usize, bool),
     /// No octets, until the socket is readable again.
     Nothing,

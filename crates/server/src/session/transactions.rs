@@ -214,7 +214,7 @@ impl Session {
         }
     }
 
-    /// Completes the events of the transaction's changes, which are not made.
+    /// Completes the events of the transaction's changes as canceled, because the changes are not made.
     fn abandon_changes(&self, context: &Context, transaction: &Transaction) {
         for held in &transaction.changes {
             self.end_event(context, &held.settled.head, ResultCode::CANCELED, OperationEnd::default());

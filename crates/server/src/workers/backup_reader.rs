@@ -1,8 +1,8 @@
 //! The threads that read entries and small trees of the server's backup for the administrator.
 //!
-//! One thread receives the requests. Another thread restores a moment of the backup into a separate folder. Meanwhile,
-//! requests are answered with `busy`. After that, the copy serves all requests for the same moment. It is removed when
-//! no request has arrived for a while.
+//! One thread receives the requests. Another thread restores the data of the requested moment into a separate folder.
+//! Meanwhile, requests are answered with `busy`. After that, the copy serves all requests for the same moment. The copy
+//! is removed when no request has arrived for a while.
 //!
 //! There is at most one copy. While changes are applied to it, it may occupy twice the size of the data. A restore
 //! begins only if that much space and the reserve are free. If a process is killed, the next start removes its copy.
@@ -91,11 +91,11 @@ struct Reader {
     copy: Option<Copy>,
 }
 
-/// A restored moment, and the thread that reads its copy.
+/// A restored copy, and the thread that reads it.
 struct Copy {
     micros: u64,
     begun: Instant,
-    /// The restored moment. Unset while the restore runs, and `None` if the restore failed.
+    /// Position and time of the restored data. Unset while the restore runs, and `None` if the restore failed.
     restored: Arc<OnceLock<Option<Restored>>>,
     questions: Option<Sender<Question>>,
     thread: Option<JoinHandle<()>>,
@@ -176,8 +176,8 @@ impl Copy {
         self.restored.get().is_some() || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Returns true if this copy can answer a request for the moment `micros`. A copy of the newest moment is used for
-    /// a limited time only, because the backup grows.
+    /// Returns true if this copy can answer a request for the moment `micros`. A copy of the newest data is used for a
+    /// limited time only, because the backup grows.
     fn serves(&self, micros: u64) -> bool {
         if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
             return false;
@@ -186,8 +186,8 @@ impl Copy {
             None => micros == self.micros,
             Some(None) => false,
             Some(Some(Restored { micros: last, has_later, .. })) => {
-                // The moment for which the copy was restored is `self.micros`. The backup has no change between its
-                // last restored change and that moment.
+                // The copy was restored as of `self.micros`. The backup has no change between `last`, the time of the
+                // copy's last change, and `self.micros`.
                 (*last..=self.micros).contains(&micros)
                     && (*has_later || self.begun.elapsed() < BACKUP_COPY_FRESH)
             }
@@ -227,7 +227,7 @@ impl Drop for Copy {
     }
 }
 
-/// Restores a moment and answers requests about it.
+/// Restores the data as of `micros` and answers requests for it.
 fn serve(
     backup: &BackupPlace,
     folder: &Path,
@@ -252,7 +252,7 @@ fn serve(
     }
 }
 
-/// Restores a moment. The folder is removed when the returned `TemporaryFolder` is dropped.
+/// Restores the data as of `micros`. The folder is removed when the returned `TemporaryFolder` is dropped.
 fn restored(
     backup: &BackupPlace,
     folder: &Path,

@@ -65,8 +65,8 @@ impl BadPasswords {
         Ok(lists)
     }
 
-    /// Returns true if a list contains the password `sent`, which is as the client sent it. If a list can no longer be
-    /// read, it counts as empty and the error is logged.
+    /// Returns true if a list contains the password `sent`, in the form that the client sent. If a list can no longer
+    /// be read, it counts as empty and the error is logged.
     pub(crate) fn have(&self, sent: &[u8]) -> bool {
         let clear = password::clear_of(sent);
         let word = String::from_utf8_lossy(clear).to_lowercase();

@@ -13,7 +13,7 @@ pub(crate) struct ReadAge {
     began: Instant,
     /// Time at which the server last had the whole log, in milliseconds since `began`, plus one; 0 if unknown.
     complete: AtomicU64,
-    /// Whether this server decides all changes.
+    /// Whether this server is the writer, whose data is never old.
     is_writer: AtomicBool,
 }
 
@@ -30,7 +30,7 @@ impl ReadAge {
         self.complete.fetch_max(millis.saturating_add(1), Ordering::Relaxed);
     }
 
-    /// Records whether this server decides all changes from now on. If it no longer does, its data begins to age.
+    /// Records whether this server is the writer from now on. If it ceases to be the writer, its data begins to age.
     pub(crate) fn decides(&self, is_writer: bool, now: Instant) {
         if self.is_writer.swap(is_writer, Ordering::Relaxed) && !is_writer {
             self.is_complete_as_of(now);

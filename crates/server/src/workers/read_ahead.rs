@@ -146,8 +146,8 @@ impl PrefetchProgress {
     }
 }
 
-/// Makes dry runs of the complete messages at the start of `input`, which read only pages in memory. Creates jobs for
-/// missing pages. `scratch` is a buffer for output that is discarded.
+/// Makes dry runs of the complete messages at the start of `input`. A dry run reads only pages in memory. Creates jobs
+/// for missing pages. `scratch` is a buffer for output that is discarded.
 pub(crate) fn dry_run(
     snapshot: &Snapshot,
     limits: &DecodeLimits,

@@ -43,7 +43,8 @@ impl Pace for () {
     fn rest(&mut self) {}
 }
 
-/// Writes a layer to the data file, which then contains the redo log up to the group `checkpointed`. Durable on return.
+/// Writes a layer to the data file. The data file then contains the changes of the redo log up to the group
+/// `checkpointed`. Durable on return.
 pub(crate) fn checkpoint(
     env: &Arc<Env>,
     layer: &Layer,

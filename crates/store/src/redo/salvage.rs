@@ -135,7 +135,7 @@ struct Candidate {
 /// Groups of one identity in the order in which they were written.
 #[derive(Default)]
 struct Scanned {
-    /// Groups, each with whether its payload decodes as changes.
+    /// Groups. The flag is true if the group's payload decodes as changes.
     groups: Vec<(GroupLocation, bool)>,
     /// Heads and tails without an intact payload.
     torn: Vec<TornGroup>,

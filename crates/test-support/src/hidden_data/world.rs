@@ -48,7 +48,8 @@ pub(crate) struct World {
     pub(crate) dynamic: Vec<Dynamic>,
     /// Names of entries of one or both directories that are deleted before the requests.
     pub(crate) deleted: Vec<String>,
-    /// Whether rules let requesters list and undelete deleted entries, which are then the same in both directories.
+    /// Whether rules let requesters list and undelete deleted entries. If true, both directories have the same deleted
+    /// entries.
     lists_deleted: bool,
     /// Names of visible entries.
     pub(crate) shown: Vec<String>,
@@ -514,7 +515,7 @@ impl Planner<'_> {
         self.push(format!("{rdns},{SUFFIX}"), sides);
     }
 
-    /// Adds the hidden entry of this name, which differs between the directories.
+    /// Adds a hidden entry with this name. Its content differs between the directories.
     fn hidden_slot(&mut self, dn: &str, may_lack: bool) {
         let dn = dn.to_owned();
         let reach = if self.rng.bool() && dn.starts_with("cn=s") { "at" } else { "in" };

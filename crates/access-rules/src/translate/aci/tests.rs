@@ -175,7 +175,7 @@ fn values_of_freeipa() {
     ]);
 }
 
-/// Values in the style of OpenDJ, which are in its configuration and apply to all entries.
+/// ACIs in the style of OpenDJ. They are in OpenDJ's configuration and apply to all entries.
 #[test]
 fn values_of_opendj() {
     let global = |value: &str| translate(&format!("dn: cn=Handler,cn=config\nds-cfg-global-aci: {value}\n"));

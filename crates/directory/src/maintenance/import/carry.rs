@@ -160,8 +160,8 @@ impl CarryOver<'_> {
         Ok(())
     }
 
-    /// Returns true if every value of the attribute has a row of its own. Only such values are counted. Large values of
-    /// other attributes have rows too, but are not counted.
+    /// Returns true if the attribute is stored with one row per value. Only such attributes have a counter of values.
+    /// Another attribute may have rows for its large values, but has no counter.
     fn is_table(&self, id: EntryId, attribute: AttrId) -> Result<bool> {
         Ok(self.old.count(&value_counter(id, attribute))? > 0)
     }

@@ -37,8 +37,8 @@ pub(super) struct Draft {
     bytes: Vec<u8>,
     normals: Vec<u8>,
     attributes: Vec<DraftAttribute>,
-    /// For each known attribute: the number of the last entry that had it, counted from 1, and its index in
-    /// `attributes`.
+    /// For each known attribute: the number of the last entry with the attribute, counted from 1, and the index of the
+    /// attribute in `attributes` at that entry.
     numbers: Vec<(u64, usize)>,
     entry: u64,
     /// Number of `attributes` of the current entry. The attributes after them are kept only for their capacity.

@@ -30,13 +30,13 @@ const OBJECT_CLASS: &str = "2.5.4.0";
 pub(super) enum ValueHandling {
     /// The values are dropped, because the server computes them when requested.
     Virtual,
-    /// The values are dropped, because the attribute is a password attribute with options, which no bind uses.
+    /// The values are dropped, because no bind uses a password attribute with these options.
     Meaningless,
     /// The values are stored in the attribute at this place of [`KnownAttributes`].
     Stored(usize),
-    /// The values are stored without the options of 389 DS's replication state, which the description has.
+    /// The description has options of 389 DS's replication state. The values are stored without these options.
     State(usize),
-    /// The values are stored without the option `range` of Active Directory, which the description has. The flag is
+    /// The description has Active Directory's option `range`. The values are stored without this option. The flag is
     /// true for the last range.
     Part(usize, bool),
     /// Active Directory repeats the name of the entry in this attribute. The values are stored if the classes allow the
@@ -96,7 +96,7 @@ impl KnownAttribute {
 #[derive(Default)]
 pub(super) struct KnownAttributes {
     by_spelling: HashMap<Box<str>, ValueHandling>,
-    /// Descriptions on the lines of the previous record, which the next record usually repeats.
+    /// Attribute descriptions on the lines of the previous record. The next record usually has the same ones.
     recent: Vec<(Box<str>, ValueHandling)>,
     line: usize,
     all: Vec<KnownAttribute>,

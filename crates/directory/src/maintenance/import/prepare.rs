@@ -189,7 +189,7 @@ pub struct PreparedRows {
     pub left_out: BTreeMap<usize, u64>,
     /// Numbers of stored passwords that cannot be verified, by scheme and form.
     pub unverifiable: BTreeMap<String, u64>,
-    /// Numbers of secret values for other protocols, which no bind uses, by attribute.
+    /// Numbers of secret values for other protocols, by attribute. No bind uses these values.
     pub other_secrets: BTreeMap<&'static str, u64>,
     /// Highest CSN in an entry.
     pub(super) latest_csn: Csn,

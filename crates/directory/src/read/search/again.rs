@@ -57,8 +57,8 @@ pub(crate) struct RequesterView {
 pub(crate) enum ResultDifference {
     /// The entry is visible under only one set of rules.
     Browse,
-    /// The entry is a result under only one set of rules, because of the right to search this type, which the filter
-    /// tests.
+    /// The filter tests this type. The entry is a result under only one set of rules, because only that set grants or
+    /// denies the right to search the type.
     Search(TypeId),
     /// Values of this type are returned under only one set of rules.
     Read(TypeId),

@@ -131,8 +131,7 @@ impl<'a> RuleCheck<'a> {
         Ok(())
     }
 
-    /// Checks that no other entry that the rule covers has one of these values, which are of type `type_id` in entry
-    /// `own`.
+    /// Checks values of type `type_id` in the entry `own`: no other entry that the rule covers may have one of them.
     fn check_values<'v>(
         &self,
         own: EntryId,

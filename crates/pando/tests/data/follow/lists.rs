@@ -226,8 +226,8 @@ fn dir_sync_of_active_directory() {
     let anna = || person(ANNA, "Anna", 2, "objectGUID");
     let first = || vec![domain(), anna(), group("member;range=0-0")];
     let everything = || answer(SUFFIX, "(objectClass=*)", first());
-    // The start of the copy requests a cookie and the entries. The group is too long for one answer, so the first copy
-    // is left to the following thread, which requests both again.
+    // The start of the copy requests a cookie and the entries. The group is too long for one answer, so the start
+    // leaves the first copy to the following thread. That thread requests the cookie and the entries again.
     let cookies = || {
         [
             Answer { control: cookie(true, b"0"), expected: sync(b""), ..answer(SUFFIX, "", vec![anna()]) },
@@ -379,8 +379,8 @@ fn a_content_without_its_base_is_not_imported() {
     let content = |top: Vec<_>| {
         answer(SUFFIX, "(objectClass=*)", top.into_iter().chain([retro_person(ANNA, "Anna", 2)]).collect())
     };
-    // The first copy fails, because the content lacks the base. The following thread then compares the content, which
-    // has the base.
+    // The first copy fails, because the first content lacks the base. The following thread then compares the second
+    // content, which has the base.
     let source = ListSource::start(Vec::new(), vec![content(vec![]), content(vec![retro_top()])]);
     source.set_numbers("1", "41");
     let copy = follower(&scratch, source.address);

@@ -36,7 +36,7 @@ struct State {
 
 impl Comparisons {
     /// Plans the next slice if it is due, or sets the mark of a planned slice. `snapshot` must return the newest data,
-    /// which contains every record that any replica has.
+    /// because it must contain every record that any replica has.
     ///
     /// # Errors
     /// The store failed.

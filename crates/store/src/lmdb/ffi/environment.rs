@@ -195,7 +195,7 @@ impl Environment {
         let mut descriptor = -1;
         // SAFETY: the environment is open; `descriptor` is a valid place.
         check("mdb_env_get_fd", unsafe { sys::mdb_env_get_fd(self.raw.as_ptr(), &mut descriptor) })?;
-        // SAFETY: the descriptor is open as long as the environment is, which is borrowed.
+        // SAFETY: the descriptor is open as long as the environment, and the result borrows the environment.
         Ok(unsafe { BorrowedFd::borrow_raw(descriptor) })
     }
 

@@ -72,7 +72,7 @@ fn only_the_last_group_may_be_torn() {
     assert_eq!(scratch.read(0).unwrap(), model[..3], "the last one alone");
 }
 
-/// Symptom: random bytes over the end of one group and the head of the next group, which was the last, silently dropped
+/// Symptom: random bytes over the end of the last group but one and over the head of the last group silently dropped
 /// both groups. Cause: only the head of the last group proved that the group existed.
 #[test]
 fn the_tail_of_the_last_group_shows_that_the_one_before_was_durable() {

@@ -50,7 +50,7 @@ fn check(directory: &TestDirectory, cases: &[(&str, &str, &[&str])]) {
 }
 
 /// Groups and their members: staff has dev and ann; dev has web and bob; web has cid, a name without an entry, and
-/// staff, which makes a cycle.
+/// staff. The membership of staff in web makes a cycle.
 fn sample() -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     add_person(&mut directory, "ann", &[]);

@@ -530,8 +530,8 @@ fn swapped_names_are_free_when_they_are_sent() {
     };
     let (a, b, c) = (dn("a"), dn("b"), dn("c"));
     let stories: [Story<'_>; 4] = [
-        // An entry takes the DN of an entry later in the change set, which was deleted in the first case and renamed in
-        // the second.
+        // An entry takes the DN of another entry that the change set lists later. The other entry was deleted in the
+        // first case and renamed in the second.
         (&[("b", ""), ("a", "b")], &[(Delete, &b, None), (ModifyDn, &b, Some(&a))]),
         (&[("b", "c"), ("a", "b")], &[(Delete, &b, None), (ModifyDn, &b, Some(&a)), (Add, &c, None)]),
         // A deletion and a rename in one round.
