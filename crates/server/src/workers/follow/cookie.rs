@@ -61,11 +61,6 @@ pub(super) fn contains(known: &[u8], new: &[u8]) -> bool {
     !new.csns.is_empty() && new.csns.iter().all(is_known)
 }
 
-/// Returns true if a cookie has OpenLDAP's form and at least one CSN.
-pub(super) fn is_openldap(cookie: &[u8]) -> bool {
-    Csns::parse(cookie).is_some_and(|parsed| !parsed.csns.is_empty())
-}
-
 /// Returns true if a cookie is of Pando's form: `csn=CSN,data=SEAL`.
 pub(super) fn is_pando(cookie: &[u8]) -> bool {
     std::str::from_utf8(cookie).is_ok_and(|text| text.starts_with("csn=") && text.contains(",data="))
@@ -109,7 +104,6 @@ mod tests {
         check(&pando, &format!("csn={FIRST},data=0011"), Some(&format!("csn={FIRST},data=0011")));
         check("ldap389#cn=x#5", "ldap389#cn=x#6", Some("ldap389#cn=x#6"));
         assert!(!contains(pando.as_bytes(), pando.as_bytes()));
-        assert!(!is_openldap(pando.as_bytes()) && is_openldap(format!("csn={FIRST}").as_bytes()));
     }
 
     #[test]

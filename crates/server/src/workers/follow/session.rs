@@ -433,7 +433,7 @@ impl<'f> Session<'f> {
         self.retry_waiting()?;
         // If the message has no cookie, the source is in the state of the request's cookie.
         let cookie = cookie.or(self.sent_cookie.as_deref()).unwrap_or_default().to_vec();
-        if cookie::is_openldap(&cookie) {
+        if recheck::is_needed(&cookie) {
             self.reread_links()?;
         }
         let refresh = self.refresh.take().unwrap_or_default();
