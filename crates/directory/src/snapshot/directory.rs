@@ -219,13 +219,21 @@ impl Directory {
     }
 
     /// Returns the generation of this data, a random identifier. Data that replaces this data has a different
-    /// generation.
+    /// generation. Only replicas and backups receive it, because keys are derived from it.
     ///
     /// # Errors
     /// The store failed, or the row is damaged.
     pub fn generation(&self) -> Result<[u8; 16], OperationError> {
         let view = self.store.view()?;
         crate::catalog::generation(&view)
+    }
+
+    /// Returns the identifier of this data that clients receive, for example in position tokens. It is derived from the
+    /// generation, and does not reveal it.
+    pub fn published_generation(&self) -> [u8; 16] {
+        let mut published = [0; 16];
+        published.iter_mut().zip(self.secret(b"published generation")).for_each(|(to, from)| *to = from);
+        published
     }
 
     /// Returns statistics of the store, for monitoring.

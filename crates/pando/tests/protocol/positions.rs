@@ -7,7 +7,7 @@ use ldap::{
 };
 use test_support::pando::Start;
 use test_support::positions::{add, at_least, position_of, read, request, send_read};
-use test_support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 fn unit(name: &str) -> String {
     format!("ou={name},{SUFFIX}")
@@ -94,8 +94,12 @@ fn answers_have_their_position_and_requests_wait_for_one() {
     let who = one.extended(oids::WHO_AM_I, None).unwrap().extended.value.unwrap();
     assert_eq!(who, b"");
 
-    // After a restart, positions belong to the same data.
+    // Keys are derived from the generation in the data file, so tokens do not contain it.
     server.stop();
+    let file = std::fs::read(Pando::data(&scratch).join("data.mdb")).unwrap();
+    assert!(!file.windows(first.generation.len()).any(|octets| octets == first.generation));
+
+    // After a restart, positions belong to the same data.
     let server = Start::new(&scratch).ready();
     let reply = read(&mut server.administrator(), &unit("c"), at_least(third, 0, 0));
     assert_eq!((reply.entries.len(), position_of(&reply)), (1, third));

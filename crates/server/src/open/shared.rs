@@ -69,7 +69,7 @@ pub(super) fn start(
         .map(|settings| backup_reader::start(&settings.place, &config.data, directory, mailboxes))
         .transpose()?;
     let generation = generation(directory)?;
-    let log_reader = Arc::new(LogReader::new(directory, generation, mailboxes));
+    let log_reader = Arc::new(LogReader::new(directory, [generation, directory.generation()?], mailboxes));
     let forwards = config.cluster.is_some() || config.replica.is_some();
     let traces = config.traces.as_ref().map(|settings| TraceFeed::new(settings, forwards, now_micros()));
     let traces = traces.map(Arc::new);

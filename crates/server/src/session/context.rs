@@ -97,7 +97,7 @@ pub(crate) struct Shared {
     pub(crate) audit: Option<Arc<AuditFeed>>,
     /// Queue of operations to trace, if the settings name a receiver of traces.
     pub(crate) traces: Option<Arc<TraceFeed>>,
-    /// Generation of the data, to which positions belong.
+    /// Generation of the data as clients receive it, to which positions belong.
     pub(crate) generation: [u8; 16],
 }
 

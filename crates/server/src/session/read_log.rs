@@ -47,7 +47,7 @@ impl Session {
 
     /// Stops changes on this server if the replica knows a later epoch that replaces this server as the writer.
     fn fence_if_replaced(&self, context: &mut Context, read: &LogRead) -> Result<(), Outcome> {
-        if read.lineage.epochs().is_empty() || read.generation != context.shared.generation {
+        if read.lineage.epochs().is_empty() || !context.shared.log_reader.is_same_data(&read.generation) {
             return Ok(());
         }
         let lineage = context.snapshot.lineage().map_err(OperationError::from)?;

@@ -60,7 +60,8 @@ pub(crate) struct LogReader {
 struct Inner {
     /// Weak because the directory owns the monitor, and the monitor owns this reader.
     directory: Weak<Directory>,
-    generation: [u8; 16],
+    /// See [`LogReader::new`].
+    generations: [[u8; 16]; 2],
     mailboxes: Arc<[Mailbox]>,
     waiting: Mutex<Waiting>,
     arrived: Condvar,
@@ -112,15 +113,16 @@ pub(crate) enum RequestRefusal {
 }
 
 impl LogReader {
-    /// Creates a reader of the log. `generation` is the generation of the data in `directory`.
+    /// Creates a reader of the log. `generations` are the names of the data in `directory`: the generation that clients
+    /// receive, and the secret one that replicas know from their copy of the data.
     pub(crate) fn new(
         directory: &Arc<Directory>,
-        generation: [u8; 16],
+        generations: [[u8; 16]; 2],
         mailboxes: &Arc<[Mailbox]>,
     ) -> LogReader {
         let inner = Inner {
             directory: Arc::downgrade(directory),
-            generation,
+            generations,
             mailboxes: Arc::clone(mailboxes),
             waiting: Mutex::default(),
             arrived: Condvar::new(),
@@ -129,6 +131,11 @@ impl LogReader {
             comparisons: Comparisons::default(),
         };
         LogReader { inner: Arc::new(inner), thread: Mutex::default() }
+    }
+
+    /// Returns true if this is a generation of the data.
+    pub(crate) fn is_same_data(&self, generation: &[u8; 16]) -> bool {
+        self.inner.generations.contains(generation)
     }
 
     /// Queues a request. The answer goes to the mailbox of the event loop in the request's address.
@@ -289,7 +296,7 @@ impl Inner {
             snapshot,
             newest,
             served: pace.served(),
-            generation: self.generation,
+            generations: self.generations,
             lineage: Lineage::decode(snapshot.lineage()?).unwrap_or_default(),
             comparisons: &self.comparisons,
         };
@@ -339,7 +346,7 @@ struct Supplier<'s> {
     newest: u64,
     /// Position up to which records are sent to replicas that wait.
     served: u64,
-    generation: [u8; 16],
+    generations: [[u8; 16]; 2],
     lineage: Lineage,
     comparisons: &'s Comparisons,
 }
@@ -377,7 +384,7 @@ impl Supplier<'_> {
 
     /// Returns the refusal to send records, if the replica's data or position does not permit it.
     fn refusal(&self, read: &LogRead) -> Result<Option<LogPart<'static>>, OperationError> {
-        if read.generation != self.generation {
+        if !self.generations.contains(&read.generation) {
             return Ok(Some(LogPart::OtherData));
         }
         match self.lineage.judge(self.newest, &read.lineage, read.position) {
