@@ -58,7 +58,8 @@ pub const NAME_KEY_MAX: usize = 440;
 /// Size in bytes of the hash at the end of a shortened key.
 pub const KEY_HASH_SIZE: usize = 16;
 
-/// Maximum depth of the tree: the number of entries in a chain of parents.
+/// Maximum depth of the tree: the number of entries on the path from the suffix entry to an entry, plus one for the
+/// root.
 pub const TREE_DEPTH_MAX: usize = 256;
 
 /// Maximum number of alias dereferences for one name. More dereferences cause aliasDereferencingProblem.
@@ -114,9 +115,8 @@ pub const VALUE_RULE_ENTRIES_MAX: usize = 10_000;
 
 /// Maximum length of a bind name that is not a DN, in octets.
 pub const BIND_NAME_MAX: usize = 256;
-/// Maximum number of entries with the same value that a bind examines to find the only entry that a bind name rule
-/// covers.
-pub const BIND_NAME_ENTRIES_MAX: usize = 100;
+/// Maximum number of entries with the same value that are examined to find the only entry that a name denotes.
+pub const NAMED_ENTRIES_MAX: usize = 100;
 
 /// Maximum number of containers whose DNs a snapshot caches.
 pub const CONTAINERS_CACHED_MAX: usize = 4_096;

@@ -7,13 +7,12 @@
 use ldap::Dn;
 
 use crate::catalog::bind_names::BindNameRule;
-use crate::catalog::normal_value;
 use crate::filter::Covering;
 use crate::model::client_link::ListenerName;
-use crate::model::index_definition::IndexPart;
-use crate::model::limits::{BIND_NAME_ENTRIES_MAX, BIND_NAME_MAX};
+use crate::model::limits::BIND_NAME_MAX;
 use crate::model::outcome::{OperationError, Outcome};
-use crate::model::rows::{EntryId, INDEX, index_key};
+use crate::model::rows::EntryId;
+use crate::read::identity::entries_named;
 use crate::snapshot::Snapshot;
 use crate::tree::{TreeState, damaged_row};
 
@@ -57,8 +56,10 @@ fn resolve(state: TreeState<'_>, name: &str, listener: ListenerName) -> Result<B
     }
     let mut found = Vec::new();
     for rule in rules() {
-        if let Some(value) = rule.value_in(name) {
-            find(state, rule, value, &mut found)?;
+        if let Some(value) = rule.value_in(name)
+            && !find(state, rule, value, &mut found)?
+        {
+            return Ok(BindName::Nobody);
         }
     }
     match found.as_slice() {
@@ -67,36 +68,20 @@ fn resolve(state: TreeState<'_>, name: &str, listener: ListenerName) -> Result<B
     }
 }
 
-/// Adds to `found` the entries that a rule finds with a value. If more than `BIND_NAME_ENTRIES_MAX` entries have the
-/// value, adds only two, which make the name ambiguous.
-fn find(state: TreeState<'_>, rule: &BindNameRule, value: &str, found: &mut Vec<EntryId>) -> Result<()> {
-    let schema = &*state.catalog.schema;
+/// Adds to `found` the entries that a rule finds with a value. Returns false if too many entries have the value, which
+/// makes the name ambiguous.
+fn find(state: TreeState<'_>, rule: &BindNameRule, value: &str, found: &mut Vec<EntryId>) -> Result<bool> {
     let covering = Covering::of(state, &rule.covered)?;
     for type_id in &rule.types {
-        let Some(base) = state.catalog.attribute_id(*type_id, "") else { continue };
-        let (def, attribute_type) = (state.catalog.attribute(base), schema.type_by_id(*type_id));
-        // A type without an index matches nothing, because a bind must not cost a scan of all entries.
-        if !def.index.answers(IndexPart::Values)
-            || schema.validate_value(attribute_type, value.as_bytes()).is_err()
-        {
-            continue;
-        }
-        let normal = normal_value(schema, def, value.as_bytes());
-        let (mut ids, mut block) = (state.read.ids(INDEX, &index_key(base, &normal))?, Vec::new());
-        ids.next_block(&mut block, BIND_NAME_ENTRIES_MAX + 1)?;
-        if block.len() > BIND_NAME_ENTRIES_MAX {
-            // Checking each of so many entries would cost too much. Two of them make the name ambiguous.
-            found.extend(block.into_iter().take(2).map(EntryId));
-            return Ok(());
-        }
-        for id in block.into_iter().map(EntryId).filter(|id| !found.contains(id)).collect::<Vec<_>>() {
-            let node = state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
-            if !node.flags.is_alias() && !node.flags.is_referral() && covering.covers(state, id)? {
+        let attribute_type = state.catalog.schema.type_by_id(*type_id);
+        let Some(named) = entries_named(state, attribute_type, value)? else { return Ok(false) };
+        for id in named {
+            if !found.contains(&id) && covering.covers(state, id)? {
                 found.push(id);
             }
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 use ber::{Reader, Tag};
 use ldap::oids::{PROXIED_AUTHORIZATION, PROXIED_AUTHORIZATION_V1};
 use ldap::{Control, Controls, ResultCode};
+use schema::AttributeType;
 
 use crate::access::{RequestContext, Requester, is_member};
 use crate::accounts;
@@ -15,6 +16,7 @@ use crate::catalog::normal_value;
 use crate::model::access_rule::PROXY;
 use crate::model::client_pattern::ClientPattern;
 use crate::model::index_definition::IndexPart;
+use crate::model::limits::NAMED_ENTRIES_MAX;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::rows::{EntryId, INDEX, index_key};
@@ -246,31 +248,85 @@ pub fn usual_scram_iterations(snapshot: &Snapshot) -> u32 {
 /// Finds the only entry that has this value in one of these attributes. Returns `None` if no entry or several entries
 /// have the value.
 fn find_by(state: TreeState<'_>, attributes: &[impl AsRef<str>], name: &str) -> Result<Option<EntryId>> {
-    let schema = &*state.catalog.schema;
     let mut found = None;
     for attribute in attributes {
-        let Some(attribute_type) = schema.attribute_type(attribute.as_ref()) else { continue };
-        let Some(base) = state.catalog.attribute_id(attribute_type.id, "") else { continue };
-        let def = state.catalog.attribute(base);
-        // An attribute without an index matches nothing, because a name must not cost a scan of all entries.
-        if !def.index.answers(IndexPart::Values)
-            || schema.validate_value(attribute_type, name.as_bytes()).is_err()
-        {
-            continue;
-        }
-        let normal = normal_value(schema, def, name.as_bytes());
-        let mut ids = state.read.ids(INDEX, &index_key(base, &normal))?;
-        let mut block = Vec::new();
-        ids.next_block(&mut block, 2)?;
-        for id in block.into_iter().map(EntryId) {
-            let is_person =
-                state.node(id)?.is_some_and(|node| !node.flags.is_alias() && !node.flags.is_referral());
+        let Some(attribute_type) = state.catalog.schema.attribute_type(attribute.as_ref()) else { continue };
+        let Some(named) = entries_named(state, attribute_type, name)? else { return Ok(None) };
+        for id in named {
             match found {
-                _ if !is_person => {}
                 Some(other) if other != id => return Ok(None),
                 _ => found = Some(id),
             }
         }
     }
     Ok(found)
+}
+
+/// Returns the entries that have this value of an attribute type, without aliases and referrals. Returns `None` if more
+/// than `NAMED_ENTRIES_MAX` entries have it. Returns no entry if the type has no index, because a name must not cost a
+/// scan of all entries.
+pub(super) fn entries_named(
+    state: TreeState<'_>,
+    attribute_type: &AttributeType,
+    value: &str,
+) -> Result<Option<Vec<EntryId>>> {
+    let schema = &*state.catalog.schema;
+    let Some(base) = state.catalog.attribute_id(attribute_type.id, "") else { return Ok(Some(Vec::new())) };
+    let def = state.catalog.attribute(base);
+    if !def.index.answers(IndexPart::Values)
+        || schema.validate_value(attribute_type, value.as_bytes()).is_err()
+    {
+        return Ok(Some(Vec::new()));
+    }
+    let normal = normal_value(schema, def, value.as_bytes());
+    let (mut ids, mut block) = (state.read.ids(INDEX, &index_key(base, &normal))?, Vec::new());
+    if ids.next_block(&mut block, NAMED_ENTRIES_MAX + 1)? > NAMED_ENTRIES_MAX {
+        return Ok(None);
+    }
+    let mut named = Vec::new();
+    for id in block.into_iter().map(EntryId) {
+        let node = state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
+        if !node.flags.is_alias() && !node.flags.is_referral() {
+            named.push(id);
+        }
+    }
+    Ok(Some(named))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{SUFFIX, TestDirectory, ok};
+
+    /// Regression test: only the first two entries with a name were examined, and an alias among them hid a third.
+    #[test]
+    fn aliases_hide_no_entry_with_the_same_name() {
+        let mut directory = TestDirectory::with_suffix_entry();
+        let add = |directory: &mut TestDirectory, class: &[&str], dn: &str| {
+            let values = [("objectClass", class), ("uid", &["ada"]), ("aliasedObjectName", &[SUFFIX])];
+            let person = [("objectClass", class), ("uid", &["ada"]), ("cn", &["x"]), ("sn", &["x"])];
+            ok(if class.contains(&"alias") {
+                directory.add(dn, &values)
+            } else {
+                directory.add(dn, &person)
+            });
+        };
+        let found = |directory: &TestDirectory| {
+            let found = identify(&directory.snapshot, "u:ada").unwrap();
+            found.map(|found| match found.requester {
+                Requester::User { dn, .. } => dn,
+                other => panic!("{other:?}"),
+            })
+        };
+        let (alias, person) = (["alias", "extensibleObject"], ["inetOrgPerson"]);
+        for number in 0..3 {
+            add(&mut directory, &alias, &format!("ou=alias{number},{SUFFIX}"));
+        }
+        assert_eq!(found(&directory), None);
+        let first = format!("uid=ada,{SUFFIX}");
+        add(&mut directory, &person, &first);
+        assert_eq!(found(&directory), Some(first));
+        add(&mut directory, &person, &format!("cn=x,{SUFFIX}"));
+        assert_eq!(found(&directory), None, "two entries have the name");
+    }
 }

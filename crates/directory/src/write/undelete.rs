@@ -68,8 +68,8 @@ pub(crate) fn decide(
         return Err(permitted::taken(state, &rights, taken, || dn.clone())?);
     }
     let (entries, height) = with_all_below(place.id, &together);
-    if depth(state, parent)? + height > TREE_DEPTH_MAX {
-        let text = format!("the entries would be more than {TREE_DEPTH_MAX} levels deep");
+    if depth(state, parent)? + height >= TREE_DEPTH_MAX {
+        let text = format!("the entries would be more than {} levels deep", TREE_DEPTH_MAX - 1);
         return Err(OperationError::refused(ResultCode::ADMIN_LIMIT_EXCEEDED, text));
     }
     for head in entries.iter().filter_map(|id| together.get(id)) {
