@@ -107,7 +107,7 @@ fn drive(address: SocketAddr, others: &[SocketAddr], run: u64, counts: &Counts) 
             open = None;
         } else if number % 4 == 1 && answers.added.contains(&name) {
             let other = others.get(usize::try_from(number / 4).unwrap_or(0) % others.len().max(1));
-            let wrong = other.and_then(|other| look_elsewhere(connection, *other, &name));
+            let wrong = other.and_then(|other| read_from_other(connection, *other, &name));
             answers.wrong.extend(wrong);
         }
     }
@@ -175,7 +175,7 @@ fn change(
 
 /// Searches for an entry on another node, with the position in the answer of the node that added it. Returns a
 /// description if the entry is missing. It is not an error if the other node does not answer or reports that it lags.
-fn look_elsewhere(connection: &mut Connection, other: SocketAddr, name: &str) -> Option<String> {
+fn read_from_other(connection: &mut Connection, other: SocketAddr, name: &str) -> Option<String> {
     let mut controls = ControlsBuf::new();
     controls.push(Control { oid: oids::POSITION, critical: true, value: None });
     let seen =

@@ -139,9 +139,9 @@ impl Shared {
         for stream in [&client, &server] {
             stream.set_nodelay(true)?;
         }
-        let (answers, asker) = (server.try_clone()?, client.try_clone()?);
+        let (answers, receiver) = (server.try_clone()?, client.try_clone()?);
         let (shared, answered) = (Arc::clone(&self), Arc::clone(&connection));
-        std::thread::spawn(move || shared.pass_on(&answered, answers, asker));
+        std::thread::spawn(move || shared.pass_on(&answered, answers, receiver));
         self.pass_on(&connection, client, server);
         Ok(())
     }

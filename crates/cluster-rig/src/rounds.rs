@@ -18,7 +18,7 @@ const SMOKE: Duration = Duration::from_millis(2_500);
 
 /// Kind of fault.
 #[derive(Clone, Copy, Debug)]
-enum Trouble {
+enum Fault {
     /// Kills a node (SIGKILL).
     KillNode(usize),
     /// Halts a node (SIGSTOP) for longer than the session timeout.
@@ -45,38 +45,38 @@ enum Trouble {
     KillWriterAndBroker(usize),
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }
 }
 
-impl Trouble {
+impl Fault {
     fn needs_disks(self) -> bool {
-        matches!(self, Trouble::FillNode(_) | Trouble::FillWriter | Trouble::FillBroker(_))
+        matches!(self, Fault::FillNode(_) | Fault::FillWriter | Fault::FillBroker(_))
     }
 }
 
 /// Returns each kind of fault once, in random order.
-fn all(rng: &mut fastrand::Rng) -> Vec<Trouble> {
+fn all(rng: &mut fastrand::Rng) -> Vec<Fault> {
     let (node, broker) = (rng.usize(1..=NODES), rng.usize(..BROKERS));
     let mut all = vec![
-        Trouble::KillNode(node),
-        Trouble::HaltNode(node),
-        Trouble::CutNode(node),
-        Trouble::CutNodeFromBrokers(node),
-        Trouble::FillNode(node),
-        Trouble::KillWriter,
-        Trouble::HaltWriter,
-        Trouble::CutWriter,
-        Trouble::CutWriterFromBrokers,
-        Trouble::FillWriter,
-        Trouble::KillBroker(broker),
-        Trouble::HaltBroker(broker),
-        Trouble::CutBroker(broker),
-        Trouble::FillBroker(broker),
-        Trouble::HaltTwoBrokers(broker),
-        Trouble::KillWriterAndBroker(broker),
+        Fault::KillNode(node),
+        Fault::HaltNode(node),
+        Fault::CutNode(node),
+        Fault::CutNodeFromBrokers(node),
+        Fault::FillNode(node),
+        Fault::KillWriter,
+        Fault::HaltWriter,
+        Fault::CutWriter,
+        Fault::CutWriterFromBrokers,
+        Fault::FillWriter,
+        Fault::KillBroker(broker),
+        Fault::HaltBroker(broker),
+        Fault::CutBroker(broker),
+        Fault::FillBroker(broker),
+        Fault::HaltTwoBrokers(broker),
+        Fault::KillWriterAndBroker(broker),
     ];
     rng.shuffle(&mut all);
     all
@@ -106,11 +106,11 @@ pub(crate) fn run(rig: &mut Rig, count: u64, seed: u64) -> Result<()> {
 /// Runs five rounds, one for each group of faults.
 pub(crate) fn smoke(rig: &mut Rig) -> Result<()> {
     let all = [
-        Trouble::KillWriter,
-        Trouble::CutWriterFromBrokers,
-        Trouble::KillBroker(0),
-        Trouble::CutBroker(1),
-        Trouble::FillWriter,
+        Fault::KillWriter,
+        Fault::CutWriterFromBrokers,
+        Fault::KillBroker(0),
+        Fault::CutBroker(1),
+        Fault::FillWriter,
     ];
     for (round, trouble) in (1..).zip(all) {
         one(rig, &format!("round {round}"), trouble, SMOKE)?;
@@ -118,7 +118,7 @@ pub(crate) fn smoke(rig: &mut Rig) -> Result<()> {
     Ok(())
 }
 
-fn one(rig: &mut Rig, name: &str, trouble: Trouble, long: Duration) -> Result<()> {
+fn one(rig: &mut Rig, name: &str, trouble: Fault, long: Duration) -> Result<()> {
     if trouble.needs_disks() && !rig.has_disks() {
         println!("{name}: {trouble} is left out: only root may mount small disks");
         return Ok(());
@@ -137,64 +137,64 @@ fn one(rig: &mut Rig, name: &str, trouble: Trouble, long: Duration) -> Result<()
 }
 
 /// Causes a fault for a duration, and then repairs it.
-fn happen(trouble: Trouble, rig: &mut Rig, long: Duration) -> Result<()> {
+fn happen(trouble: Fault, rig: &mut Rig, long: Duration) -> Result<()> {
     let last = || std::thread::sleep(long);
     let nodes = &mut rig.nodes;
     match trouble {
-        Trouble::KillNode(node) => {
+        Fault::KillNode(node) => {
             nodes.kill(node)?;
             last();
             nodes.start(node)
         }
-        Trouble::HaltNode(node) => {
+        Fault::HaltNode(node) => {
             nodes.halt(node, true)?;
             last();
             nodes.halt(node, false)
         }
-        Trouble::CutNode(node) => rig.cut_while(Cut::NodeAndNodes(node), || {
+        Fault::CutNode(node) => rig.cut_while(Cut::NodeAndNodes(node), || {
             last();
             Ok(())
         }),
-        Trouble::CutNodeFromBrokers(node) => rig.cut_while(Cut::NodeAndBrokers(node), || {
+        Fault::CutNodeFromBrokers(node) => rig.cut_while(Cut::NodeAndBrokers(node), || {
             last();
             rig.nodes.wait_for_lag(node, LAG)
         }),
-        Trouble::FillNode(node) => rig.fill_while(Party::Node(node), || {
+        Fault::FillNode(node) => rig.fill_while(Party::Node(node), || {
             last();
             rig.nodes.wait_for_lag(node, LAG)
         }),
-        Trouble::KillWriter => happen(Trouble::KillNode(nodes.writer()?), rig, long),
-        Trouble::HaltWriter => happen(Trouble::HaltNode(nodes.writer()?), rig, long),
-        Trouble::CutWriter => happen(Trouble::CutNode(nodes.writer()?), rig, long),
-        Trouble::CutWriterFromBrokers => {
+        Fault::KillWriter => happen(Fault::KillNode(nodes.writer()?), rig, long),
+        Fault::HaltWriter => happen(Fault::HaltNode(nodes.writer()?), rig, long),
+        Fault::CutWriter => happen(Fault::CutNode(nodes.writer()?), rig, long),
+        Fault::CutWriterFromBrokers => {
             let writer = nodes.writer()?;
             rig.cut_while(Cut::NodeAndBrokers(writer), || {
                 last();
                 rig.nodes.writer_after(writer).map(drop)
             })
         }
-        Trouble::FillWriter => {
+        Fault::FillWriter => {
             let writer = nodes.writer()?;
             rig.fill_while(Party::Node(writer), || {
                 last();
                 rig.nodes.writer_after(writer).map(drop)
             })
         }
-        Trouble::KillBroker(broker) => {
+        Fault::KillBroker(broker) => {
             rig.brokers.kill(broker)?;
             last();
             rig.restart_broker(broker)
         }
-        Trouble::HaltBroker(broker) => {
+        Fault::HaltBroker(broker) => {
             rig.brokers.halt(broker, true)?;
             last();
             Ok(rig.brokers.halt(broker, false)?)
         }
-        Trouble::CutBroker(broker) => rig.cut_while(Cut::BrokerAndBrokers(broker), || {
+        Fault::CutBroker(broker) => rig.cut_while(Cut::BrokerAndBrokers(broker), || {
             last();
             Ok(())
         }),
-        Trouble::FillBroker(broker) => {
+        Fault::FillBroker(broker) => {
             rig.fill_while(Party::Broker(broker), || {
                 last();
                 Ok(())
@@ -202,16 +202,16 @@ fn happen(trouble: Trouble, rig: &mut Rig, long: Duration) -> Result<()> {
             rig.brokers.kill(broker)?;
             rig.restart_broker(broker)
         }
-        Trouble::HaltTwoBrokers(running) => {
+        Fault::HaltTwoBrokers(running) => {
             let halted: Vec<usize> = (0..BROKERS).filter(|broker| *broker != running).collect();
             halted.iter().try_for_each(|broker| rig.brokers.halt(*broker, true))?;
             last();
             Ok(halted.iter().try_for_each(|broker| rig.brokers.halt(*broker, false))?)
         }
-        Trouble::KillWriterAndBroker(broker) => {
+        Fault::KillWriterAndBroker(broker) => {
             let writer = nodes.writer()?;
             nodes.kill(writer)?;
-            happen(Trouble::KillBroker(broker), rig, long)?;
+            happen(Fault::KillBroker(broker), rig, long)?;
             rig.nodes.start(writer)
         }
     }

@@ -49,13 +49,16 @@ pub(crate) fn run(arguments: &VerifyArguments) -> ExitCode {
 }
 
 fn verify(config: &Config) -> Result<ExitCode, ServeError> {
-    let mut mendable = 0;
+    let mut repairable = 0;
     let elapsed = Elapsed::start("verifying");
     let checked = server::verify(config, &mut |finding| {
-        let is_mendable = !finding.fixes.is_empty();
-        Report::result(json!({ "finding": finding.text, "mendable": is_mendable }), finding.text.as_str())
-            .print();
-        mendable += u64::from(is_mendable);
+        let is_repairable = !finding.fixes.is_empty();
+        Report::result(
+            json!({ "finding": finding.text, "repairable": is_repairable }),
+            finding.text.as_str(),
+        )
+        .print();
+        repairable += u64::from(is_repairable);
     })?;
     drop(elapsed);
     // Violations are not damage: an entry that is older than a rule of the settings may violate the rule.
@@ -66,9 +69,9 @@ fn verify(config: &Config) -> Result<ExitCode, ServeError> {
     if checked.findings == 0 {
         return Ok(ExitCode::SUCCESS);
     }
-    let hint = if mendable > 0 { "; `pando verify --repair` mends these" } else { "" };
+    let hint = if repairable > 0 { "; `pando verify --repair` repairs these" } else { "" };
     Ok(exit::failure(&format!(
-        "{} findings, {mendable} of them in rows that follow from entries{hint}",
+        "{} findings, {repairable} of them in rows that follow from entries{hint}",
         checked.findings
     )))
 }
@@ -84,19 +87,20 @@ pub(crate) fn checked_report(checked: &CheckSummary, none: &str) -> Report {
 }
 
 fn repair(config: Config) -> Result<ExitCode, ServeError> {
-    let repaired = server::repair(config, &mut |finding, is_mended| {
-        let text = format!("{}: {}", if is_mended { "mended" } else { "cannot be mended" }, finding.text);
-        Report::result(json!({ "finding": finding.text, "mended": is_mended }), text).print();
+    let repaired = server::repair(config, &mut |finding, is_repaired| {
+        let text =
+            format!("{}: {}", if is_repaired { "repaired" } else { "cannot be repaired" }, finding.text);
+        Report::result(json!({ "finding": finding.text, "repaired": is_repaired }), text).print();
     })?;
     if repaired.repaired > 0 {
-        print::note(&format!("{} findings mended", repaired.repaired));
+        print::note(&format!("{} findings repaired", repaired.repaired));
     }
     checked_report(&repaired.remaining, "nothing left").print();
     if repaired.remaining.findings == 0 {
         return Ok(ExitCode::SUCCESS);
     }
     Ok(exit::failure(&format!(
-        "{} findings cannot be mended: what is lost with an entry comes back only from an export or a backup",
+        "{} findings cannot be repaired: what is lost with an entry comes back only from an export or a backup",
         repaired.remaining.findings
     )))
 }

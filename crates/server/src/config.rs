@@ -110,7 +110,7 @@ pub enum ConfigError {
         origin: String,
     },
     /// The settings name a group but no user.
-    #[error("group goes with user: say whom to run as")]
+    #[error("group needs the setting user")]
     GroupWithoutUser,
     /// The table `[oauth]` has some of its required keys, but not all.
     #[error("[oauth] takes issuer, audience and keys together")]

@@ -317,7 +317,7 @@ impl EventLoop {
         let has_new_listeners = self.context.feed.has_new_listeners();
         self.feed_is_due |= has_new_listeners;
         if has_new_listeners || matches!(turn, Turn::WaitForPosition(_)) {
-            self.look_for_commits();
+            self.check_for_commits();
         }
     }
 
@@ -365,7 +365,7 @@ impl EventLoop {
 
     /// Requests a notice of the next commit if a connection waits for a position, or if a persistent search waits for
     /// changes. If there already is a newer commit, sends the notice itself.
-    fn look_for_commits(&mut self) {
+    fn check_for_commits(&mut self) {
         self.context.position_waiters = self.wait_for_position.len();
         if self.context.feed.has_listeners() || !self.wait_for_position.is_empty() {
             self.context.shared.writes.request_commit_notice(self.context.event_loop);
@@ -383,7 +383,7 @@ impl EventLoop {
         let position = self.context.catch_up().and_then(|()| self.context.snapshot.position()).unwrap_or(0);
         self.turn_waiting(|wait| wait.position <= position);
         self.feed_is_due = true;
-        self.look_for_commits();
+        self.check_for_commits();
     }
 
     /// Returns true if the feed may continue now. While connections still send the last change set, the feed waits for

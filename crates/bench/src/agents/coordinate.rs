@@ -332,17 +332,17 @@ impl<'a> Run<'a> {
         word: io::Result<AgentMessage>,
         watch: &mut dyn FnMut(&Progress),
     ) -> Result<Option<WorkloadResult>, AgentError> {
-        let has_begun = self.begun.is_some();
+        let has_started = self.begun.is_some();
         let dead = match word {
             Ok(AgentMessage::Ready) => {
-                self.stages[index] = if has_begun { Stage::Finished } else { Stage::Ready };
+                self.stages[index] = if has_started { Stage::Finished } else { Stage::Ready };
                 None
             }
             Ok(AgentMessage::Second { phase, left, second }) => {
                 self.report_second(index, phase, left, second.map(|second| *second), watch);
                 None
             }
-            Ok(AgentMessage::Result(result)) if !has_begun => return Ok(Some(*result)),
+            Ok(AgentMessage::Result(result)) if !has_started => return Ok(Some(*result)),
             Ok(AgentMessage::Result(result)) => {
                 self.stages[index] = Stage::Done(result);
                 None
@@ -352,7 +352,7 @@ impl<'a> Run<'a> {
             Err(error) => Some(reason(&error)),
         };
         if let Some(reason) = dead {
-            if !has_begun {
+            if !has_started {
                 return Err(AgentError::Agent { address: self.machines[index].address.clone(), reason });
             }
             self.stages[index] = Stage::Dead(reason);

@@ -85,7 +85,7 @@ fn fit_connections(
         return Ok(());
     }
     let same = |other: &&Workload| {
-        connections(other, &adapted.options) > most && asks_the_same(other, &adapted.workload)
+        connections(other, &adapted.options) > most && is_same_workload(other, &adapted.workload)
     };
     if let Some(other) = earlier.iter().find(same) {
         return Err(format!(
@@ -105,7 +105,7 @@ fn fit_connections(
 }
 
 /// Returns true if two workloads differ only in the number of clients.
-fn asks_the_same(one: &Workload, other: &Workload) -> bool {
+fn is_same_workload(one: &Workload, other: &Workload) -> bool {
     let text = |text: &Option<crate::workload::Text>| text.as_ref().map(|text| text.get_ref().clone());
     let asked = |workload: &Workload| {
         let jobs = workload.jobs.iter().enumerate();

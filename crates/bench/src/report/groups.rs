@@ -98,10 +98,10 @@ impl<'a> Groups<'a> {
         // A result without figures states no load, so it joins a group with results of servers that have figures.
         let (idle, measured): (Vec<_>, Vec<_>) = results()
             .filter(|result| result.sweep.is_none() && !is_load_only(result))
-            .partition(|result| not_begun(result).is_some());
+            .partition(|result| not_started(result).is_some());
         for result in measured.into_iter().chain(idle) {
             let shape = Shape::of(result);
-            let place = groups.iter().position(|(other, _)| match not_begun(result) {
+            let place = groups.iter().position(|(other, _)| match not_started(result) {
                 None => *other == shape,
                 Some(_) => other.is_like(&shape),
             });
@@ -139,7 +139,7 @@ pub(crate) enum NotStarted<'a> {
 }
 
 /// Returns the reason why no request was sent; `None` if requests were sent.
-fn not_begun(result: &WorkloadResult) -> Option<NotStarted<'_>> {
+fn not_started(result: &WorkloadResult) -> Option<NotStarted<'_>> {
     if let Some(reason) = &result.unsupported {
         return Some(NotStarted::Unsupported(reason));
     }
@@ -218,7 +218,7 @@ impl<'a> Group<'a> {
     /// Returns a result from which the load is known. If possible, it is the result of a server that supports the
     /// workload.
     pub(crate) fn any(&self) -> &'a WorkloadResult {
-        let measured = self.rows.iter().find(|row| row.not_begun().is_none());
+        let measured = self.rows.iter().find(|row| row.not_started().is_none());
         measured.unwrap_or(&self.rows[0]).rounds[0]
     }
 
@@ -270,8 +270,8 @@ impl<'a> Row<'a> {
     }
 
     /// Returns the reason why no round has a figure.
-    pub(crate) fn not_begun(&self) -> Option<NotStarted<'a>> {
-        let mut reasons: Vec<_> = self.rounds.iter().map(|round| not_begun(round)).collect();
+    pub(crate) fn not_started(&self) -> Option<NotStarted<'a>> {
+        let mut reasons: Vec<_> = self.rounds.iter().map(|round| not_started(round)).collect();
         let all = reasons.iter().all(Option::is_some);
         reasons.swap_remove(0).filter(|_| all)
     }

@@ -61,8 +61,8 @@ pub(crate) struct MissingFigure {
 }
 
 impl MissingFigure {
-    fn of(not_begun: &NotStarted<'_>) -> MissingFigure {
-        match not_begun {
+    fn of(not_started: &NotStarted<'_>) -> MissingFigure {
+        match not_started {
             NotStarted::Unsupported(reason) => MissingFigure { word: "cannot", reason: (*reason).to_owned() },
             NotStarted::Failed(reason) => MissingFigure { word: "failed", reason: (*reason).to_owned() },
         }
@@ -110,8 +110,8 @@ fn round_size(entries: u64) -> u64 {
 fn cell(group: &Group<'_>, server: usize) -> Cell {
     let row_of = |server: usize| group.rows.iter().find(|row| row.server == server);
     let Some(row) = row_of(server) else { return Cell::default() };
-    if let Some(not_begun) = row.not_begun() {
-        return Cell { lack: Some(MissingFigure::of(&not_begun)), ..Cell::default() };
+    if let Some(not_started) = row.not_started() {
+        return Cell { lack: Some(MissingFigure::of(&not_started)), ..Cell::default() };
     }
     let cost = |row: &Row<'_>| row.median().cost.as_ref().map(|cost| cost.cpu_micros_per_operation);
     let compared = row_of(0).filter(|first| server > 0 && first.is_clean() && row.is_clean());

@@ -31,7 +31,7 @@ const FACTS: [(u32, &str, Kind); 15] = [
     (20, "unlocks_in", Kind::Seconds),
     (62, "idle_locked", Kind::Problem),
     (67, "expired", Kind::Problem),
-    (56, "not_begun", Kind::Problem),
+    (56, "not_started", Kind::Problem),
     (57, "ended", Kind::Problem),
     (26, "must_change", Kind::Problem),
     (16, "failures", Kind::Times),

@@ -87,7 +87,7 @@ pub(crate) struct Matcher {
     /// no attribute.
     shown: Shown,
     /// The requester's view of groups; `None` if no groups are hidden from the requester.
-    asker: Option<GroupsOf>,
+    visible_groups: Option<GroupsOf>,
     /// Whether the filter comes from the URL of a dynamic group. In such a filter, only stored members count as members
     /// of a group.
     is_of_member_url: bool,
@@ -104,17 +104,17 @@ impl Matcher {
     }
 
     pub(crate) fn new(shown: Shown) -> Matcher {
-        Matcher { shown, asker: None, is_of_member_url: false, chains: None, key: Vec::new() }
+        Matcher { shown, visible_groups: None, is_of_member_url: false, chains: None, key: Vec::new() }
     }
 
     /// Returns a matcher for a requester whose access rules may hide groups.
-    pub(crate) fn under(shown: Shown, asker: Option<GroupsOf>) -> Matcher {
-        Matcher { asker, ..Matcher::new(shown) }
+    pub(crate) fn under(shown: Shown, visible_groups: Option<GroupsOf>) -> Matcher {
+        Matcher { visible_groups, ..Matcher::new(shown) }
     }
 
     /// Returns a matcher for the filter of a dynamic group.
-    pub(super) fn of_member_url(asker: Option<GroupsOf>) -> Matcher {
-        Matcher { is_of_member_url: true, ..Matcher::under(Shown::Plain, asker) }
+    pub(super) fn of_member_url(visible_groups: Option<GroupsOf>) -> Matcher {
+        Matcher { is_of_member_url: true, ..Matcher::under(Shown::Plain, visible_groups) }
     }
 
     /// Drops cached state. Call it when the snapshot changes.
@@ -211,7 +211,7 @@ impl Matcher {
         let Some(group) = state.catalog.dynamic_groups.of(id) else { return Ok(false) };
         self.chains.get_or_insert_default().add_cost(1);
         let Some(row) = node(state.read, member)? else { return Ok(false) };
-        Described::new(state, (member, &row), self.asker.as_ref()).by(group)
+        Described::new(state, (member, &row), self.visible_groups.as_ref()).by(group)
     }
 
     fn row_passes(
@@ -299,16 +299,16 @@ impl Matcher {
 
     #[cold]
     fn in_chain(&mut self, item: &Item, state: TreeState<'_>, id: EntryId) -> Result<bool, OperationError> {
-        let asker = self.asker.as_ref();
+        let visible_groups = self.visible_groups.as_ref();
         let describing = || {
             let target = item.target.as_ref().and_then(|target| target.entry);
             let Some(target) = target else { return Ok(Vec::new()) };
             match node(state.read, target)? {
-                Some(row) => describing_groups(state, (target, &row), asker),
+                Some(row) => describing_groups(state, (target, &row), visible_groups),
                 None => Ok(Vec::new()),
             }
         };
-        self.chains.get_or_insert_default().lead(item, state, asker, id, &describing)
+        self.chains.get_or_insert_default().lead(item, state, visible_groups, id, &describing)
     }
 
     /// Like `row_passes`, but considers only values that the requester may use.
@@ -358,7 +358,7 @@ impl Matcher {
         let with_described = !self.is_of_member_url && !state.catalog.dynamic_groups.is_empty();
         match (&item.test, &item.target) {
             (Test::Present, _) if attribute.is_membership() => {
-                is_in_a_group(state, (id, &candidate.node), self.asker.as_ref(), with_described)
+                is_in_a_group(state, (id, &candidate.node), self.visible_groups.as_ref(), with_described)
             }
             (Test::Present, _) => attribute.is_present(state, id, &candidate.node),
             (Test::Equal(..), Some(_)) if attribute.is_nested(state) => {
@@ -368,7 +368,10 @@ impl Matcher {
                 let Some(group) = target.entry else { return Ok(false) };
                 for member in member_attributes(state.catalog) {
                     if state.read.contains_id(LINKS, &link_key(group, member), id.0)?
-                        && self.asker.as_ref().map_or(Ok(true), |asker| asker.shows(state, group, member))?
+                        && self
+                            .visible_groups
+                            .as_ref()
+                            .map_or(Ok(true), |visible_groups| visible_groups.shows(state, group, member))?
                     {
                         return Ok(true);
                     }
@@ -383,11 +386,11 @@ impl Matcher {
                     passes = test.passes(&state.catalog.schema, value, &mut key);
                     if passes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 };
-                let asker = self.asker.as_ref();
+                let visible_groups = self.visible_groups.as_ref();
                 if attribute.is_membership() && !with_described {
-                    for_each_stored(state, attribute, asker, (id, &[]), &mut each)?;
+                    for_each_stored(state, attribute, visible_groups, (id, &[]), &mut each)?;
                 } else {
-                    for_each_visible(state, attribute, asker, (id, &candidate.node), &mut each)?;
+                    for_each_visible(state, attribute, visible_groups, (id, &candidate.node), &mut each)?;
                 }
                 self.key = key;
                 Ok(passes)
@@ -411,7 +414,13 @@ impl Matcher {
             passes = test.passes(&state.catalog.schema, time.unwrap_or(value), key);
             if passes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        for_each_visible(state, attribute, self.asker.as_ref(), (candidate.id, &candidate.node), &mut each)?;
+        for_each_visible(
+            state,
+            attribute,
+            self.visible_groups.as_ref(),
+            (candidate.id, &candidate.node),
+            &mut each,
+        )?;
         Ok(passes)
     }
 
@@ -443,8 +452,8 @@ impl Matcher {
         mut counts: impl FnMut(&mut Matcher, EntryId) -> Result<bool, OperationError>,
     ) -> Result<bool, OperationError> {
         self.chains.get_or_insert_default().add_cost(state.catalog.dynamic_groups.len());
-        let asker = self.asker.clone();
-        let mut described = Described::new(state, (candidate.id, &candidate.node), asker.as_ref());
+        let visible_groups = self.visible_groups.clone();
+        let mut described = Described::new(state, (candidate.id, &candidate.node), visible_groups.as_ref());
         for group in state.catalog.dynamic_groups.iter() {
             if counts(self, group.id)? && described.by(group)? {
                 return Ok(true);

@@ -35,7 +35,7 @@ impl<'f> Guard<'f> {
     /// Locates the attribute of the first test in a row; `None` if the row does not have the attribute. `place` is the
     /// attribute's index in the previous row.
     #[inline(always)]
-    pub(crate) fn look<'a>(&self, row: &'a [u8], place: &mut Place) -> Option<Located<'a>> {
+    pub(crate) fn locate<'a>(&self, row: &'a [u8], place: &mut Place) -> Option<Located<'a>> {
         locate(self.attribute, row, place)
     }
 
@@ -86,7 +86,7 @@ pub(crate) struct OtherTest<'f> {
 
 /// Locates in a row the attributes that the other tests need.
 #[inline]
-pub(crate) fn look_at_others<'a>(
+pub(crate) fn locate_others<'a>(
     tests: &mut [OtherTest<'_>],
     row: &'a [u8],
     mut found: impl FnMut(Option<Located<'a>>),

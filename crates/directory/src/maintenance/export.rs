@@ -159,7 +159,7 @@ impl<'s, 'o> Export<'s, 'o> {
                 follows_aliases: false,
                 has_aliases: false,
                 manages: true,
-                tells_referrals: false,
+                returns_referrals: false,
                 subentries: None,
                 is_of_stored: true,
                 last: None,

@@ -218,7 +218,7 @@ impl Search {
             // in total.
             let room = rights.size_limit(page.room());
             match &deleted {
-                Some(deleted) if deleted.has_begun && !page.is_abandoned() => work.turn_to_deleted(room),
+                Some(deleted) if deleted.has_started && !page.is_abandoned() => work.turn_to_deleted(room),
                 _ => work.turn_to(page, room, snapshot)?,
             }
         }

@@ -53,10 +53,10 @@ pub(super) fn change(
     attributes.extend(also_changed(state.catalog, &catalog));
     let retired = changed.class_sets.iter().filter(|set| set.is_retired());
     let class_sets: Vec<_> = retired.map(|set| set.id).collect();
-    obstacles.look_at_entries(&attributes, changes_names(&state.catalog.schema, &catalog.schema))?;
-    obstacles.look_at_classes(&class_sets)?;
+    obstacles.examine_entries(&attributes, changes_names(&state.catalog.schema, &catalog.schema))?;
+    obstacles.examine_classes(&class_sets)?;
     if !attributes.is_empty() || !class_sets.is_empty() {
-        obstacles.look_at_tombstones(&attributes, &class_sets)?;
+        obstacles.examine_tombstones(&attributes, &class_sets)?;
     }
     let problems: Vec<_> = obstacles.found.into_values().map(|found| refuse(found.text())).collect();
     Ok(if problems.is_empty() { Ok(catalog) } else { Err(problems) })
@@ -170,7 +170,7 @@ impl Obstacles<'_> {
     /// Finds entries with attributes that are removed, or with values that are invalid under new definitions. If
     /// `changes_names` is true, also finds entries with values that contain names and whose normal forms change,
     /// because these forms are the keys of the values' rows.
-    fn look_at_entries(&mut self, attributes: &[AttrId], changes_names: bool) -> Result<()> {
+    fn examine_entries(&mut self, attributes: &[AttrId], changes_names: bool) -> Result<()> {
         let state = self.state;
         let mut wanted = Vec::with_capacity(attributes.len());
         for attribute in attributes {
@@ -227,7 +227,7 @@ impl Obstacles<'_> {
     }
 
     /// Finds entries whose class set contains a removed class.
-    fn look_at_classes(&mut self, class_sets: &[ClassSetId]) -> Result<()> {
+    fn examine_classes(&mut self, class_sets: &[ClassSetId]) -> Result<()> {
         for class_set in class_sets {
             let mut ids = Vec::new();
             let mut posting = self.state.read.ids(CLASSES, &class_key(*class_set))?;
@@ -247,7 +247,7 @@ impl Obstacles<'_> {
 
     /// Finds tombstones with attributes or classes that are removed, or with values that are invalid under new
     /// definitions.
-    fn look_at_tombstones(&mut self, attributes: &[AttrId], class_sets: &[ClassSetId]) -> Result<()> {
+    fn examine_tombstones(&mut self, attributes: &[AttrId], class_sets: &[ClassSetId]) -> Result<()> {
         let (first, end) = ([KIND_ENTRY], [KIND_ENTRY + 1]);
         let range = (Bound::Included(&first[..]), Bound::Excluded(&end[..]));
         for row in self.state.read.scan(DELETED, range, Direction::Forward) {

@@ -136,7 +136,7 @@ fn explained(
 ) -> Result<Answer, OperationError> {
     let schema = &state.catalog.schema;
     let normal = |dn: &str| Ok::<_, OperationError>(NormalName::of(&parse_dn(dn)?, schema));
-    let is_begun = |name: &NormalName| {
+    let has_started = |name: &NormalName| {
         Ok::<_, OperationError>(match state.find(name)? {
             Found::Missing { nearest: None } => false,
             Found::Entry(..) | Found::Missing { .. } => true,
@@ -148,7 +148,7 @@ fn explained(
             let name = normal(dn)?;
             match state.entry_of(&name)? {
                 Some(id) => Requester::User { id, dn: dn.clone() },
-                None if is_begun(&name)? => return Ok(Answer::Missing(dn.clone())),
+                None if has_started(&name)? => return Ok(Answer::Missing(dn.clone())),
                 None => return Ok(Answer::NotYet),
             }
         }
@@ -161,7 +161,9 @@ fn explained(
     let (id, parent) = match QuestionPlace::of(state, &name, read.right == "add")? {
         QuestionPlace::Entry(id) => (id, state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?.parent),
         QuestionPlace::New { parent } => (EntryId::ROOT, parent),
-        QuestionPlace::Nowhere { .. } if is_begun(&name)? => return Ok(Answer::Missing(read.entry.clone())),
+        QuestionPlace::Nowhere { .. } if has_started(&name)? => {
+            return Ok(Answer::Missing(read.entry.clone()));
+        }
         QuestionPlace::Nowhere { .. } => return Ok(Answer::NotYet),
     };
     let Some((word, right, _)) = ASKED.iter().find(|(word, ..)| *word == read.right).copied() else {

@@ -67,7 +67,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
         }
     };
     if is_kept {
-        check_kept(state, &change)?;
+        check_tombstones(state, &change)?;
     }
     Ok(deciding.record(Allocations::new(state.catalog), change))
 }
@@ -103,7 +103,7 @@ fn trace(state: TreeState<'_>, ids: &[EntryId]) -> Result<Option<DeleteTrace>, O
 
 /// Checks that the tombstones of a delete are not too large.
 #[cold]
-fn check_kept(state: TreeState<'_>, change: &Change) -> Result<(), OperationError> {
+fn check_tombstones(state: TreeState<'_>, change: &Change) -> Result<(), OperationError> {
     let ids: Vec<EntryId> = match change {
         Change::Delete(delete) => vec![delete.id],
         Change::DeleteTree(tree) => {

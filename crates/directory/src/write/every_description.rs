@@ -271,10 +271,10 @@ fn the_schema_applies_to_every_description() {
 fn access_rules_apply_to_every_description() {
     let mut world = World::new();
     world.set_rules(&RULES);
-    let (asker, _) = world.entry(&[]);
+    let (requester, _) = world.entry(&[]);
     for round in 0..ROUNDS {
         let (dn, _) = world.entry(&[]);
-        world.become_user(&asker);
+        world.become_user(&requester);
         // This search caches the requester's rights before the description exists.
         assert!(!world.visible_descriptions(&dn, "(objectClass=*)", "*").is_empty());
         let hidden =
@@ -288,7 +288,7 @@ fn access_rules_apply_to_every_description() {
         for description in [&hidden, &secret] {
             ok(&modify(&mut world, &dn, Add, description, "text"), description);
         }
-        world.become_user(&asker);
+        world.become_user(&requester);
         for description in [&hidden, &secret] {
             let base = description.split(';').next().unwrap();
             for filter in
@@ -315,8 +315,11 @@ fn access_rules_apply_to_every_description() {
         // If the entry names the requester, the requester may read the secret, but no longer roomNumber.
         world.become_administrator();
         let named = world.random.description(&["manager", "0.9.2342.19200300.100.1.10"], 0);
-        ok(&world.directory.modify(&dn, &[(Add, &named, &[&asker]), (Add, "roomNumber", &["7"])]), &named);
-        world.become_user(&asker);
+        ok(
+            &world.directory.modify(&dn, &[(Add, &named, &[&requester]), (Add, "roomNumber", &["7"])]),
+            &named,
+        );
+        world.become_user(&requester);
         let visible_descriptions = world.visible_descriptions(&dn, "(objectClass=*)", "*");
         let type_id = world.parsed(&secret).type_id;
         assert!(
@@ -328,7 +331,7 @@ fn access_rules_apply_to_every_description() {
         world.become_administrator();
         let former = world.random.description(&["employeeType", "2.16.840.1.113730.3.1.4", "lesserType"], 0);
         ok(&modify(&mut world, &dn, Add, &former, "former"), &former);
-        world.become_user(&asker);
+        world.become_user(&requester);
         assert!(
             world.visible_descriptions(&dn, "(objectClass=*)", "*").is_empty(),
             "{former} in round {round}"

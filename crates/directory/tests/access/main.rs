@@ -161,10 +161,10 @@ fn answers_are_those_of_the_plain_rules() {
             let rules: Vec<Rule> =
                 (0..rng.usize(1..7)).map(|place| Rule::random(&mut rng, place < 3)).collect();
             let texts = set_rules(&mut directory, &rules);
-            for asker in [String::new(), user(0), user(1), user(2)] {
-                ask_as(&mut directory, &asker);
+            for requester in [String::new(), user(0), user(1), user(2)] {
+                ask_as(&mut directory, &requester);
                 let link = links[rng.usize(..links.len())];
-                let rights = Rights { rules: &rules, asker: &asker, tree: &tree, link };
+                let rights = Rights { rules: &rules, requester: &requester, tree: &tree, link };
                 for _ in 0..6 {
                     shown += check_search(&mut directory, &mut rng, &rights, &texts);
                     check_compare(&directory, &mut rng, &rights, &texts);
@@ -185,21 +185,21 @@ fn single_values_are_changed_as_the_plain_rules_say() {
         let (mut refused, mut changed) = (0, 0);
         for _ in 0..40 {
             // Random access rules are drawn until a user may write some, but not all, values of an attribute.
-            let (rules, asker, dn, attribute) = loop {
+            let (rules, requester, dn, attribute) = loop {
                 let rules: Vec<Rule> =
                     (0..rng.usize(1..6)).map(|place| Rule::random(&mut rng, place < 3)).collect();
-                let (asker, dn) = (user(rng.usize(..4)), user(rng.usize(..4)));
+                let (requester, dn) = (user(rng.usize(..4)), user(rng.usize(..4)));
                 let attribute = ["mail", "description", "telephoneNumber"][rng.usize(..3)];
-                let rights = Rights { rules: &rules, asker: &asker, tree: &tree, link: None };
+                let rights = Rights { rules: &rules, requester: &requester, tree: &tree, link: None };
                 if rights.extent("write", &dn, attribute) == Extent::Some {
-                    break (rules, asker, dn, attribute);
+                    break (rules, requester, dn, attribute);
                 }
             };
             directory.requester = Requester::Administrator { dn: "cn=admin".to_owned() };
             let texts = set_rules(&mut directory, &rules);
-            let rights = Rights { rules: &rules, asker: &asker, tree: &tree, link: None };
+            let rights = Rights { rules: &rules, requester: &requester, tree: &tree, link: None };
             for _ in 0..12 {
-                ask_as(&mut directory, &asker);
+                ask_as(&mut directory, &requester);
                 match check_values(&mut directory, &mut rng, &rights, (&dn, attribute), &texts) {
                     ResultCode::INSUFFICIENT_ACCESS_RIGHTS => refused += 1,
                     ResultCode::SUCCESS => changed += 1,
@@ -223,16 +223,16 @@ fn controls_are_allowed_as_the_plain_rules_say() {
             let texts: Vec<_> =
                 rules.iter().zip(0..).map(|(rule, at)| rule.text(&format!("r{at}"))).collect();
             directory.change_settings(|settings| settings.general.access_rules = texts.clone());
-            for asker in [String::new(), user(0), user(1), user(3)] {
-                ask_as(&mut directory, &asker);
+            for requester in [String::new(), user(0), user(1), user(3)] {
+                ask_as(&mut directory, &requester);
                 let link = links[rng.usize(..links.len())];
                 for (word, oid) in USES {
-                    let expected = rules::may_use(&rules, (&asker, &tree), link, (word, oid));
+                    let expected = rules::may_use(&rules, (&requester, &tree), link, (word, oid));
                     let may = directory
                         .snapshot
                         .may_use(&RequestContext::new(&directory.requester, link), oid)
                         .unwrap();
-                    assert_eq!(may, expected, "{word} as {asker:?} from {link:?} under {texts:#?}");
+                    assert_eq!(may, expected, "{word} as {requester:?} from {link:?} under {texts:#?}");
                     both.insert(may);
                 }
             }
@@ -296,7 +296,7 @@ fn check_search(
     rights: &Rights<'_>,
     texts: &[String],
 ) -> usize {
-    let (asker, tree) = (rights.asker, rights.tree);
+    let (requester, tree) = (rights.requester, rights.tree);
     let names: Vec<&String> = tree.keys().collect();
     let nobody = format!("uid=nobody,{}", names[rng.usize(..names.len())]);
     let base = match rng.u8(0..6) {
@@ -318,7 +318,7 @@ fn check_search(
     };
     directory.link = rights.link;
     let found = search(directory, &case, &RequestControls::default());
-    let what = || format!("{case:?} as {asker:?} from {:?} under {texts:#?}", rights.link);
+    let what = || format!("{case:?} as {requester:?} from {:?} under {texts:#?}", rights.link);
     let expected = expected_entries(rights, base, scope, &filter);
     // A search whose base is hidden succeeds only if it finds an entry below the base.
     let begins = base.is_empty() || (tree.contains_key(base) && (rights.sees(base) || !expected.is_empty()));
@@ -412,13 +412,13 @@ fn check_password(
     directory.link = rights.link;
     let stamp = directory.stamp();
     let outcome = directory.execute_with(&request, &controls, &stamp);
-    let expected = match (rights.asker, rights.sees(&dn), rights.may_change_password(&dn)) {
+    let expected = match (rights.requester, rights.sees(&dn), rights.may_change_password(&dn)) {
         ("", ..) => ResultCode::STRONGER_AUTH_REQUIRED,
         (_, false, _) => ResultCode::NO_SUCH_OBJECT,
         (_, _, false) => ResultCode::INSUFFICIENT_ACCESS_RIGHTS,
         (_, _, true) => ResultCode::SUCCESS,
     };
-    let what = format!("{dn} as {:?} under {texts:#?}: {}", rights.asker, outcome.diagnostic);
+    let what = format!("{dn} as {:?} under {texts:#?}: {}", rights.requester, outcome.diagnostic);
     assert_eq!(outcome.code, expected, "{what}");
     outcome.code == ResultCode::SUCCESS
 }
@@ -466,7 +466,7 @@ fn check_values(
     };
     let extent = rights.extent("write", dn, attribute);
     let expected = match extent {
-        _ if rights.asker.is_empty() => ResultCode::STRONGER_AUTH_REQUIRED,
+        _ if rights.requester.is_empty() => ResultCode::STRONGER_AUTH_REQUIRED,
         _ if !rights.sees(dn) => ResultCode::NO_SUCH_OBJECT,
         Extent::Nothing => ResultCode::INSUFFICIENT_ACCESS_RIGHTS,
         Extent::Some if !is_allowed => ResultCode::INSUFFICIENT_ACCESS_RIGHTS,
@@ -492,7 +492,7 @@ fn check_values(
     assert_eq!(
         outcome.code, expected,
         "{operation:?} {attribute} {given:?} of {dn}, which has {before:?}, as {:?} under {texts:#?}: {}",
-        rights.asker, outcome.diagnostic
+        rights.requester, outcome.diagnostic
     );
     if outcome.code == ResultCode::SUCCESS {
         directory.requester = Requester::Administrator { dn: "cn=admin".to_owned() };
@@ -531,7 +531,8 @@ fn check_compare(directory: &TestDirectory, rng: &mut Rng, rights: &Rights<'_>, 
         _ => "nothing".to_owned(),
     };
     let (code, matched_dn, diagnostic) = compared(directory, dn, attribute, &value, rights.link);
-    let what = format!("{attribute}={value} of {dn} as {:?} under {texts:#?}: {diagnostic}", rights.asker);
+    let what =
+        format!("{attribute}={value} of {dn} as {:?} under {texts:#?}: {diagnostic}", rights.requester);
     let expected = match (rights.sees(dn), rights.may("compare", dn, attribute)) {
         (false, _) => {
             assert_eq!(matched_dn, rights.nearest(dn), "{what}");

@@ -85,10 +85,10 @@ pub(crate) fn pages(
 fn hidden_data_is_indistinguishable_from_absent_data() {
     for_seeds(40, |seed| {
         let mut rng = Rng::with_seed(seed);
-        let asker = if rng.u8(0..4) == 0 { String::new() } else { user(rng.usize(..2)) };
+        let requester = if rng.u8(0..4) == 0 { String::new() } else { user(rng.usize(..2)) };
         let mut pair_count = 0;
         for _ in 0..12 {
-            pair_count += usize::from(check_pair(&mut rng, &asker));
+            pair_count += usize::from(check_pair(&mut rng, &requester));
             if pair_count == 2 {
                 return;
             }
@@ -131,8 +131,8 @@ fn tree_of(entries: &Numbered) -> Tree {
 }
 
 /// Returns all data that a requester can obtain with any right.
-fn view(rules: &[Rule], asker: &str, tree: &Tree) -> BTreeMap<String, BTreeMap<String, Vec<String>>> {
-    let rights = Rights { rules, asker, tree, link: None };
+fn view(rules: &[Rule], requester: &str, tree: &Tree) -> BTreeMap<String, BTreeMap<String, Vec<String>>> {
+    let rights = Rights { rules, requester, tree, link: None };
     let mut view = BTreeMap::new();
     for (dn, entry) in tree {
         if !rights.sees(dn) {
@@ -164,14 +164,14 @@ fn view(rules: &[Rule], asker: &str, tree: &Tree) -> BTreeMap<String, BTreeMap<S
 }
 
 /// Returns another tree that differs only in hidden data.
-fn second(rng: &mut Rng, rules: &[Rule], asker: &str, first: &Numbered) -> Numbered {
+fn second(rng: &mut Rng, rules: &[Rule], requester: &str, first: &Numbered) -> Numbered {
     let mut second = first.clone();
     let whole = tree_of(first);
-    let rights = Rights { rules, asker, tree: &whole, link: None };
+    let rights = Rights { rules, requester, tree: &whole, link: None };
     // Entries are visited from the leaves up, because an entry can be removed only after its subordinates.
     for (_, dn, _) in first.iter().rev() {
         let has_children = second.iter().any(|(_, other, _)| parent(other) == dn);
-        if !rights.sees(dn) && !has_children && dn != asker && rng.bool() {
+        if !rights.sees(dn) && !has_children && dn != requester && rng.bool() {
             second.retain(|(_, other, _)| other != dn);
         }
     }
@@ -203,7 +203,7 @@ fn second(rng: &mut Rng, rules: &[Rule], asker: &str, first: &Numbered) -> Numbe
             entry.insert("ou".to_owned(), vec![format!("new{number}")]);
             let mut with = tree_of(&second);
             with.insert(dn.clone(), entry.clone());
-            if !(Rights { rules, asker, tree: &with, link: None }).sees(&dn) {
+            if !(Rights { rules, requester, tree: &with, link: None }).sees(&dn) {
                 second.push((number, dn, entry));
             }
         }
@@ -220,7 +220,7 @@ const SELECTIONS: [&[&str]; 4] = [
 ];
 
 /// Checks a pair of trees. Returns false if no pair was found.
-fn check_pair(rng: &mut Rng, asker: &str) -> bool {
+fn check_pair(rng: &mut Rng, requester: &str) -> bool {
     let one = first(rng);
     let mut rules: Vec<Rule> = (0..rng.usize(2..7)).map(|place| Rule::random(rng, place < 2)).collect();
     // Rules that allow changes are left out, so that both trees stay unchanged.
@@ -230,19 +230,18 @@ fn check_pair(rng: &mut Rng, asker: &str) -> bool {
             rule.rights.push("read");
         }
     }
-    let other = second(rng, &rules, asker, &one);
-    if one == other || view(&rules, asker, &tree_of(&one)) != view(&rules, asker, &tree_of(&other)) {
+    let other = second(rng, &rules, requester, &one);
+    if one == other || view(&rules, requester, &tree_of(&one)) != view(&rules, requester, &tree_of(&other)) {
         return false;
     }
     let mut pair = [directory_of(&one), directory_of(&other)];
-    let texts = set_rules(&mut pair[0], &rules);
-    set_rules(&mut pair[1], &rules);
-    let orders = SORTED_BY.iter().filter(|_| rng.bool()).map(|by| format!("{by}: {by}"));
-    let orders: Vec<String> = orders.collect();
+    let [texts, _] = pair.each_mut().map(|directory| set_rules(directory, &rules));
+    let orders: Vec<String> =
+        SORTED_BY.iter().filter(|_| rng.bool()).map(|by| format!("{by}: {by}")).collect();
     for directory in &mut pair {
         directory.change_settings(|settings| settings.general.sort_orders.clone_from(&orders));
         directory.finish_indexes();
-        ask_as(directory, asker);
+        ask_as(directory, requester);
     }
     let names: Vec<&str> = one.iter().chain(&other).map(|(_, dn, _)| dn.as_str()).collect();
     for _ in 0..40 {
@@ -273,7 +272,7 @@ fn check_pair(rng: &mut Rng, asker: &str) -> bool {
             let gone = one.iter().filter(|entry| !other.contains(entry)).map(|(_, dn, _)| dn);
             let come = other.iter().filter(|entry| !one.contains(entry)).map(|(_, dn, _)| dn);
             let (gone, come): (Vec<_>, Vec<_>) = (gone.collect(), come.collect());
-            format!("{case:?} as {asker:?} under {texts:#?}\nfirst alone {gone:#?}\nsecond alone {come:#?}")
+            format!("{case:?} as {requester} under {texts:#?}\nfirst alone {gone:#?}\nsecond alone {come:#?}")
         };
         let none = RequestControls { manage_dsa_it: rng.u8(0..4) == 0, ..RequestControls::default() };
         let found = pair.each_mut().map(|directory| comparable(search(directory, &case, &none)));

@@ -241,8 +241,8 @@ impl Rule {
         }
     }
 
-    fn is_for(&self, asker: &str, dn: &str, tree: &Tree) -> bool {
-        self.who.iter().any(|who| who.is(asker, dn, tree))
+    fn is_for(&self, requester: &str, dn: &str, tree: &Tree) -> bool {
+        self.who.iter().any(|who| who.is(requester, dn, tree))
     }
 
     fn is_at(&self, dn: &str, tree: &Tree) -> bool {
@@ -322,12 +322,12 @@ impl UseRule {
         self.network.map_or(text.clone(), |network| text + &format!(" from '{network}.0.0.0/8'"))
     }
 
-    fn is_for(&self, asker: &str, tree: &Tree, link: Option<ClientLink>) -> bool {
+    fn is_for(&self, requester: &str, tree: &Tree, link: Option<ClientLink>) -> bool {
         let is_near = self.network.is_none_or(|network| match link {
             None => !self.is_allow,
             Some(link) => matches!(link.address, Some(IpAddr::V4(of)) if of.octets()[0] == network),
         });
-        is_near && self.who.iter().any(|who| who.is(asker, "", tree))
+        is_near && self.who.iter().any(|who| who.is(requester, "", tree))
     }
 }
 
@@ -335,14 +335,14 @@ impl UseRule {
 /// or no allowing rule exists.
 pub(crate) fn may_use(
     rules: &[UseRule],
-    (asker, tree): (&str, &Tree),
+    (requester, tree): (&str, &Tree),
     link: Option<ClientLink>,
     (word, oid): (&str, &str),
 ) -> bool {
     let named = |names: &[&str]| names.contains(&word) || names.contains(&oid);
     let about = |rule: &&UseRule| (rule.names.is_empty() || named(&rule.names)) && !named(&rule.but);
     let (allows, denies): (Vec<_>, Vec<_>) = rules.iter().filter(about).partition(|rule| rule.is_allow);
-    let is_for = |rule: &&UseRule| rule.is_for(asker, tree, link);
+    let is_for = |rule: &&UseRule| rule.is_for(requester, tree, link);
     !denies.iter().any(is_for) && (allows.is_empty() || allows.iter().any(is_for))
 }
 
@@ -407,23 +407,23 @@ impl Who {
         }
     }
 
-    fn is(&self, asker: &str, dn: &str, tree: &Tree) -> bool {
-        let bound = !asker.is_empty();
+    fn is(&self, requester: &str, dn: &str, tree: &Tree) -> bool {
+        let bound = !requester.is_empty();
         match self {
             Who::Anyone => true,
             Who::Anonymous => !bound,
             Who::Authenticated => bound,
-            Who::Itself => bound && asker == dn,
-            Who::User(user) => asker == user,
-            Who::UsersIn(place) => bound && tree.contains_key(place) && is_at_or_below(asker, place),
+            Who::Itself => bound && requester == dn,
+            Who::User(user) => requester == user,
+            Who::UsersIn(place) => bound && tree.contains_key(place) && is_at_or_below(requester, place),
             Who::UsersMatching(place, filter) => {
-                let is_in = |place: &String| tree.contains_key(place) && is_at_or_below(asker, place);
-                bound && place.as_ref().is_none_or(is_in) && filter.matches(tree, asker)
+                let is_in = |place: &String| tree.contains_key(place) && is_at_or_below(requester, place);
+                bound && place.as_ref().is_none_or(is_in) && filter.matches(tree, requester)
             }
-            Who::Group(group) => bound && is_member(tree, asker, group, 0),
+            Who::Group(group) => bound && is_member(tree, requester, group, 0),
             Who::NamedBy(attribute) => {
                 let named = tree.get(dn).and_then(|entry| entry.get(*attribute));
-                bound && named.is_some_and(|named| named.iter().any(|name| name == asker))
+                bound && named.is_some_and(|named| named.iter().any(|name| name == requester))
             }
         }
     }
@@ -445,7 +445,7 @@ fn is_member(tree: &Tree, member: &str, group: &str, depth: usize) -> bool {
 /// Effective rights of a requester under access rules.
 pub(crate) struct Rights<'r> {
     pub(crate) rules: &'r [Rule],
-    pub(crate) asker: &'r str,
+    pub(crate) requester: &'r str,
     pub(crate) tree: &'r Tree,
     pub(crate) link: Option<ClientLink>,
 }
@@ -458,7 +458,7 @@ impl Rights<'_> {
                 && rule.has(right)
                 && attribute.is_none_or(|attribute| rule.is_about(attribute))
                 && rule.is_at(dn, self.tree)
-                && rule.is_for(self.asker, dn, self.tree)
+                && rule.is_for(self.requester, dn, self.tree)
         });
         rules.collect()
     }
@@ -512,7 +512,7 @@ impl Rights<'_> {
     /// Returns true if the password of a visible entry may be changed. The requester's own password requires the right
     /// to write, another password the right to reset.
     pub(crate) fn may_change_password(&self, dn: &str) -> bool {
-        match self.asker == dn {
+        match self.requester == dn {
             true => self.may("write", dn, "userPassword"),
             false => self.decides(true, "reset", dn) && !self.decides(false, "reset", dn),
         }
@@ -522,9 +522,9 @@ impl Rights<'_> {
     fn same_everywhere(&self) -> bool {
         self.rules.iter().filter(|rule| rule.holds_over(self.link)).all(|rule| {
             let always = rule.who.iter().any(|who| {
-                !matches!(who, Who::Itself | Who::NamedBy(_)) && who.is(self.asker, "", self.tree)
+                !matches!(who, Who::Itself | Who::NamedBy(_)) && who.is(self.requester, "", self.tree)
             });
-            let sometimes = !self.asker.is_empty()
+            let sometimes = !self.requester.is_empty()
                 && rule.who.iter().any(|who| matches!(who, Who::Itself | Who::NamedBy(_)));
             match (always, sometimes) {
                 (true, _) => rule.place.is_none() && rule.but_places.is_empty() && rule.filter.is_none(),

@@ -20,7 +20,7 @@ pub struct LdifReader<R> {
     /// Physical lines read so far.
     line_count: u64,
     /// Whether a record has been read. A version is only allowed before the first record.
-    has_begun: bool,
+    has_started: bool,
     is_at_end: bool,
     buffer: RecordBuffer,
     /// Logical lines of the record: number of the first physical line, and offset in the buffer's text.
@@ -39,7 +39,7 @@ impl<R: BufRead> LdifReader<R> {
             input,
             record_size_max,
             line_count: 0,
-            has_begun: false,
+            has_started: false,
             is_at_end: false,
             buffer: RecordBuffer::default(),
             logical_lines: Vec::new(),
@@ -172,8 +172,8 @@ impl<R: BufRead> LdifReader<R> {
     fn take_apart(&mut self) -> Result<(), LdifError> {
         let buffer = &mut self.buffer;
         let mut lines = self.logical_lines.iter().copied().peekable();
-        if !self.has_begun {
-            self.has_begun = true;
+        if !self.has_started {
+            self.has_started = true;
             if let Some(&(number, start)) = lines.peek() {
                 let end = self.logical_lines.get(1).map_or(buffer.text.len(), |next| next.1);
                 let line = buffer.text.get(start..end).unwrap_or_default();

@@ -49,7 +49,7 @@ pub(crate) struct RehearseArguments {
     #[command(flatten)]
     data: DataArguments,
     /// Folder of an audit trail whose operations are decided again [default: the trail of the node file]
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["sample", "askers"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["sample", "requesters"])]
     trail: Option<PathBuf>,
     /// Use a sample of entries and users even if the node has an audit trail
     #[arg(long)]
@@ -57,10 +57,10 @@ pub(crate) struct RehearseArguments {
     /// Requester: a DN, u:NAME, or anonymous; may be given several times [default: anonymous, and users among the
     /// entries]
     #[arg(long = "as", value_name = "WHO")]
-    askers: Vec<String>,
+    requesters: Vec<String>,
     /// Maximum number of users in the sample, if no --as option names requesters
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
-    askers_max: usize,
+    requesters_max: usize,
     /// Maximum number of entries: of the sample, or of each search in the trail
     #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
     entries_max: u64,
@@ -80,7 +80,8 @@ pub(super) fn run(arguments: &RehearseArguments) -> ExitCode {
         Ok(read) => read,
         Err(error) => return exit::failed(&error),
     };
-    let of_node = || config.audit.folder.clone().filter(|_| !arguments.sample && arguments.askers.is_empty());
+    let of_node =
+        || config.audit.folder.clone().filter(|_| !arguments.sample && arguments.requesters.is_empty());
     let folder = arguments.trail.clone().or_else(of_node);
     if folder.is_none() && arguments.choice.is_any() {
         return exit::refused(
@@ -109,8 +110,8 @@ fn sampled(
     arguments: &RehearseArguments,
 ) -> Result<ExitCode, ReviewError> {
     let rehearsal = Rehearsal {
-        requesters: arguments.askers.iter().map(|requester| identity(requester)).collect(),
-        requesters_max: arguments.askers_max,
+        requesters: arguments.requesters.iter().map(|requester| identity(requester)).collect(),
+        requesters_max: arguments.requesters_max,
         entries_max: arguments.entries_max,
     };
     let mut lines = Vec::new();
@@ -120,7 +121,7 @@ fn sampled(
         }
     })?;
     let (requesters, entries, changes) = (rehearsed.requesters, rehearsed.entries, rehearsed.changes);
-    let mut text = format!("{requesters} askers at {entries} entries: {changes} would change\n");
+    let mut text = format!("{requesters} requesters at {entries} entries: {changes} would change\n");
     text.extend(lines.iter().map(|line| format!("{line}\n")));
     let more = changes.saturating_sub(lines.len() as u64);
     if more > 0 {
@@ -175,14 +176,14 @@ fn summarize(rehearsed: &RecordedRehearsal) {
     let when = tally
         .times
         .map_or_else(String::new, |(first, last)| format!(" from {} to {}", rfc3339(first), rfc3339(last)));
-    let (decided, changed, ways) = (tally.decided, tally.changed, changes.len());
+    let (decided, changed, kinds) = (tally.decided, tally.changed, changes.len());
     let mut text = format!(
-        "{decided} operations{when}, at the entries of now: {changed} would change, in {ways} ways\n"
+        "{decided} operations{when}, with the present entries: {changed} would change, in {kinds} kinds\n"
     );
     let more = if tally.has_more_unlisted { " or more" } else { "" };
     let unlisted = format!("{}{more}", tally.unlisted);
     if tally.unlisted > 0 {
-        text += &format!("ways that are not listed (--lines-max): {unlisted}\n");
+        text += &format!("kinds that are not listed (--lines-max): {unlisted}\n");
     }
     for (what, count) in [
         ("left out, of the administrator, whom no rule binds", tally.of_administrator),
@@ -203,7 +204,7 @@ fn summarize(rehearsed: &RecordedRehearsal) {
         "entry_gone": tally.entry_gone, "withheld": withheld,
     });
     let object = json!({
-        "operations": decided, "from": from, "to": to, "changes": changed, "ways": ways,
+        "operations": decided, "from": from, "to": to, "changes": changed, "kinds": kinds,
         "not_listed": tally.unlisted, "left_out": left_out, "by_place": tally.by_place, "cut": tally.cut,
         "link_unknown": link_unknown,
     });

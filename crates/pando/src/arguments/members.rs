@@ -17,8 +17,8 @@ pub(super) const MEMBERS: [(&str, &str); 60] = [
     ("support", "`file`, `parts`; nothing if the file goes to standard output"),
     (
         "verify",
-        "for each finding `finding`, `mendable`; for each rule that entries break `note`; last `findings`, \
-         `entries`, `rows`. With `--repair`: `finding`, `mended`. With `--salvage`: `kind`, `text`",
+        "for each finding `finding`, `repairable`; for each rule that entries break `note`; last `findings`, \
+         `entries`, `rows`. With `--repair`: `finding`, `repaired`. With `--salvage`: `kind`, `text`",
     ),
     ("compact", "`bytes_before`, `bytes_after`"),
     ("backup make", "`position`, `written` (`nothing`, `entries`, `changes`), `bytes`, `removed_files`"),

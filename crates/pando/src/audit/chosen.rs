@@ -121,7 +121,7 @@ impl ChoiceArguments {
 }
 
 /// Returns true if a result code is not an error.
-fn is_success(code: ResultCode) -> bool {
+pub(super) fn is_success(code: ResultCode) -> bool {
     [
         ResultCode::SUCCESS,
         ResultCode::COMPARE_TRUE,

@@ -130,8 +130,8 @@ impl<W: Write> Printer<W> {
         const INFORMATIONAL: u8 = 6;
         let cell = |wanted| cells.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value);
         let text = |wanted| cell(wanted).and_then(Value::as_str).unwrap_or("-");
-        let is_success =
-            cell("code").and_then(Value::as_u64).is_none_or(|code| matches!(code, 0 | 5 | 6 | 14));
+        let code = cell("code").and_then(Value::as_u64).and_then(|code| u32::try_from(code).ok());
+        let is_success = code.is_none_or(|code| super::chosen::is_success(ResultCode(code)));
         let severity = match text("operation") {
             "lost" | "gap" => WARNING,
             _ if is_success => INFORMATIONAL,

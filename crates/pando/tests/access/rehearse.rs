@@ -202,7 +202,7 @@ fn a_rehearsal_predicts_what_clients_see_afterwards() {
         assert_eq!(predicted(&said, "may no longer", &lost), lost, "{rules:#?}\n{}", said.stdout);
         assert_eq!(predicted(&said, "may now", &gained), gained, "{rules:#?}\n{}", said.stdout);
         differences += lost.len() + gained.len();
-        rehearse(&scratch, rules, &[]).expect_code(0).expect_output(": 0 would change, in 0 ways");
+        rehearse(&scratch, rules, &[]).expect_code(0).expect_output(": 0 would change, in 0 kinds");
         before = after;
     }
     assert!(differences > 100, "{differences}");
@@ -307,7 +307,7 @@ fn a_rehearsal_counts_losses_by_requester_and_rule() {
     block(&format!("{carl} at {}: may no longer delete (once 20", person_dn("other")));
     assert!(!said.stdout.contains("add ("), "{}", said.stdout);
     let said = said
-        .expect_output(", at the entries of now: 7 would change, in 6 ways\n")
+        .expect_output(", with the present entries: 7 would change, in 6 kinds\n")
         .expect_output("left out, the trail withholds a name or filter: 1\n")
         .expect_output("changes decided by their place, the entry is not there now: 2\n")
         .expect_output("left out, the requester no longer exists: 1\n")
@@ -316,7 +316,7 @@ fn a_rehearsal_counts_losses_by_requester_and_rule() {
 
     rehearse(&scratch, &THEN, &["--lines-max", "2"])
         .expect_code(0)
-        .expect_output("7 would change, in 2 ways\nways that are not listed (--lines-max): 4\n");
+        .expect_output("7 would change, in 2 kinds\nkinds that are not listed (--lines-max): 4\n");
     let sampled = rehearse(&scratch, &THEN, &["--sample", "--lines-max", "1"]).expect_code(0).stdout;
     let lines: Vec<&str> = sampled.lines().collect();
     assert!(lines[0].contains(" would change") && lines.len() == 3, "the summary is first: {sampled}");
@@ -327,15 +327,15 @@ fn a_rehearsal_counts_losses_by_requester_and_rule() {
     rehearse(&scratch, &THEN, &["--who", &carl])
         .expect_code(0)
         .expect_output("3 operations from 20")
-        .expect_output(": 2 would change, in 2 ways\n");
+        .expect_output(": 2 would change, in 2 kinds\n");
     // A rename below the same superior does not need the right to add, so that right was used only once.
     let rename = format!("hr: allow delete, rename below 'ou=people,{SUFFIX}' to user '{carl}'");
     let said = rehearse(&scratch, &[THEN[0], &rename], &["--who", &carl]).expect_code(0);
-    let said = said.expect_output(": 1 would change, in 1 ways\n");
+    let said = said.expect_output(": 1 would change, in 1 kinds\n");
     said.expect_output(&format!("{carl} at {}: may no longer add (once 20", person_dn("temp")));
     // With `--sample` or `--as`, the rights on sampled entries are compared.
-    rehearse(&scratch, &THEN, &["--sample"]).expect_code(0).expect_output("askers at 7 entries: ");
-    rehearse(&scratch, &THEN, &["--as", &carl]).expect_code(0).expect_output("1 askers at 7 entries: ");
+    rehearse(&scratch, &THEN, &["--sample"]).expect_code(0).expect_output(" requesters at 7 entries: ");
+    rehearse(&scratch, &THEN, &["--as", &carl]).expect_code(0).expect_output("1 requesters at 7 entries: ");
 }
 
 #[test]

@@ -256,7 +256,7 @@ fn rules_know_at_which_listener_requests_come() {
 }
 
 #[test]
-fn rules_ask_entries_and_askers_by_filters() {
+fn rules_match_entries_and_requesters_by_filters() {
     let scratch = Scratch::new("access-filters");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();

@@ -73,16 +73,16 @@ fn rules_are_tested_rehearsed_put_in_force_and_taken_back() {
             "{anna} at {bert}: may no longer read cn, read sn, search cn, search sn, compare cn, compare sn\n"
         ))
         .expect_output(&format!("{anna} at {anna}: may no longer read cn, "))
-        .expect_output("3 askers at 6 entries: ");
+        .expect_output("3 requesters at 6 entries: ");
     // By default, users may change their own passwords. They may not if rules are set that do not grant this right.
     rehearse(&["--as", &bert, &right])
         .expect_code(0)
         .expect_output(&format!("{bert} at {bert}: may no longer "))
         .expect_output("write userPassword")
-        .expect_output("1 askers at 6 entries: 3 would change");
+        .expect_output("1 requesters at 6 entries: 3 would change");
 
     command(&["apply", &right], Some(&data)).expect_code(0).expect_output("applied");
-    rehearse(&[&right]).expect_code(0).expect_output("3 askers at 6 entries: 0 would change");
+    rehearse(&[&right]).expect_code(0).expect_output("3 requesters at 6 entries: 0 would change");
     let reads = |name: &str| {
         let mut connection = pando.connect();
         assert!(connection.bind(&anna, "anna-secret").unwrap().is_success());

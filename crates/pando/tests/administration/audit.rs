@@ -138,7 +138,7 @@ fn events_have_identities_and_no_secrets() {
         (anna.as_str(), "wrong password"),
         ("uid=nobody,dc=example,dc=com", "no entry has this name"),
         ("cn=staff,ou=groups,dc=example,dc=com", "the entry has no password"),
-        ("withheld, it is no name", "the name is no DN"),
+        ("withheld, not a valid name", "the name is no DN"),
     ] {
         one(&all, &[("operation", "bind"), ("target", target), ("reason", reason)]);
     }
@@ -304,7 +304,7 @@ fn a_failed_sasl_bind_names_the_user_and_a_refusal_its_rule() {
     for (target, reason) in [
         (anna.as_str(), "wrong proof or password, or an identity that is not given"),
         (&bert, "wrong proof or password, or an identity that is not given"),
-        ("withheld, nobody has that name", "no such name"),
+        ("withheld, no entry has this name", "no such name"),
     ] {
         one(&all, &[("operation", "bind"), ("target", target), ("reason", reason)]);
     }

@@ -205,7 +205,7 @@ fn obstacles_for_another_user_are_reported() {
     assert!(pando.stop().success());
     for (arguments, part) in [
         (["--user", "no such user"], "user \"no such user\" does not exist on this machine"),
-        (["--group", "nogroup"], "group goes with user"),
+        (["--group", "nogroup"], "group needs the setting user"),
     ] {
         let (status, said) = Start::bare(&scratch, "data").arguments(&arguments).refused();
         assert!(status.code() == Some(2) && said.contains(part), "{said}");

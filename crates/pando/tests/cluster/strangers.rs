@@ -89,12 +89,12 @@ fn a_copy_that_breaks_off_is_begun_again(cluster: &Cluster, first: &Pando) {
     };
     let mut joining = spawn();
     until("the copy has begun", || {
-        let has_begun = incoming.join("data.mdb").exists();
+        let has_started = incoming.join("data.mdb").exists();
         // The node is refused while the previous copy is still being sent.
-        if !has_begun && joining.try_wait().unwrap().is_some() {
+        if !has_started && joining.try_wait().unwrap().is_some() {
             joining = spawn();
         }
-        has_begun.then_some(())
+        has_started.then_some(())
     });
     joining.kill().unwrap();
     joining.wait().unwrap();

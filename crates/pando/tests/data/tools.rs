@@ -255,7 +255,7 @@ fn flipped_bytes_are_found_and_never_exported() {
     let found = command(&["verify"], Some(&data)).expect_code(1).expect_error("2 findings, 0 of them");
     found.expect_output("its attributes are damaged").expect_output("log: ");
     let repaired = command(&["verify", "--repair"], Some(&data)).expect_code(1);
-    repaired.expect_output("cannot be mended: entry").expect_error("2 findings cannot be mended");
+    repaired.expect_output("cannot be repaired: entry").expect_error("2 findings cannot be repaired");
     let file = scratch.join("out.ldif");
     let exported = command(&["export", "-o", file.to_str().unwrap()], Some(&data)).expect_code(4);
     exported.expect_error("the data is damaged");

@@ -188,7 +188,7 @@ pub fn import(
     let memory = how.memory.max(MEMORY_MIN);
     let run = Run { job: &job, sources: &sources, data: &data, memory, threads, spares: &spares };
     let mut imported = run.run(builder, rejects, generation)?;
-    if look_at_rules(&imported_to, &mut imported)? {
+    if examine_rules(&imported_to, &mut imported)? {
         let mut opened = Opened::open_for_reading(imported_to)?;
         build_indexes(opened.writer().0, &data, INDEX_BUILD_MEMORY, |_| ())?;
     }
@@ -211,7 +211,7 @@ pub fn refuse_replica(config: &Config) -> Result<(), ServeError> {
 
 /// Checks the policies in the imported data, and the rules for entries and values. A problem does not undo the import.
 /// Returns true if there are sort orders to build.
-fn look_at_rules(config: &Config, imported: &mut Imported) -> Result<bool, ServeError> {
+fn examine_rules(config: &Config, imported: &mut Imported) -> Result<bool, ServeError> {
     let directory = open_read_only(config)?;
     let state = directory.state();
     imported.policy_notices = directory::settings::policy_notices(state)?;

@@ -305,7 +305,7 @@ fn check_content((heading, mut content): (Heading, Content), pace: &Pace) -> Res
     let is_whole = (found.position, found.fingerprint) == (moment.position, moment.fingerprint)
         && found.records == records
         && (found.rows > 0) == (kind == Kind::Rows);
-    if is_whole { Ok(()) } else { Err(content.damaged("it has not what it says")) }
+    if is_whole { Ok(()) } else { Err(content.damaged("its content does not match its heading")) }
 }
 
 /// Limits on the writing of a file. By default there is no limit.

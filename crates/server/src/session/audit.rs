@@ -31,7 +31,7 @@ use crate::telemetry::operation_event::{
 use crate::telemetry::traces::{Stage, TraceFeed, TraceLink, TracedOperation, spans_of};
 
 /// Text in place of a user name in an event if no entry has that name.
-const UNKNOWN_NAME: &str = "withheld, nobody has that name";
+const UNKNOWN_NAME: &str = "withheld, no entry has this name";
 
 /// Result of an operation.
 #[derive(Clone, Copy, Default)]

@@ -34,7 +34,7 @@ pub(super) struct PasswordHolder<'a> {
 
 impl PasswordHolder<'_> {
     /// Returns the value for a compare, after which the session keeps its requester.
-    fn nobodys() -> PasswordHolder<'static> {
+    fn holder_of_no_entry() -> PasswordHolder<'static> {
         PasswordHolder { requester: None, acts_as: None, name: "" }
     }
 }
@@ -51,7 +51,7 @@ impl Session {
         match compare(&to.context.snapshot, &request_context, request, controls) {
             CompareOutcome::Done(outcome) => self.answer(to, &outcome),
             CompareOutcome::Verify { verification, account } => {
-                self.verify(to, (verification, account), request.value, PasswordHolder::nobodys());
+                self.verify(to, (verification, account), request.value, PasswordHolder::holder_of_no_entry());
             }
         }
     }

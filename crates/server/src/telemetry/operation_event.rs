@@ -350,7 +350,7 @@ fn filter_text(filter: &Filter<'_>, disclosure: &Disclosure<'_>) -> String {
 }
 
 /// The text that an event contains in place of a text that is not a DN.
-pub(crate) const NO_NAME: &str = "withheld, it is no name";
+pub(crate) const NO_NAME: &str = "withheld, not a valid name";
 
 /// Returns true if a text is a DN.
 pub(crate) fn is_dn(text: &str) -> bool {

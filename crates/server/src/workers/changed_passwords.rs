@@ -82,7 +82,7 @@ pub(crate) struct Preparation {
     /// Remaining tasks with their costs in hashes. The next task is the last of the list.
     tasks: Vec<(Task, u32)>,
     cost_left: u32,
-    is_begun: bool,
+    has_started: bool,
     /// Index of the last former password that matches a new one.
     used: Option<usize>,
     prepared: PreparedPasswords,
@@ -114,7 +114,7 @@ impl Preparation {
         let prepared = PreparedPasswords::default();
         // Tasks without cost run together with the next task that has a cost. If no task has a cost, one step is
         // needed.
-        Preparation { passwords, tasks, cost_left: cost.max(1), is_begun: false, used: None, prepared }
+        Preparation { passwords, tasks, cost_left: cost.max(1), has_started: false, used: None, prepared }
     }
 
     /// Returns the maximum number of hashes left; 0 when the preparation is complete.
@@ -123,8 +123,8 @@ impl Preparation {
     }
 
     /// Returns true if at least one step was made.
-    pub(crate) fn is_begun(&self) -> bool {
-        self.is_begun
+    pub(crate) fn has_started(&self) -> bool {
+        self.has_started
     }
 
     /// Performs tasks until one slow hash is computed or no task is left. Returns the cost in hashes.
@@ -136,7 +136,7 @@ impl Preparation {
         random: &mut Random,
         bad_passwords: &BadPasswords,
     ) -> Result<u32, getrandom::Error> {
-        self.is_begun = true;
+        self.has_started = true;
         while let Some((task, cost)) = self.tasks.pop() {
             let is_done = self.run(task, random, bad_passwords)?;
             self.cost_left = self.cost_left.saturating_sub(cost).max(1);
@@ -253,7 +253,7 @@ mod tests {
         let mut random = Random::default();
         let mut steps = Vec::new();
         while preparation.cost_left() > 0 {
-            assert_eq!(preparation.is_begun(), !steps.is_empty());
+            assert_eq!(preparation.has_started(), !steps.is_empty());
             preparation.step(&mut random, &BadPasswords::default()).unwrap();
             steps.push(preparation.cost_left());
         }

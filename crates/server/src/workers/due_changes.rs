@@ -15,7 +15,7 @@ use crate::stamp::now_micros;
 use crate::workers::writer::{WriteQueue, WriterWork};
 
 /// Requests the due changes from the writer, if there are any.
-pub(crate) fn look(queue: &Arc<WriteQueue>, directory: &Arc<Directory>, anonymous: &Arc<Requester>) {
+pub(crate) fn request_due(queue: &Arc<WriteQueue>, directory: &Arc<Directory>, anonymous: &Arc<Requester>) {
     match is_any_due(directory) {
         Ok(false) => {}
         Ok(true) => {
@@ -48,7 +48,7 @@ pub(crate) struct JoinWatch {
 
 impl JoinWatch {
     /// Logs the rules that have begun, continued, ended or been refused since the last call.
-    pub(crate) fn look(&mut self, directory: &Arc<Directory>) {
+    pub(crate) fn log_changes(&mut self, directory: &Arc<Directory>) {
         match directory.snapshot().map_err(OperationError::from).and_then(|now| joins::pending(now.state())) {
             Ok(pending) => self.changed(pending).iter().for_each(|line| tracing::info!("{line}")),
             Err(error) => tracing::error!(%error, "the progress of automatic memberships cannot be read"),
@@ -82,7 +82,7 @@ pub(crate) struct LinkWatch {
 
 impl LinkWatch {
     /// Logs the progress since the last call, or the end of the conversion.
-    pub(crate) fn look(&mut self, directory: &Arc<Directory>) {
+    pub(crate) fn log_changes(&mut self, directory: &Arc<Directory>) {
         match directory
             .snapshot()
             .map_err(OperationError::from)

@@ -144,8 +144,8 @@ impl HashWork {
     }
 
     /// Returns true if at least one step of the job was made.
-    fn is_begun(&self) -> bool {
-        matches!(self, HashWork::Prepare(preparation) if preparation.is_begun())
+    fn has_started(&self) -> bool {
+        matches!(self, HashWork::Prepare(preparation) if preparation.has_started())
     }
 }
 
@@ -275,7 +275,7 @@ impl HashPool {
         let mut is_taken = has_share(&waiting);
         while is_taken && is_full(&waiting) {
             // A job in progress is not evicted, because its hashes would be wasted.
-            let may_go = |job: &HashJob| !job.work.is_begun();
+            let may_go = |job: &HashJob| !job.work.has_started();
             match waiting.jobs.evict(&place, cost, may_go) {
                 Some((other, job)) => {
                     waiting.reputations.note_refusal(other, now);
@@ -409,7 +409,7 @@ fn work(queue: &Queue, bad_passwords: &BadPasswords, mailboxes: &[Mailbox]) {
                 let work = HashWork::Prepare(left);
                 let cost_left = work.cost();
                 let job = HashJob { address, work, known, claim, since, begun: Some(begun) };
-                waiting.jobs.push_begun(&place, cost_left, job);
+                waiting.jobs.push_started(&place, cost_left, job);
                 waiting.jobs.charge(&place, cost.saturating_sub(1));
                 continue;
             }

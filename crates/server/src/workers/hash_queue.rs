@@ -197,7 +197,7 @@ impl<J> FairQueue<J> {
     }
 
     /// Puts a job in progress back, before the other jobs of its source and identity. `cost` is its remaining cost.
-    pub(super) fn push_begun(&mut self, place: &Place, cost: u32, job: J) {
+    pub(super) fn push_started(&mut self, place: &Place, cost: u32, job: J) {
         self.add(place, cost, |jobs, waiting| jobs.push_front(waiting), job);
     }
 
@@ -491,7 +491,7 @@ mod tests {
         while let Some((place, left)) = queue.pop() {
             done.push(place.identity);
             if left > 1 {
-                queue.push_begun(&place, left - 1, left - 1);
+                queue.push_started(&place, left - 1, left - 1);
             }
         }
         assert_eq!(done[..3], [1, 2, 1]);

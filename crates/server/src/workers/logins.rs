@@ -156,14 +156,14 @@ fn run(logins: &Logins, queue: &Arc<WriteQueue>, directory: &Arc<Directory>, sto
     let mut round = Round::default();
     let (mut policies, mut joins, mut links) =
         (PolicyWatch::default(), JoinWatch::default(), LinkWatch::default());
-    policies.look(directory);
+    policies.log_changes(directory);
     while stop.recv_timeout(LOGIN_TICK) == Err(RecvTimeoutError::Timeout) {
         let turn = round.next(logins, Instant::now(), false);
         log_lost(write((logins, queue), directory, &anonymous, &turn));
-        policies.look(directory);
-        due_changes::look(queue, directory, &anonymous);
-        joins.look(directory);
-        links.look(directory);
+        policies.log_changes(directory);
+        due_changes::request_due(queue, directory, &anonymous);
+        joins.log_changes(directory);
+        links.log_changes(directory);
     }
     loop {
         let turn = round.next(logins, Instant::now(), true);

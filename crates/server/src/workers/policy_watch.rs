@@ -11,7 +11,7 @@ pub(crate) struct PolicyWatch {
 
 impl PolicyWatch {
     /// Logs the problems that have begun or ended since the last call.
-    pub(crate) fn look(&mut self, directory: &Directory) {
+    pub(crate) fn log_changes(&mut self, directory: &Directory) {
         let notices = directory.policy_notices().into_iter().chain(directory.dynamic_groups().1);
         let notices = notices.chain(directory.collective_subentries().1);
         for line in self.changed_notices(notices.collect()) {

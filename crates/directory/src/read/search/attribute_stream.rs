@@ -33,7 +33,7 @@ pub(super) struct AttributeStream {
     types_only: bool,
     /// Index of the current attribute.
     at: usize,
-    walk: Walk,
+    walk: ValuePosition,
     /// Whether this is the second pass, which writes.
     writes: bool,
 }
@@ -49,7 +49,7 @@ struct StreamedAttribute {
 
 /// Position in the values of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Walk {
+pub(super) enum ValuePosition {
     /// Before the first value.
     Start,
     /// After this many values in the entry row.
@@ -127,7 +127,7 @@ impl AttributeStream {
         made.extend(writer.others(state, candidate)?);
         let view = writer.selection.by_value().cloned();
         let types_only = writer.types_only;
-        let (at, walk, writes) = (0, Walk::Start, false);
+        let (at, walk, writes) = (0, ValuePosition::Start, false);
         Ok(AttributeStream { id: candidate.id, stored, made, view, types_only, at, walk, writes })
     }
 
@@ -151,7 +151,7 @@ impl AttributeStream {
             if !room.is_left(out) {
                 return Ok(false);
             }
-            if self.writes && self.walk == Walk::Start {
+            if self.writes && self.walk == ValuePosition::Start {
                 let name = &state.catalog.attribute(attribute).name;
                 put_attribute_header(out, name, if self.types_only { 0 } else { size });
             }
@@ -165,9 +165,9 @@ impl AttributeStream {
             {
                 attribute.size += measured;
             }
-            if self.walk == Walk::Done {
+            if self.walk == ValuePosition::Done {
                 self.at += 1;
-                self.walk = Walk::Start;
+                self.walk = ValuePosition::Start;
             }
         }
         if self.writes {
@@ -191,7 +191,7 @@ impl AttributeStream {
         // If the requester may read only some values, the first pass must examine the values to decide whether to
         // return the name.
         if self.types_only && (view.is_none() || self.writes) {
-            self.walk = Walk::Done;
+            self.walk = ValuePosition::Done;
             return Ok((0, 0));
         }
         let row = node(state.read, self.id)?.ok_or_else(|| damaged_row("nodes", self.id))?;
@@ -224,7 +224,7 @@ impl AttributeStream {
             let is_enough = seen >= values_max || out.len() >= out_end;
             if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        while self.walk != Walk::Done {
+        while self.walk != ValuePosition::Done {
             let (next, flow) = self.walk.go_on(state, names, self.id, &row, &mut each)?;
             self.walk = next;
             if flow.is_break() {
@@ -233,7 +233,7 @@ impl AttributeStream {
         }
         // One readable value is enough to return the name.
         if self.types_only && measured > 0 {
-            self.walk = Walk::Done;
+            self.walk = ValuePosition::Done;
         }
         Ok((seen, measured))
     }
@@ -269,7 +269,7 @@ impl AttributeStream {
     }
 }
 
-impl Walk {
+impl ValuePosition {
     /// Calls `each` with the values from this position on, until `each` breaks or this source of values ends. Each
     /// value is passed as three pieces to concatenate. Returns the position after the last value, and whether `each`
     /// broke.
@@ -280,20 +280,20 @@ impl Walk {
         id: EntryId,
         row: &AttributeRow<'_>,
         each: &mut dyn FnMut([&[u8]; 3]) -> ControlFlow<()>,
-    ) -> Result<(Walk, ControlFlow<()>)> {
+    ) -> Result<(ValuePosition, ControlFlow<()>)> {
         match self {
-            Walk::Start => {
+            ValuePosition::Start => {
                 let first = match row.content {
-                    Content::Inline(_) => Walk::Inline(0),
-                    Content::Links => Walk::Links(0),
-                    Content::Table => Walk::Table(None),
+                    Content::Inline(_) => ValuePosition::Inline(0),
+                    Content::Links => ValuePosition::Links(0),
+                    Content::Table => ValuePosition::Table(None),
                 };
                 Ok((first, ControlFlow::Continue(())))
             }
-            Walk::Inline(from) => inline(state, id, row, *from, each),
-            Walk::Links(from) => links(state, names, id, row.id, *from, each),
-            Walk::Table(after) => table(state, id, row.id, after.as_deref(), each),
-            Walk::Done => Ok((Walk::Done, ControlFlow::Break(()))),
+            ValuePosition::Inline(from) => inline(state, id, row, *from, each),
+            ValuePosition::Links(from) => links(state, names, id, row.id, *from, each),
+            ValuePosition::Table(after) => table(state, id, row.id, after.as_deref(), each),
+            ValuePosition::Done => Ok((ValuePosition::Done, ControlFlow::Break(()))),
         }
     }
 }
@@ -304,16 +304,16 @@ fn inline(
     row: &AttributeRow<'_>,
     from: usize,
     each: &mut dyn FnMut([&[u8]; 3]) -> ControlFlow<()>,
-) -> Result<(Walk, ControlFlow<()>)> {
+) -> Result<(ValuePosition, ControlFlow<()>)> {
     let Content::Inline(values) = row.content else { return Err(damaged_row("entries", id)) };
     let def = state.catalog.attribute(row.id);
     for (place, value) in values.iter().enumerate().skip(from) {
         let value = whole_value(state.read, id, row.id, &value)?;
         if each([&def.value_text(&state.catalog.schema, value), &[], &[]]).is_break() {
-            return Ok((Walk::Inline(place + 1), ControlFlow::Break(())));
+            return Ok((ValuePosition::Inline(place + 1), ControlFlow::Break(())));
         }
     }
-    Ok((Walk::Done, ControlFlow::Continue(())))
+    Ok((ValuePosition::Done, ControlFlow::Continue(())))
 }
 
 fn links(
@@ -323,10 +323,10 @@ fn links(
     attribute: AttrId,
     from: u64,
     each: &mut dyn FnMut([&[u8]; 3]) -> ControlFlow<()>,
-) -> Result<(Walk, ControlFlow<()>)> {
+) -> Result<(ValuePosition, ControlFlow<()>)> {
     Ok(match for_each_target(state, names, (id, attribute), from, each)? {
-        ControlFlow::Break(last) => (Walk::Links(last + 1), ControlFlow::Break(())),
-        ControlFlow::Continue(()) => (Walk::Table(None), ControlFlow::Continue(())),
+        ControlFlow::Break(last) => (ValuePosition::Links(last + 1), ControlFlow::Break(())),
+        ControlFlow::Continue(()) => (ValuePosition::Table(None), ControlFlow::Continue(())),
     })
 }
 
@@ -336,7 +336,7 @@ fn table(
     attribute: AttrId,
     after: Option<&[u8]>,
     each: &mut dyn FnMut([&[u8]; 3]) -> ControlFlow<()>,
-) -> Result<(Walk, ControlFlow<()>)> {
+) -> Result<(ValuePosition, ControlFlow<()>)> {
     let prefix = link_key(id, attribute);
     let def = state.catalog.attribute(attribute);
     let low = after.map_or(Bound::Included(&prefix[..]), Bound::Excluded);
@@ -346,8 +346,8 @@ fn table(
             break;
         }
         if each([&def.value_text(&state.catalog.schema, value), &[], &[]]).is_break() {
-            return Ok((Walk::Table(Some(key.to_vec())), ControlFlow::Break(())));
+            return Ok((ValuePosition::Table(Some(key.to_vec())), ControlFlow::Break(())));
         }
     }
-    Ok((Walk::Done, ControlFlow::Continue(())))
+    Ok((ValuePosition::Done, ControlFlow::Continue(())))
 }

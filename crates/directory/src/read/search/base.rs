@@ -242,7 +242,7 @@ fn follow(
 pub(crate) enum AliasTarget {
     Entry(EntryId),
     /// A subtree on another server, given by the URLs of the continuation reference (RFC 4511 section 4.5.3).
-    Elsewhere(Vec<String>),
+    OtherServer(Vec<String>),
     /// No target: the entry is missing or hidden, or the aliases form a loop. The search skips such aliases.
     Nowhere,
 }
@@ -264,7 +264,7 @@ pub(crate) fn dereference(
     match follow(state, aliased, String::new(), finding, &mut vec![alias]) {
         Ok(Ok((id, _))) => Ok(AliasTarget::Entry(id)),
         Ok(Err(_)) => Ok(AliasTarget::Nowhere),
-        Err(OperationError::Referral { referrals, .. }) => Ok(AliasTarget::Elsewhere(referrals)),
+        Err(OperationError::Referral { referrals, .. }) => Ok(AliasTarget::OtherServer(referrals)),
         Err(error) => Err(error),
     }
 }

@@ -10,7 +10,7 @@ use store::{Direction, IdCursor, Scan};
 
 use super::plan::Source;
 use crate::filter::Candidate;
-use crate::filter::prefilter::{Guard, OtherTest, look_at_others, others_refuse};
+use crate::filter::prefilter::{Guard, OtherTest, locate_others, others_refuse};
 use crate::model::entry::{EntryRow, Located, Place};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, EntryId, NODES, NodeRow, id_key};
@@ -229,13 +229,13 @@ impl<'s> RowScan<'s> {
     fn fetch_coming(&mut self, guard: Guard<'s>) -> Result<()> {
         for place in 0..ROWS_AHEAD {
             if let Some((id, bytes)) = scanned(&mut self.scan, "entries")? {
-                let located = guard.look(bytes, &mut self.place);
+                let located = guard.locate(bytes, &mut self.place);
                 if let Some(Located { bytes, .. }) = located {
                     system::prefetch(&bytes[..bytes.len().min(VALUES_BYTES)]);
                 }
                 self.coming.push(ScannedRow { id, bytes, located, is_refused: false });
                 if !self.other_tests.is_empty() {
-                    self.look_at_others(bytes);
+                    self.locate_others(bytes);
                 }
             }
             if let Some(row) = self.block.get_mut(place) {
@@ -252,8 +252,8 @@ impl<'s> RowScan<'s> {
 
     #[inline(never)]
     #[expect(clippy::indexing_slicing, reason = "the range ends at the length at the most")]
-    fn look_at_others(&mut self, row: &'s [u8]) {
-        look_at_others(&mut self.other_tests, row, |located| {
+    fn locate_others(&mut self, row: &'s [u8]) {
+        locate_others(&mut self.other_tests, row, |located| {
             if let Some(Located { bytes, .. }) = located {
                 system::prefetch(&bytes[..bytes.len().min(VALUES_BYTES)]);
             }

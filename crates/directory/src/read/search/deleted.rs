@@ -45,7 +45,7 @@ pub(super) struct DeletedSearch {
     /// Key of the last tombstone examined, or a key before the first one.
     last: Box<[u8]>,
     /// Whether this search has begun. It begins when the search of the tree has ended.
-    pub(super) has_begun: bool,
+    pub(super) has_started: bool,
 }
 
 impl SearchInputs<'_> {
@@ -138,7 +138,7 @@ impl DeletedSearch {
             scope: request.scope,
             subentries: controls.subentries,
             last: after.unwrap_or(&before_all).into(),
-            has_begun: after.is_some(),
+            has_started: after.is_some(),
         })))
     }
 
@@ -161,12 +161,12 @@ impl DeletedSearch {
         out: &mut Vec<u8>,
         budget: &Budget,
     ) -> Result<Option<ResultCode>> {
-        if self.has_begun {
+        if self.has_started {
             return self.run(search, snapshot, out, budget);
         }
         let code = search.run_measured(snapshot, out, budget)?;
-        self.has_begun = code == Some(ResultCode::SUCCESS);
-        Ok(code.filter(|_| !self.has_begun))
+        self.has_started = code == Some(ResultCode::SUCCESS);
+        Ok(code.filter(|_| !self.has_started))
     }
 
     /// Runs one slice of this search, with the filter, the attributes and the limits of the search of the tree. Returns

@@ -103,13 +103,13 @@ impl Search {
 
     /// Returns the start of the next page.
     fn next(&self) -> NextPage<'_> {
-        if let Some(deleted) = self.deleted.as_deref().filter(|deleted| deleted.has_begun) {
-            return NextPage::Behind(deleted.last());
+        if let Some(deleted) = self.deleted.as_deref().filter(|deleted| deleted.has_started) {
+            return NextPage::After(deleted.last());
         }
         match &self.work {
             Work::Made(results) => NextPage::From(results.next(), false),
             Work::Tree(search) => match search.last_key() {
-                Some(key) => NextPage::Behind(key),
+                Some(key) => NextPage::After(key),
                 None => NextPage::From(search.next_id, search.scans_for_page),
             },
         }

@@ -67,9 +67,9 @@ enum State {
     /// The client has received a later state than the snapshot of the feed.
     IsAhead,
     /// The search sends its initial results, from the snapshot at this position.
-    Begins { since: u64 },
+    Starting { since: u64 },
     /// The search sends the changes after this position.
-    Tells { since: u64 },
+    Following { since: u64 },
 }
 
 /// Registration of a search in the feed. Dropping it removes the search from the feed.
@@ -142,7 +142,7 @@ impl Feed {
         }
         registered.last_number += 1;
         let number = registered.last_number;
-        let state = State::Begins { since };
+        let state = State::Starting { since };
         registered.by_number.insert(number, RegisteredSearch { key, base: scope.base, state });
         registered.by_base.entry(scope.base).or_default().insert(number);
         if scope.follows_aliases {
@@ -221,15 +221,15 @@ impl Feed {
                         || concerned.contains(number)
                         || rights.sources().is_some_and(|sources| set.touches(sources))
                     {
-                        registration.state = State::Tells { since };
+                        registration.state = State::Following { since };
                         woken.push((registration.key, WakeReason::Changes(Arc::clone(&set))));
                     }
                 }
                 State::IsAhead => {
-                    registration.state = State::Tells { since };
+                    registration.state = State::Following { since };
                     woken.push((registration.key, WakeReason::CaughtUp));
                 }
-                State::Begins { .. } | State::Tells { .. } => {}
+                State::Starting { .. } | State::Following { .. } => {}
             }
         }
         woken
@@ -245,15 +245,15 @@ impl Feed {
         let is_crowded = current.directory().shared_snapshots() > SHARED_SNAPSHOTS_MAX;
         let registered = self.shared.lock();
         let behind = |registration: &RegisteredSearch| match registration.state {
-            State::Begins { since } => Some((since, registration.key, false)),
-            State::Tells { since } => Some((since, registration.key, true)),
+            State::Starting { since } => Some((since, registration.key, false)),
+            State::Following { since } => Some((since, registration.key, true)),
             State::Waits { .. } | State::IsAhead => None,
         };
         let mut behind: Vec<_> = registered.by_number.values().filter_map(behind).collect();
         behind.sort_unstable();
         let half = behind.len() / 2;
-        let late = behind.iter().enumerate().filter(|(place, (since, _, has_begun))| {
-            (*has_begun && position.saturating_sub(*since) > FOLLOWED_RECORDS_MAX)
+        let late = behind.iter().enumerate().filter(|(place, (since, _, has_started))| {
+            (*has_started && position.saturating_sub(*since) > FOLLOWED_RECORDS_MAX)
                 || (is_crowded && *place <= half && position > *since)
         });
         Ok(late.map(|(_, (_, key, _))| *key).collect())
@@ -278,7 +278,7 @@ impl Registration {
                 NextStep::Wait
             }
             std::cmp::Ordering::Less => {
-                registration.state = State::Tells { since };
+                registration.state = State::Following { since };
                 NextStep::CatchUp(Arc::clone(fed))
             }
             std::cmp::Ordering::Greater => {

@@ -100,7 +100,7 @@ pub(super) enum NextPage<'a> {
     /// The page starts at this entry id. The second field is true if the page scans.
     From(u64, bool),
     /// The page starts after the result with this sort key.
-    Behind(&'a [u8]),
+    After(&'a [u8]),
 }
 
 /// The page that a search returns. Its fields come from the request and from the cookie.
@@ -192,7 +192,7 @@ impl Paging {
                 let cookie = self.cookie(if scans { SCANNED } else { PLANNED }, next, returned);
                 PagedResults { size, cookie: &cookie }.encode()
             }
-            NextPage::Behind(key) => {
+            NextPage::After(key) => {
                 PagedResults { size, cookie: &self.sorted_cookie(key, returned) }.encode()
             }
         };

@@ -18,19 +18,19 @@ use crate::tree::{TreeState, node};
 
 /// A part of the scope that is on another server.
 #[derive(Debug)]
-pub(super) enum Elsewhere {
+pub(super) enum OtherServer {
     /// The entries below this referral entry.
     Below(EntryId),
     /// The target of an alias, given by the URLs of the target on another server.
     Aliased(Vec<String>),
 }
 
-impl Elsewhere {
+impl OtherServer {
     /// Returns the memory that the value uses, without itself, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
-            Elsewhere::Below(_) => 0,
-            Elsewhere::Aliased(urls) => {
+            OtherServer::Below(_) => 0,
+            OtherServer::Aliased(urls) => {
                 urls.capacity() * size_of::<String>() + urls.iter().map(String::capacity).sum::<usize>()
             }
         }
@@ -54,7 +54,7 @@ pub(crate) struct SearchScope {
     /// Whether referral entries are treated as ordinary entries (ManageDsaIT).
     pub(crate) manages: bool,
     /// Whether the search sends continuation references for referral entries in scope.
-    pub(crate) tells_referrals: bool,
+    pub(crate) returns_referrals: bool,
     /// Value of the subentries control: see [`crate::read::controls::RequestControls::subentries`].
     pub(crate) subentries: Option<bool>,
     /// Whether the search reads only the attributes stored in each entry, without collective attributes.
@@ -75,7 +75,7 @@ impl SearchScope {
             follows_aliases: matches!(dereferences, DerefAliases::InSearching | DerefAliases::Always),
             has_aliases: false,
             manages: controls.manage_dsa_it,
-            tells_referrals: !controls.manage_dsa_it && !controls.domain_scope(),
+            returns_referrals: !controls.manage_dsa_it && !controls.domain_scope(),
             subentries: controls.subentries,
             // Synchronization reports changes of the entries themselves, not of the subentries that give them
             // collective attributes (RFC 4533 section 4.3).
@@ -98,7 +98,7 @@ impl SearchScope {
         &mut self,
         snapshot: &Snapshot,
         rights: &EffectiveRights,
-    ) -> Result<Vec<Elsewhere>, OperationError> {
+    ) -> Result<Vec<OtherServer>, OperationError> {
         let (state, names) = (snapshot.state(), &mut *snapshot.names());
         if self.kind == Scope::BaseObject {
             return Ok(Vec::new());
@@ -107,7 +107,7 @@ impl SearchScope {
             true => self.follow_aliases(state, names, rights)?,
             false => Vec::new(),
         };
-        if !self.tells_referrals {
+        if !self.returns_referrals {
             return Ok(Vec::new());
         }
         let referrals = self.referrals(state, names)?;
@@ -118,8 +118,8 @@ impl SearchScope {
                 aliased.retain(|other| *other != urls);
             }
         }
-        let mut elsewhere: Vec<Elsewhere> = aliased.into_iter().map(Elsewhere::Aliased).collect();
-        elsewhere.extend(referrals.into_iter().rev().map(Elsewhere::Below));
+        let mut elsewhere: Vec<OtherServer> = aliased.into_iter().map(OtherServer::Aliased).collect();
+        elsewhere.extend(referrals.into_iter().rev().map(OtherServer::Below));
         Ok(elsewhere)
     }
 
@@ -243,8 +243,8 @@ impl SearchScope {
                 self.has_aliases |= rights.may_browse(state, alias)?;
                 match dereference(state, alias, rights, (self.kind, self.manages))? {
                     AliasTarget::Entry(target) => self.add_target(target),
-                    AliasTarget::Elsewhere(urls) if !elsewhere.contains(&urls) => elsewhere.push(urls),
-                    AliasTarget::Elsewhere(_) | AliasTarget::Nowhere => {}
+                    AliasTarget::OtherServer(urls) if !elsewhere.contains(&urls) => elsewhere.push(urls),
+                    AliasTarget::OtherServer(_) | AliasTarget::Nowhere => {}
                 }
             }
             self.last = None;

@@ -132,7 +132,7 @@ impl EntryStream {
     }
 
     /// Returns true if everything is measured and the message has begun.
-    pub(super) fn is_begun(&self) -> bool {
+    pub(super) fn has_started(&self) -> bool {
         matches!(self.stage, Stage::WriteAttributes | Stage::WriteNamed)
     }
 

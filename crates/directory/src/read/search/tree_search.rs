@@ -21,7 +21,7 @@ use super::parts::{PartScanner, Piece, PieceEnd};
 use super::plan::Plan;
 use super::result::ResultWriter;
 use super::scanner::{Reached, Scanner, Sink};
-use super::scope::{Elsewhere, SearchScope};
+use super::scope::{OtherServer, SearchScope};
 use super::selection::Selection;
 use super::sorting::Sorting;
 use super::stream::EntryStream;
@@ -42,7 +42,7 @@ use follow::Follow;
 pub(super) struct TreeSearch {
     pub(super) scanner: Scanner,
     /// Referrals in scope, which are sent before the results; the next one is last.
-    referrals: Vec<Elsewhere>,
+    referrals: Vec<OtherServer>,
     /// Lowest id that is not examined yet. At the end of a full page, this is the id of the first result that did not
     /// fit.
     pub(super) next_id: u64,
@@ -282,8 +282,8 @@ impl TreeSearch {
         let sorting = self.sorting.as_ref().map_or(0, |sorting| size_of::<Sorting>() + sorting.heap_bytes());
         let follow = self.follow.as_mut().map_or(0, |follow| follow.memory_bytes());
         self.scanner.heap_bytes()
-            + self.referrals.capacity() * size_of::<Elsewhere>()
-            + self.referrals.iter().map(Elsewhere::heap_bytes).sum::<usize>()
+            + self.referrals.capacity() * size_of::<OtherServer>()
+            + self.referrals.iter().map(OtherServer::heap_bytes).sum::<usize>()
             + stream
             + sorting
             + follow
@@ -346,7 +346,7 @@ impl TreeSearch {
 
     /// Returns true if the initial results are sent and changes follow.
     pub(super) fn is_listening(&self) -> bool {
-        self.follow.as_ref().is_some_and(|follow| follow.has_begun())
+        self.follow.as_ref().is_some_and(|follow| follow.has_started())
     }
 
     /// Lifts the limits on results. They apply only to the initial results, which are all sent now.
@@ -388,8 +388,8 @@ impl TreeSearch {
         let mut budget = Budget { entries_examined_max: budget.entries_examined_max.max(1), ..*budget };
         while let Some(referral) = self.referrals.pop() {
             match referral {
-                Elsewhere::Below(id) => self.put_reference(out, state, &mut snapshot.names(), id)?,
-                Elsewhere::Aliased(urls) => {
+                OtherServer::Below(id) => self.put_reference(out, state, &mut snapshot.names(), id)?,
+                OtherServer::Aliased(urls) => {
                     self.base_text = None;
                     encode_search_reference(out, self.scanner.writer.id, &urls, Controls::NONE);
                 }
@@ -462,7 +462,7 @@ impl TreeSearch {
     }
 
     pub(super) fn is_mid_message(&self) -> bool {
-        self.stream.as_ref().is_some_and(|stream| stream.is_begun())
+        self.stream.as_ref().is_some_and(|stream| stream.has_started())
     }
 
     /// Returns the number of remaining candidates according to the plan. Returns fewer if, at the current rate of

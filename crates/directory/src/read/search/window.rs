@@ -34,7 +34,7 @@ enum Target {
     First,
     Last,
     /// The first entry with this key or a greater one.
-    Behind(Key),
+    AtOrAfter(Key),
     /// The entry at this offset.
     At(u64),
     /// The entry whose offset divided by the length of the list equals the first number divided by the second.
@@ -73,7 +73,7 @@ impl Window {
             return Err(WindowError(ResultCode::PROTOCOL_ERROR, "this server has given no context"));
         }
         let target = match &requested.target {
-            WindowTarget::Value(value) => Target::Behind(key_of(value).ok_or(WindowError(
+            WindowTarget::Value(value) => Target::AtOrAfter(key_of(value).ok_or(WindowError(
                 ResultCode::UNWILLING_TO_PERFORM,
                 "the value is none of the attribute that the list is sorted by",
             ))?),
@@ -106,7 +106,7 @@ impl Window {
     /// [`takes`](Window::takes) returns false.
     pub(super) fn room(&self) -> usize {
         match self.target {
-            Target::First | Target::Behind(_) => self.after.saturating_add(1),
+            Target::First | Target::AtOrAfter(_) => self.after.saturating_add(1),
             Target::Last => 0,
             Target::At(number) => usize::try_from(number).unwrap_or(usize::MAX).saturating_add(self.after),
             Target::Share(..) => usize::MAX,
@@ -117,7 +117,7 @@ impl Window {
     pub(super) fn takes(&self, key: &[u8]) -> bool {
         match &self.target {
             Target::Last => true,
-            Target::Behind(target) => *key < **target,
+            Target::AtOrAfter(target) => *key < **target,
             Target::First | Target::At(_) | Target::Share(..) => false,
         }
     }
@@ -146,7 +146,7 @@ impl Window {
         count: u64,
         rank: impl FnOnce(&[u8]) -> Result<u64, E>,
     ) -> Result<Range<u64>, E> {
-        if let Target::Behind(target) = &self.target {
+        if let Target::AtOrAfter(target) = &self.target {
             self.lower_count = rank(target)?;
         }
         let position = self.position(count);
@@ -161,7 +161,7 @@ impl Window {
         match self.target {
             Target::First => count.min(1),
             Target::Last => count,
-            Target::Behind(_) => self.lower_count + 1,
+            Target::AtOrAfter(_) => self.lower_count + 1,
             Target::At(number) => number.min(count),
             Target::Share(number, of) => share(number, of, count),
         }
@@ -174,7 +174,7 @@ impl Window {
         self.place = Some((position, count));
         match self.target {
             Target::First => {}
-            Target::Last | Target::Behind(_) => keys.append(&mut self.lower),
+            Target::Last | Target::AtOrAfter(_) => keys.append(&mut self.lower),
             Target::At(_) | Target::Share(..) => {
                 let target = usize::try_from(position.saturating_sub(1)).unwrap_or(usize::MAX);
                 let start = target.saturating_sub(self.before);

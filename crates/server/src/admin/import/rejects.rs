@@ -139,14 +139,14 @@ fn create_new(path: &Path) -> io::Result<File> {
 
 /// Writes the lines of a record. Omits empty lines, and the version line, because the file already begins with one.
 fn write_record(file: &mut impl Write, record: &[u8], as_comment: bool) -> io::Result<()> {
-    let mut has_begun = false;
+    let mut has_started = false;
     for line in record.split(|byte| *byte == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let is_version = line.get(..8).is_some_and(|name| name.eq_ignore_ascii_case(b"version:"));
-        if line.is_empty() || !has_begun && is_version {
+        if line.is_empty() || !has_started && is_version {
             continue;
         }
-        has_begun |= line.first() != Some(&b'#');
+        has_started |= line.first() != Some(&b'#');
         if as_comment {
             file.write_all(b"# ")?;
         }

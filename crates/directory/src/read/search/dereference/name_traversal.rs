@@ -15,7 +15,7 @@ use crate::model::limits::STREAMED_PER_ENTRY;
 use crate::model::name::name_in;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId, LINKS, NodeRow, link_key};
-use crate::read::search::attribute_stream::{AttributeStream, Room, Walk};
+use crate::read::search::attribute_stream::{AttributeStream, Room, ValuePosition};
 use crate::snapshot::name_cache::NameCache;
 use crate::tree::{TreeState, damaged_row, node};
 
@@ -56,7 +56,7 @@ pub(in crate::read::search) struct NameTraversal {
 enum Source {
     /// The values of a stored attribute from this position on, with the rights to single values if only some are
     /// readable.
-    Stored(AttrId, Option<Arc<ByValue>>, Walk),
+    Stored(AttrId, Option<Arc<ByValue>>, ValuePosition),
     /// The encoded values of a virtual attribute, and the number of octets already read.
     Made(Vec<u8>, usize),
     /// No more values.
@@ -74,7 +74,7 @@ struct LargeTarget {
     name: Vec<u8>,
     attributes: AttributeStream,
     /// Whether the entry is measured and the head of its item is written.
-    is_begun: bool,
+    has_started: bool,
 }
 
 /// Snapshot and requester of the traversal.
@@ -202,7 +202,7 @@ impl NameTraversal {
         };
         self.names.reverse();
         self.source = Some(match source {
-            Source::Stored(_, _, Walk::Done) => Source::Nothing,
+            Source::Stored(_, _, ValuePosition::Done) => Source::Nothing,
             source => source,
         });
         Ok(has_some)
@@ -221,11 +221,11 @@ impl NameTraversal {
         let is_it = |id: &AttrId| catalog.attribute(*id).description.options == description.options;
         if let Some(attribute) = numbers.filter(is_it).find(|id| entry.find(*id).is_some()) {
             if writer.selection.decide(catalog, attribute) {
-                return Ok(Source::Stored(attribute, None, Walk::Start));
+                return Ok(Source::Stored(attribute, None, ValuePosition::Start));
             }
             if writer.selection.decide_some(catalog, attribute) {
                 let allowed = writer.selection.over_values(description.type_id).cloned();
-                return Ok(Source::Stored(attribute, allowed, Walk::Start));
+                return Ok(Source::Stored(attribute, allowed, ValuePosition::Start));
             }
         }
         let made = writer.made(state, &candidate)?.into_iter().next();
@@ -238,19 +238,19 @@ impl NameTraversal {
         view: &mut View<'_, '_>,
         attribute: AttrId,
         allowed: Option<&ByValue>,
-        traversal: &Walk,
-    ) -> Result<Walk> {
+        traversal: &ValuePosition,
+    ) -> Result<ValuePosition> {
         let state = view.state;
-        if let Walk::Links(from) = traversal {
+        if let ValuePosition::Links(from) = traversal {
             let mut targets = state.read.ids(LINKS, &link_key(self.entry, attribute))?;
             let mut block = Vec::with_capacity(NAME_BLOCK);
             if targets.seek(*from)?.is_some() {
                 targets.next_block(&mut block, NAME_BLOCK)?;
             }
-            let Some(last) = block.last().copied() else { return Ok(Walk::Table(None)) };
+            let Some(last) = block.last().copied() else { return Ok(ValuePosition::Table(None)) };
             // Rules about single values do not cover links.
             self.names.extend(block.into_iter().map(|target| Name::Link(EntryId(target))));
-            return Ok(Walk::Links(last + 1));
+            return Ok(ValuePosition::Links(last + 1));
         }
         let row = node(state.read, self.entry)?.ok_or_else(|| damaged_row("nodes", self.entry))?;
         let candidate = Candidate::new(self.entry, row);
@@ -330,7 +330,7 @@ impl NameTraversal {
         if !writer.put_attributes(&mut self.attributes, state, view.names, &candidate, row)? {
             self.attributes.clear();
             let attributes = AttributeStream::of(state, writer, &candidate, None)?;
-            self.large = Some(LargeTarget { name: self.name.clone(), attributes, is_begun: false });
+            self.large = Some(LargeTarget { name: self.name.clone(), attributes, has_started: false });
         }
         Ok(())
     }
@@ -346,7 +346,7 @@ impl NameTraversal {
         if !large.attributes.step((view.state, view.names), out, room)? {
             return Ok(Some(large));
         }
-        if large.is_begun {
+        if large.has_started {
             return Ok(None);
         }
         let attributes_len = large.attributes.begin_writing(view.state);
@@ -355,7 +355,7 @@ impl NameTraversal {
             return Ok(None);
         }
         put_dereferenced(out, &spec.attribute, &large.name, attributes_len);
-        large.is_begun = true;
+        large.has_started = true;
         Ok(Some(large))
     }
 }

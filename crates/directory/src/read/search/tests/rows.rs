@@ -9,7 +9,7 @@ use store::Direction;
 
 use super::{add, sample};
 use crate::catalog::Shown;
-use crate::filter::prefilter::{look_at_others, others_refuse};
+use crate::filter::prefilter::{locate_others, others_refuse};
 use crate::filter::{Candidate, Matcher};
 use crate::filter::{Compiler, Truth};
 use crate::model::entry::{EntryRow, Place};
@@ -174,9 +174,9 @@ fn rows_agree_with_the_evaluator() {
             let row = EntryRow::decode(bytes).unwrap();
             passed += usize::from(truth == Truth::True);
             let mut others = Vec::new();
-            look_at_others(&mut other_tests, bytes, |looked| others.push(looked));
+            locate_others(&mut other_tests, bytes, |looked| others.push(looked));
             if let Some(guard) = guard
-                && guard.refuses(&state.catalog.schema, guard.look(bytes, &mut place), &mut key)
+                && guard.refuses(&state.catalog.schema, guard.locate(bytes, &mut place), &mut key)
                 && others_refuse(&other_tests, &state.catalog.schema, &others, &mut key)
             {
                 assert_ne!(truth, Truth::True, "{text} is refused for entry {}", id.0);

@@ -628,12 +628,12 @@ fn unsupported_synchronizations_are_refused() {
         let mut directory = TestDirectory::with_suffix_entry();
         let rules = vec![rule.to_owned(), "base: allow browse to authenticated".to_owned()];
         directory.change_settings(|settings| settings.general.access_rules = rules);
-        let dn = format!("cn=asker,{SUFFIX}");
+        let dn = format!("cn=requester,{SUFFIX}");
         directory.add(&dn, &[("objectClass", &["person"]), ("sn", &["s"])]);
         let state = directory.snapshot.state();
         let name = NormalName::of(&parse_dn(&dn).unwrap(), &state.catalog.schema);
-        let asker = Requester::User { id: state.entry_of(&name).unwrap().unwrap(), dn };
-        Consumer::new(SUFFIX, "(objectClass=*)", &["*"]).refusal(&directory.snapshot, &asker)
+        let requester = Requester::User { id: state.entry_of(&name).unwrap().unwrap(), dn };
+        Consumer::new(SUFFIX, "(objectClass=*)", &["*"]).refusal(&directory.snapshot, &requester)
     };
     assert_eq!(under("all: allow read to authenticated"), None);
     assert_eq!(under("all: allow read to authenticated between 00:00 and 12:00"), unwilling);

@@ -49,7 +49,7 @@ pub(super) struct Follow {
     /// for its feed, which then holds the snapshot.
     client_state: Option<Arc<SharedSnapshot>>,
     /// Whether the initial results have all been sent.
-    has_begun: bool,
+    has_started: bool,
     round: Option<Box<Round>>,
     requester: Requester,
     link: Option<ClientLink>,
@@ -124,7 +124,7 @@ impl Follow {
         }
         Ok(Box::new(Follow {
             client_state: Some(client_state),
-            has_begun: false,
+            has_started: false,
             round: None,
             requester: requester.clone(),
             link: context.link,
@@ -179,8 +179,8 @@ impl Follow {
     }
 
     /// Returns true if the initial results have all been sent.
-    pub(super) fn has_begun(&self) -> bool {
-        self.has_begun
+    pub(super) fn has_started(&self) -> bool {
+        self.has_started
     }
 
     /// Returns the memory that the state uses, itself included, in bytes.
@@ -196,7 +196,7 @@ impl Follow {
         out: &mut Vec<u8>,
         budget: &Budget,
     ) -> Result<Option<ResultCode>> {
-        if self.has_begun || search.is_streaming() {
+        if self.has_started || search.is_streaming() {
             return self.send_changes(search, current, out, budget);
         }
         let Some(client_state) = self.client_state() else { return Ok(None) };
@@ -211,7 +211,7 @@ impl Follow {
             }
         }
         // All initial results are sent.
-        self.has_begun = true;
+        self.has_started = true;
         search.has_sent_all();
         if let Some(sync) = search.scanner.sync_mut() {
             sync.name_present(out);
