@@ -14,7 +14,7 @@
 //!
 //! A file in a folder is written under a temporary name, synced, read back to its end, and then renamed. Therefore a
 //! file with its final name is complete. An object in a bucket appears when it is complete, and is then read back. A
-//! file with changes contains the position and the hash of the record before its first one. Therefore files of
+//! file with changes contains the position and the hash of the record before its first record. Therefore files of
 //! different histories are never combined, and a missing file is detected.
 
 mod bucket;

@@ -84,7 +84,7 @@ pub(crate) fn run(
             health.stop_changes("a defect was met in the node's thread");
         }
     });
-    // After a fault the queue may contain changes, and further ones may arrive. Refuse all of them.
+    // After a fault the queue may contain changes, and further changes may arrive. Refuse all of them.
     queue.refuse_all();
 }
 

@@ -502,7 +502,7 @@ impl Config {
         })
     }
 
-    /// Takes the settings of `new` that a reload can apply. Keeps the others, which require a restart.
+    /// Takes the settings of `new` that a reload can apply. Keeps the settings that require a restart.
     pub(crate) fn take_online(&mut self, new: Config) {
         self.initial = new.initial;
         self.admin_dn = new.admin_dn;

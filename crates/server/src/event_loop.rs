@@ -72,10 +72,10 @@ pub(crate) struct EventLoop {
     wait_for_memory: Vec<usize>,
     /// Slots of connections with a request that waits for a position.
     wait_for_position: Vec<(usize, PositionWait)>,
-    /// Whether the feed may have changes for the persistent searches of this loop.
+    /// Whether there may be new changes for the persistent searches of this loop.
     feed_is_due: bool,
-    /// Number of connections that still send the feed's last change set. `notifying_since` is the time at which the
-    /// feed woke their searches.
+    /// Number of connections that still send the last set of changes for persistent searches. `notifying_since` is the
+    /// time at which these searches were woken.
     notifying: usize,
     notifying_since: Instant,
     /// Next time at which connections that wait for memory try again.
@@ -407,7 +407,7 @@ impl EventLoop {
             Ok(Advance::More) => return,
             Ok(Advance::Nothing) => Vec::new(),
             Ok(Advance::Done(woken)) => woken,
-            // The feed reports the error to its searches in the call after the next commit, which ends them.
+            // The next call of the feed after a commit reports the error to the persistent searches, which then end.
             Err(error) => {
                 tracing::error!(%error, "an event loop cannot read changes for searches that listen");
                 Vec::new()

@@ -111,7 +111,7 @@ pub const OUTSTANDING_SEARCH_BYTES_MAX: usize = 256 << 10;
 pub const UNCHARGED_MAX: usize = 4 << 10;
 
 /// Divisor of the machine's memory. The quotient is the default size of the memory for the requests of all connections.
-/// They occupy at most twice as much, see `request_memory`.
+/// The requests may occupy at most twice this size, see `request_memory`.
 pub const REQUEST_MEMORY_DIVISOR: u64 = 8;
 
 /// Minimum size of the memory for requests, in octets.
@@ -123,9 +123,9 @@ pub const HOLDER_DIVISOR: usize = 4;
 /// Divisor of the memory for requests. The quotient is the memory that administrators may use in addition.
 pub const REQUEST_MEMORY_RESERVE_DIVISOR: usize = 8;
 
-/// Memory in octets that the connections of all event loops have released but that is not yet returned to the system. A
-/// loop returns its share when it is next idle, or after [`GIVE_BACK_INTERVAL`]. The same limit applies to the results
-/// of the scan threads.
+/// Amount of released memory, in octets, at which the event loops return memory to the system. It is divided among the
+/// loops. A loop that has released its share returns it when the loop is next idle, or after [`GIVE_BACK_INTERVAL`].
+/// The same amount applies to the results of the scan threads.
 pub const GIVE_BACK_MIN: usize = 16 << 20;
 
 /// Minimum share of one thread in [`GIVE_BACK_MIN`], in octets.
@@ -202,8 +202,8 @@ pub const LOAD_ENTRIES_MAX: usize = 10_000;
 /// that time.
 pub const TRANSACTION_CHANGES_MAX: usize = 1_000;
 
-/// Maximum size of a transaction in octets. It is the size of its messages, and [`TRANSACTION_CHANGE_BYTES`] for each
-/// message.
+/// Maximum size of a transaction in octets. This size is the sum of the sizes of its messages, plus
+/// [`TRANSACTION_CHANGE_BYTES`] for each message.
 pub const TRANSACTION_BYTES_MAX: usize = 8 << 20;
 
 /// Memory that is charged for each change of a transaction in addition to its message, in octets.
@@ -280,8 +280,8 @@ pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(300);
 /// Interval between two checks by the kernel. After three checks without an answer, the connection ends.
 pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Delay before a failed slice of index rows is repeated. If a change occurs meanwhile, it is repeated earlier. The
-/// usual cause of a failure is a full disk.
+/// Delay before a failed slice of index rows is repeated. If a change arrives meanwhile, the slice is repeated earlier.
+/// The usual cause of a failure is a full disk.
 pub const INDEX_SLICE_RETRY: Duration = Duration::from_secs(2);
 
 /// Maximum number of log lines in one [interval](FAULT_LINES_INTERVAL) about operations that failed because of a fault

@@ -75,7 +75,7 @@ impl LogHandle {
     /// The file cannot be opened. In this case the log continues as before.
     pub fn apply(&self, settings: &LogSettings) -> Result<(), LogError> {
         self.sink.open(settings.file.as_deref())?;
-        // Fails only if there is no subscriber, but the subscriber exists as long as the process.
+        // This call fails only if there is no subscriber, but the subscriber exists as long as the process.
         let _ = self.level.modify(|level| *level = level_filter(settings.level));
         Ok(())
     }

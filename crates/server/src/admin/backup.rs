@@ -28,13 +28,12 @@ pub use crate::backup::list::BackupChain;
 /// Default folder for temporary data.
 const TEMPORARY: &str = "/var/tmp";
 
-/// Adds the changes of a data directory to the backup in `place`. A server may be using the directory. Creates the
-/// backup's folder if it does not exist. Reads the new file back before it returns. If `rules` has no recipients, the
-/// recipients in the node file are used.
+/// Writes a new file to the backup in `place`, with the changes of a data directory since the previous file. A server
+/// may be using the directory. Creates the backup's folder if it does not exist. Reads the new file back before it
+/// returns. If `rules` has no recipients, the recipients in the node file are used.
 ///
-/// # Errors
-/// There are too many recipients, or the backup is encrypted and there are no recipients. There is no data, or it
-/// cannot be read. Another process writes to the backup, or the new file was not stored correctly.
+/// # Errors There are too many recipients, or the backup is encrypted and there are no recipients. There is no data, or
+/// it cannot be read. Another process writes to the backup, or the new file was not stored correctly.
 pub fn make_backup(
     config: &Config,
     place: &BackupPlace,

@@ -21,7 +21,7 @@ use crate::config::{ClusterSettings, Config};
 use crate::error::ServeError;
 use crate::open::Opened;
 
-/// Maximum time to append or read a message of the log.
+/// Maximum time to append a message to the cluster's log or to read one.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Folder in the data directory for a copy that is being received.
@@ -36,7 +36,7 @@ pub struct Initialized {
     pub has_created_topic: bool,
     /// Position of the data with which the cluster begins.
     pub position: u64,
-    /// Password of the administrator, if one was generated. It must be shown once.
+    /// Password of the administrator, if one was generated. The caller must show it once.
     pub generated_password: Option<String>,
 }
 

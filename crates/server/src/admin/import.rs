@@ -319,7 +319,8 @@ impl<'r> Run<'r> {
         (self.memory / BLOCKS_DIVISOR / ROW_BLOCK_SIZE).clamp(2, BLOCKS_MAX)
     }
 
-    /// Writes the tree. Writes records without a place in the tree to the rejects file.
+    /// Writes the tree of entries. Writes records that cannot be part of the tree, for example without a superior, to
+    /// the rejects file.
     fn write_tree(&self, making: &mut NewData, resolved: Resolution) -> Result<RefusedIds, ServeError> {
         let NewData { builder, rejects, imported, progress } = making;
         progress.begin(Phase::Tree, imported.statistics.records);

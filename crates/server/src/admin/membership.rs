@@ -24,7 +24,7 @@ use crate::open::Opened;
 /// Interval at which a command looks for a new key.
 const KEY_LOOK: Duration = Duration::from_millis(100);
 
-/// State of a node, read from its data directory, and access to the log.
+/// State of a node, read from its data directory, and access to the cluster's log.
 pub(super) struct LogClient {
     pub(super) identity: Identity,
     pub(super) follower: Follower,
@@ -40,8 +40,10 @@ impl LogClient {
         Ok(LogClient { identity, follower, log })
     }
 
-    /// Appends an announcement and reads it back. An announcement under a key that is no longer in force has no effect.
-    /// In that case it is appended again. Returns the offset.
+    /// Appends an announcement and reads it back. Returns its offset.
+    ///
+    /// An announcement has no effect if it uses a key that is no longer in force. In that case this function appends
+    /// the announcement again.
     fn announce(&mut self, node: NodeId, announcement: Announcement) -> Result<u64, ServeError> {
         self.catch_up()?;
         loop {

@@ -365,7 +365,7 @@ impl NewFile for Upload {
 impl Drop for Upload {
     fn drop(&mut self) {
         if let Some(mut parts) = self.parts.take() {
-            // If this request fails, the storage removes the parts by its own rule.
+            // If this request fails, the storage removes the parts later, by its rule for incomplete uploads.
             let _ = self.shared.runtime.block_on(timeout(BUCKET_ABORT, parts.abort()));
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! The server has no private key. The data that it needs to continue a backup is not encrypted: the names and sizes of
 //! the files, a checksum file for each, and a line in the header. For age, this line is the stanza of an unknown
-//! recipient. Age ignores it, but protects it against changes like the rest of the header:
+//! recipient. Age ignores the line, but authenticates it together with the rest of the header:
 //!
 //! ```text
 //! -> pando-backup MOMENT RECIPIENTS
@@ -119,7 +119,7 @@ impl Label {
 }
 
 /// The age library writes the label to the header as the stanza of a recipient. The stanza contains no key. Therefore
-/// it decrypts nothing.
+/// the stanza cannot decrypt the file.
 impl age::Recipient for Label {
     fn wrap_file_key(&self, _: &FileKey) -> Result<(Vec<Stanza>, HashSet<String>), EncryptError> {
         let args = vec![self.moment.clone(), self.recipients.clone()];

@@ -41,8 +41,8 @@ impl<'s> Folder<'s> {
         self.sizes.get(&part.file_name()).copied().unwrap_or(0)
     }
 
-    /// Removes the checksum files whose backup file does not exist. They remain if a run was interrupted. The caller
-    /// must hold the claim.
+    /// Removes the checksum files whose backup file does not exist. Such files remain if a run was interrupted. The
+    /// caller must hold the exclusive right to write (`Storage::claim`).
     pub(crate) fn remove_idle_checksums(&self) -> Result<(), BackupError> {
         let names =
             self.sizes.keys().filter(|name| checked_by(name).is_some_and(|of| !self.sizes.contains_key(of)));

@@ -120,7 +120,7 @@ enum Next {
     Changes(Moment),
 }
 
-/// Decides what kind of file to add.
+/// Returns the kind of file to add next.
 fn next(
     storage: &dyn Storage,
     found: &Folder<'_>,

@@ -1,4 +1,4 @@
-//! The audit trail: its contents, place and retention. These are the table `[audit]` of the node file.
+//! The audit trail: its contents, place and retention. They form the table `[audit]` of the node file.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -20,7 +20,7 @@ pub struct AuditSettings {
     pub what: Kinds,
     /// Operations that are not recorded.
     pub except: Vec<AuditRule>,
-    /// Values in changes to record.
+    /// Values to record for a change.
     pub values: AuditValues,
     /// Behavior if the trail cannot keep up, or if its disk is full.
     pub overload: Overload,
@@ -114,7 +114,7 @@ pub struct AuditRule {
     pub targets: Vec<DnText>,
 }
 
-/// Values in changes to record. Secret values are never recorded.
+/// Values that the trail records for a change. Secret values are never recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AuditValues {
     /// Names of the attributes only.

@@ -50,7 +50,7 @@ impl FromStr for BackupRecipient {
     type Err = String;
 
     fn from_str(text: &str) -> Result<BackupRecipient, String> {
-        // The error omits the text, because it may be an identity by mistake.
+        // The error omits the text, because the operator may have entered a private key by mistake.
         text.parse().map(BackupRecipient).map_err(|why| {
             format!(
                 "this is no recipient of age, such as age-keygen prints (age1... with 62 characters): {why}"

@@ -64,7 +64,7 @@ pub struct ClusterSettings {
     pub compare_bytes: Option<u32>,
     /// Maximum age of the data that this node returns; `None` for any age.
     pub read_age: Option<Duration>,
-    /// Whether this node encrypts the groups that it writes.
+    /// Whether this node encrypts the groups of records that it writes to the cluster's log.
     pub seal: bool,
     /// Folder for the snapshots that this node makes at intervals; `None` if it makes none.
     pub snapshots: Option<PathBuf>,

@@ -147,7 +147,7 @@ impl LimitedWho {
 }
 
 impl StatedLimits {
-    /// Takes each limit that this value does not state from `others`.
+    /// Sets each limit that this value does not state to the limit in `others`.
     pub(crate) fn fill_up(&mut self, others: &StatedLimits) {
         let search = &mut self.search;
         search.size = search.size.or(others.search.size);

@@ -254,7 +254,8 @@ impl NodeFile {
             Ok(file) if problems.is_empty() => file,
             Ok(_) => NodeFile::default(),
             Err(error) => {
-                // In a text that is not TOML, `problems` finds none.
+                // For a text that is not TOML, `problems` returns nothing. In that case the error of the TOML library
+                // is reported.
                 if problems.is_empty() {
                     problems.push((error.span().map_or(0, |span| span.start), error.message().to_owned()));
                 }
@@ -422,7 +423,7 @@ mod tests {
             ("traces", keys_of::<TraceKeys>()),
         ];
         for key in keys_of::<NodeFile>() {
-            // The keys of a table are explained one by one.
+            // The page must explain each key of a table.
             let keys = match tables.iter().find(|(table, _)| table == key) {
                 Some((_, keys)) => keys.iter().map(|inner| format!("`{key}.{inner}`")).collect(),
                 None => vec![format!("`{key}`")],
@@ -491,7 +492,7 @@ mod tests {
         let errors = NodeFile::parse(text, Path::new("node.toml")).unwrap_err().to_string();
         let lines: Vec<_> = errors.split("\npando: ").map(|line| line.split(':').nth(1).unwrap()).collect();
         assert_eq!(lines, ["1", "2", "3", "3", "4", "6", "7", "9"], "{errors}");
-        // In earlier node files this was a key. Now it is a setting of the directory.
+        // Earlier releases accepted these keys in the node file. Now they are settings of the directory.
         check("\nsuffixes = [\"o=x\"]\n", 2, "suffixes is a setting of the directory");
         check("threads = 1\nanonymous_read = true\n", 2, "`pando apply FILE`");
         check(

@@ -179,7 +179,7 @@ impl OnlineSettings {
         })
     }
 
-    /// Returns true if the log needs the event of each operation from its beginning.
+    /// Returns true if the log needs an event for each operation, prepared from the beginning of the operation.
     #[inline]
     pub(crate) fn describes_operations(&self) -> bool {
         self.log_operations | self.slow.is_some()
@@ -289,10 +289,11 @@ impl ListenerRules {
 pub(crate) struct ListenerIndex(pub(crate) u8);
 
 impl ListenerIndex {
-    /// The socket in the data directory, which no setting names.
+    /// Number of the socket in the data directory, which no setting names.
     pub(crate) const DATA_DIRECTORY: ListenerIndex = ListenerIndex(u8::MAX);
 
-    /// The console. Its requests do not arrive through a listener in this list.
+    /// Number of the console. Its requests do not arrive through a listener in
+    /// [`Config::listen`](crate::config::Config::listen).
     pub(crate) const CONSOLE: ListenerIndex = ListenerIndex(u8::MAX - 1);
 }
 

@@ -82,9 +82,8 @@ impl SettingsText {
 
 /// Parses the text of a settings file.
 ///
-/// # Errors
-/// All problems of the text. If there are any, contradictory settings are reported, too. If there are none,
-/// [`directory::settings::check()`] finds contradictory settings.
+/// # Errors All problems of the text. If there are problems, they include contradictory settings. If there are none,
+/// the caller must check for contradictory settings with [`directory::settings::check()`].
 pub fn parse(text: &str, read_schema: &mut ReadSchema<'_>) -> Result<SettingsText, Vec<TextProblem>> {
     if text.len() > TEXT_SIZE_MAX {
         let what =
@@ -173,7 +172,8 @@ impl Reading<'_, '_, '_> {
             DeValue::Boolean(on) => Ok(SettingValue::Switch(*on)),
             DeValue::Integer(number) => match u64::from_str_radix(number.as_str(), number.radix()) {
                 Ok(number) => Ok(SettingValue::Number(number)),
-                // The number is passed on as a word, which the setting refuses with its own message.
+                // A number that is too large or negative is passed on as a word. The setting refuses the word with its
+                // own message.
                 Err(_) => Ok(SettingValue::Word(number.to_string())),
             },
             DeValue::String(word) => Ok(SettingValue::Word(word.to_string())),

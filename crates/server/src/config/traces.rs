@@ -13,7 +13,7 @@ use super::values::FromText;
 use super::{ConfigError, is_this_machine};
 use crate::limits::traces::TRACE_HEADER_FILE_BYTES_MAX;
 
-/// Default share of the operations that are sampled. They are traced, whatever their duration.
+/// Default share of the operations that are sampled. A sampled operation is traced, whatever its duration.
 const SAMPLE_RATIO: f64 = 0.01;
 
 /// Default name of the service.

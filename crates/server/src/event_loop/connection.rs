@@ -54,7 +54,7 @@ pub(crate) struct Connection {
     last_progress: Instant,
     /// Whether a complete request has arrived.
     has_requested: bool,
-    /// Whether the connection is counted for its address.
+    /// Whether the connection is included in the count of connections from its address.
     has_entered: bool,
     /// Whether the connection has an idle timeout and a timeout for the first request. False if its client is known to
     /// be trusted when the connection is opened.

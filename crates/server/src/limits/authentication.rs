@@ -61,7 +61,7 @@ pub const LOGIN_WAIT_DIVISOR: u32 = 16;
 /// Maximum time for which last logins are gathered before they are written.
 pub const LOGIN_WAIT_MAX: Duration = Duration::from_secs(300);
 
-/// Minimum time for which last logins are gathered. If the time would be shorter, each of them is written at once.
+/// Minimum time for which last logins are gathered. If the time would be shorter, each login is written at once.
 pub const LOGIN_WAIT_MIN: Duration = Duration::from_secs(1);
 
 /// Interval at which a part of the gathered last logins is written.

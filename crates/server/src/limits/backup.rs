@@ -55,5 +55,6 @@ pub const BACKUP_TREE_ENTRIES_MAX: usize = TRANSACTION_CHANGES_MAX;
 /// the subtree that names an entry in the subtree.
 pub const BACKUP_TREE_NAMES_MAX: usize = 20_000;
 
-/// Maximum size of these references and of the DNs of their entries, in octets.
+/// Maximum size of the references in an answer with a subtree from the backup, in octets. It includes the DNs of the
+/// entries that contain the references.
 pub const BACKUP_TREE_NAMES_BYTES: usize = 4 << 20;

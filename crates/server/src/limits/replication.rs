@@ -72,7 +72,7 @@ pub const APPLY_BYTES_MAX: usize = 1 << 20;
 /// Delay before a replica tries again to apply records.
 pub const APPLY_RETRY: Duration = Duration::from_millis(500);
 
-/// Maximum time for which a change waits on a replica. After it the client's request is refused.
+/// Maximum time for which a change waits on a replica. After that time the client's request is refused.
 pub const FORWARD_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Maximum number of changes that a replica forwards in one group.
@@ -112,5 +112,5 @@ pub const COPY_KEPT: Duration = Duration::from_secs(60);
 /// Rate at which a copy for replicas is made, in octets of rows per second.
 pub const REPLICA_COPY_BYTES_PER_SECOND: u64 = 512 << 20;
 
-/// A replica syncs the copy that it receives each time after this number of octets.
+/// Number of received octets after which a replica syncs the copy that it is receiving.
 pub const COPY_SYNC_BYTES: u64 = 64 << 20;

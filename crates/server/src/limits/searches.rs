@@ -8,18 +8,19 @@ use directory::index::sizes::SampleBounds;
 pub const PERSISTENT_SEARCHES_MAX: usize = 10_000;
 
 /// Divisor of [`PERSISTENT_SEARCHES_MAX`]. The quotient is the maximum number for one identity or one source. It
-/// applies when half of all places are in use.
+/// applies when half of the maximum number of searches are running.
 pub const PERSISTENT_SEARCHES_SHARE_DIVISOR: usize = 8;
 
-/// Divisor of [`PERSISTENT_SEARCHES_MAX`]. The quotient is the number of places that are reserved for the
+/// Divisor of [`PERSISTENT_SEARCHES_MAX`]. The quotient is the number of searches that are reserved for the
 /// administrator.
 pub const PERSISTENT_SEARCHES_RESERVE_DIVISOR: usize = 16;
 
-/// Maximum number of steps through the log that an event loop's feed makes before the loop serves connections again.
+/// Maximum number of steps through the log that an event loop makes for its persistent searches before it serves
+/// connections again.
 pub const FEED_STEPS: u32 = 1_000;
 
-/// Maximum time for which an event loop's feed waits for searches that are still sending notifications about the feed's
-/// last set of changes.
+/// Maximum time for which an event loop waits for persistent searches that are still sending notifications about the
+/// last set of changes. After that time it reads further changes.
 pub const FEED_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Maximum number of entries that a search examines in one slice. After it, other connections have their turns. A slice
@@ -44,7 +45,7 @@ pub const SCAN_ENTRIES_MAX: u32 = 4_096;
 /// Maximum number of searches on the scan threads. Any further searches stay on the event loops.
 pub const SCANS_MAX: usize = 128;
 
-/// Maximum number of searches of one identity on the scan threads. Therefore one identity cannot take all places.
+/// Maximum number of searches of one identity on the scan threads. Therefore one identity cannot use up [`SCANS_MAX`].
 pub const SCANS_OF_IDENTITY_MAX: usize = SCANS_MAX / 2;
 
 /// Maximum number of clients whose use of the scan threads by unindexed searches is recorded.

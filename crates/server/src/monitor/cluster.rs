@@ -16,7 +16,8 @@ pub(super) fn group(figures: &Figures, directory: &Weak<Directory>) -> Group {
     let state = figures.get();
     add_role(&mut group, &state);
     add_comparison(&mut group, &state);
-    // Read from the directory, because the node's thread reports a position only after it has answered the change.
+    // The position is read from the directory, because the node's thread reports a position only after it has answered
+    // the change.
     group.level("Position", "The last change that reads show", newest_position(directory));
     add_log(&mut group, &state);
     add_retention(&mut group, &state);
@@ -144,8 +145,8 @@ fn round_text(round: &replication::Round) -> String {
     }
 }
 
-/// Returns the number of the log's messages after the last commit that each node has announced. Omits nodes that have
-/// left the cluster.
+/// Returns, for each node, the number of messages in the log after the last commit that the node has announced. Omits
+/// nodes that have left the cluster.
 fn lag_by_node(state: &NodeState) -> Vec<(String, u64)> {
     let present = state.members.iter().filter(|(_, row)| !row.has_left);
     let lag = |row: &replication::MemberRow| {
@@ -155,7 +156,7 @@ fn lag_by_node(state: &NodeState) -> Vec<(String, u64)> {
     present.map(|(node, row)| (node.0.to_string(), lag(row))).collect()
 }
 
-/// Returns a text about what the log contains about a node.
+/// Returns a text with the facts in the log about a node.
 fn member_text(row: &replication::MemberRow) -> String {
     if row.has_left {
         return "gone: its certificate is refused".to_owned();

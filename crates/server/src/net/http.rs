@@ -330,7 +330,7 @@ impl Connection {
     }
 }
 
-/// Speaks HTTP with one client: one request and one answer.
+/// Handles one request of a client over HTTP, and sends one answer.
 fn exchange<S: Stream + 'static>(
     wire: Wire<S>,
     rules: Arc<Rules>,
@@ -486,8 +486,8 @@ mod tests {
         let sample = Sample::start();
         let waiting: Vec<TcpStream> = (0..3 * HTTP_CONNECTIONS_MAX).map(|_| sample.ask("/metrics")).collect();
         expect(sample.ask("/live"), "live\n");
-        // All clients that get a place receive the same page. They receive two different pages if some of them arrived
-        // after the first page was begun.
+        // The clients that get a place receive at most two different pages. There is a second page if some of the
+        // clients arrived after the first page was begun.
         let last = waiting.into_iter().next_back().unwrap();
         (0..2).for_each(|_| sample.pace.send(()).unwrap());
         expect(last, "figures\n");

@@ -225,8 +225,8 @@ mod tests {
         let (places, now) = (Arc::<ListeningPlaces>::default(), Instant::now());
         let take = |client| places.take(LIMITS, client, now);
         let (greedy, other) = (user(1), user(2));
-        // From several sources, the identity takes half of the places, and then gets none, because its share is an
-        // eighth.
+        // From several sources, the identity takes half of all places. After that it gets none, because its share is
+        // only an eighth.
         let greedy_places: Vec<_> = (0..16).map(|of| take(client(from(of), &greedy)).unwrap()).collect();
         assert_eq!(take(client(from(99), &greedy)).unwrap_err(), NoPlace::IdentityShare);
         // Another identity gets its share, although the first one has a search from the same address.

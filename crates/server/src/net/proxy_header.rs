@@ -69,7 +69,7 @@ impl ProxyHeader {
     }
 }
 
-/// Returns true if the shorter of the two is the start of the longer one.
+/// Returns true if the shorter of the two slices is the start of the longer one.
 fn is_start(bytes: &[u8], start: &[u8]) -> bool {
     bytes.iter().zip(start).all(|(found, expected)| found == expected)
 }

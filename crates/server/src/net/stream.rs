@@ -47,7 +47,8 @@ pub(crate) enum Peer {
     Network(SocketAddr),
     /// A client whose address is from a proxy header.
     Proxied { client: SocketAddr, proxy: SocketAddr },
-    /// A client of the console, which sends the client's requests. Boxed because such connections are few.
+    /// A client of the console. The console sends the client's requests over this connection. Boxed because such
+    /// connections are few.
     Console(Box<ConsoleClient>),
     /// A process on this machine; `None` if the kernel does not identify it.
     Local(Option<Process>),

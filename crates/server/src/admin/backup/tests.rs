@@ -12,7 +12,7 @@ use crate::open::Opened;
 
 mod encrypted;
 
-/// No identity.
+/// An empty set of identities, for unencrypted backups.
 static NONE: LazyLock<BackupIdentities> = LazyLock::new(BackupIdentities::default);
 
 const DAY: u64 = 86_400;
@@ -79,7 +79,7 @@ const RULES: BackupRules = BackupRules {
     recipients: Vec::new(),
 };
 
-/// Makes a change. Returns its position.
+/// Changes an entry. Returns the log position of the change.
 fn change(opened: &mut Opened) -> u64 {
     let (writer, random) = opened.writer();
     let stamp = new_stamp(random).unwrap();
@@ -118,7 +118,7 @@ fn changes_follow_rows_and_rows_are_written_again_in_time() {
     assert!(refused.contains(&format!("ends at position {position}")), "{refused}");
     let refused = place.restored(position - 3).unwrap_err().to_string();
     assert!(refused.contains("the oldest moment"), "{refused}");
-    // At this time all rows must be written again, even without a change.
+    // Seven days after the last file with all rows, the next file contains all rows again, even without a change.
     assert_eq!(run_backup(&place, &opened, BEGIN + 7 * DAY - 1, &RULES).written, WrittenPart::Nothing);
     expect_rows(
         &run_backup(&place, &opened, BEGIN + 7 * DAY, &RULES),
@@ -145,8 +145,8 @@ fn changes_follow_rows_and_rows_are_written_again_in_time() {
     assert_eq!((chains.len(), chains[0].files.len(), chains[0].last_position), (1, 1, position));
 }
 
-/// Files are never combined if their histories differ or a file between them is missing. The next backup starts with
-/// rows.
+/// Files are never combined if their histories differ or a file between them is missing. In these cases the next backup
+/// writes all rows.
 #[test]
 fn starts_with_full_rows_if_changes_do_not_follow() {
     let place = Place::new("history");
@@ -227,7 +227,7 @@ fn a_log_that_does_not_reach_back_requires_full_rows() {
     assert_eq!(place.restored(u64::MAX).unwrap(), position);
 }
 
-/// Every octet of every file is verified. A damaged file is refused, and restoring it leaves nothing.
+/// Every octet of every file is verified. A damaged file is refused, and an attempt to restore it leaves no data.
 #[test]
 fn a_damaged_file_is_reported_and_restores_nothing() {
     let place = Place::new("damage");
@@ -244,8 +244,8 @@ fn a_damaged_file_is_reported_and_restores_nothing() {
         for place_of_bit in (0..whole.len()).step_by(whole.len() / 60 + 1) {
             let mut bytes = whole.clone();
             bytes[place_of_bit] ^= 0x10;
-            // Some bits of a frame have no meaning, or only determine the memory of a reader. If the content, which has
-            // a checksum, is unchanged, the file is not damaged.
+            // Some bits of a zstd frame have no effect, or only set the memory that a decoder needs. If the
+            // decompressed content is unchanged, the file is not damaged.
             if zstd::decode_all(&bytes[..]).is_ok_and(|found| found == content) {
                 meaningless += 1;
                 continue;

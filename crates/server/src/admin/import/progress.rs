@@ -117,7 +117,7 @@ impl Progress {
         self.shown.elapsed() >= if self.is_terminal { TERMINAL_INTERVAL } else { LINE_INTERVAL }
     }
 
-    /// Shows a text. Errors are ignored, such as that standard error is closed.
+    /// Shows a text. Ignores errors, because standard error may be closed.
     fn show(&mut self, text: &str) {
         self.shown = Instant::now();
         let mut out = std::io::stderr();

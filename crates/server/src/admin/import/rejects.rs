@@ -1,7 +1,8 @@
 //! File with the records that were not imported.
 //!
-//! The file is LDIF. Each record has its original text, after a comment with its place and the error. A repaired file
-//! can be imported, or a client can add its records. A record that is not valid LDIF is written as a comment.
+//! The file is LDIF. Each record has its original text. A comment before the record contains its position in the input
+//! and the reason for the rejection. After an administrator has repaired the records, they can be imported or added by
+//! a client. A record that is not valid LDIF is written as a comment.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -85,7 +86,7 @@ impl Rejects {
         ServeError::Rejects { path: path.unwrap_or_else(|| self.directory.join("rejects")), error }
     }
 
-    /// Returns the place and the error of the first rejected record.
+    /// Returns the position in the input and the reason of the first rejected record.
     pub(super) fn first_reason(&self) -> &str {
         self.first_reason.as_deref().unwrap_or("there is no record")
     }

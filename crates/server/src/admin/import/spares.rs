@@ -1,4 +1,4 @@
-//! Spare buffers, which are reused. The kernel would have to clear the pages of new buffers.
+//! Buffers that are reused. The kernel would have to zero the pages of new buffers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -67,9 +67,9 @@ impl SettingsFile {
         self
     }
 
-    /// Adds a schema text whose name is derived from the path `named`. If `replaces` is set, it replaces the text with
-    /// the same name in the settings. Otherwise it gets a free name, and is not added if the settings already contain
-    /// the same text.
+    /// Adds a schema text whose name is derived from the path `named`. If `replaces` is set, the text replaces the text
+    /// with the same name in the settings. Otherwise the text gets an unused name, unless the settings already contain
+    /// an equal text. In that case nothing is added.
     pub(super) fn add_schema(&mut self, named: &Path, source: SchemaSource, replaces: bool) {
         let known = &self.text.settings.schema;
         if !replaces && known.values().any(|text| *text == source.text) {
@@ -108,8 +108,8 @@ impl SettingsFile {
         (&self.path, self.text.line(&SettingPath::Member(key.to_owned(), number)))
     }
 
-    /// Returns notes with their places: about settings that are permitted but have no effect, and about files that are
-    /// not UTF-8.
+    /// Returns notes about settings that are permitted but have no effect, and about files that are not UTF-8. Each
+    /// note begins with its file.
     pub fn notices(&self) -> Vec<String> {
         let latin_1 = self.latin_1.iter();
         let latin_1 = latin_1.map(|file| format!("{}: not UTF-8, read as ISO 8859-1", file.display()));

@@ -38,7 +38,7 @@ impl SchemaFrom {
         }
     }
 
-    /// Reads the texts, each with the path from which its name is derived.
+    /// Reads the schema texts. Returns each text with the path from which its name is derived.
     fn read(&self) -> Result<Vec<(PathBuf, SchemaSource)>, String> {
         let named = |source: SchemaSource| (source.path.clone(), source);
         match self {
@@ -98,11 +98,10 @@ impl ForeignSchema {
         Ok(ForeignSchema { file, of_directory })
     }
 
-    /// Puts the settings in force if they are equal to the existing directory's settings with the added schema.
-    /// Otherwise does nothing. Returns a line for each change.
+    /// If the settings come from the existing directory, puts them in force together with the added schema. Otherwise
+    /// does nothing. Returns a line for each change.
     ///
-    /// # Errors
-    /// The same as those of [`apply`].
+    /// # Errors The same as those of [`apply`].
     pub fn apply(&self, config: &Config) -> Result<Vec<String>, ServeError> {
         match self.of_directory {
             true => Ok(apply(config.clone(), &self.file, |_| ())?.lines),

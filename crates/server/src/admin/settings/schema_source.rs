@@ -7,10 +7,10 @@ use directory::limits::SCHEMA_NAME_MAX;
 /// Maximum depth to which folders are searched.
 const DEPTH_MAX: usize = 8;
 
-/// File in `slapd.d` with the definitions that slapd itself contains. It is skipped.
+/// File in `slapd.d` with slapd's built-in definitions. The reader skips this file.
 const SLAPD_OWN: &str = "cn=schema.ldif";
 
-/// First line of the entry in a dump of `cn=config` with the definitions that slapd itself contains.
+/// First line of the entry with slapd's built-in definitions in a dump of `cn=config`.
 const SLAPD_OWN_DN: &str = "dn: cn=schema,cn=config";
 
 /// A schema file and its text.
@@ -77,8 +77,8 @@ fn read_file(path: &Path) -> Result<SchemaSource, String> {
     })
 }
 
-/// Returns a text without the definitions that slapd itself contains. Their lines become empty, so that the numbers of
-/// other lines do not change.
+/// Returns a text without slapd's built-in definitions. Their lines become empty, so that the numbers of other lines do
+/// not change.
 fn without_own(text: String) -> String {
     let is_own = |line: &str| line.trim_end().eq_ignore_ascii_case(SLAPD_OWN_DN);
     if !text.lines().any(is_own) {

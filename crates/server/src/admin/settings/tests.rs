@@ -135,7 +135,7 @@ fn reports_each_kind_of_bad_setting_with_its_line() {
     for (text, parts) in cases {
         let found = problems(text);
         for part in *parts {
-            // If the expected text begins with a number, it must be the beginning of the line.
+            // If the expected text begins with a digit, the reported problem must begin with that text.
             let is_there = |problem: &String| match part.starts_with(|letter: char| letter.is_ascii_digit()) {
                 true => problem.starts_with(part),
                 false => problem.contains(part),

@@ -82,7 +82,8 @@ impl Lease {
             };
             shared.wait(settled).map_err(failed)?;
         }
-        // A storage that ignores the condition of the request has stored the last content.
+        // A storage that ignores the condition of the request keeps the content that was written last. Therefore the
+        // lock is read back.
         match shared.small(LOCK) {
             Ok(found) if found == content => {}
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
@@ -95,7 +96,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // Taken out of the mutex first, because `small` locks the mutex too.
+        // The value is taken out of the mutex first, because `small` locks the mutex too.
         let held = self.0.holding().take();
         if held.is_some_and(|held| self.0.small(LOCK).is_ok_and(|content| content == held.content)) {
             // If this request fails, the lock becomes void later.
@@ -109,9 +110,9 @@ impl Shared {
         self.holding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creates the lock. If `before` is a void lock, replaces it, unless it has changed. The caller must read the lock
-    /// afterwards to find out which process holds it. Returns true if the request contained a condition that the
-    /// storage supports.
+    /// Creates the lock. If `before` is a void lock, replaces that lock, unless it has changed since it was read. The
+    /// caller must read the lock afterwards to find out which process holds it. Returns true if the request contained a
+    /// condition that the storage supports.
     fn put_lock(&self, content: &[u8], before: Option<&Holder>) -> io::Result<bool> {
         let object = self.object(LOCK);
         let mode = match before {
@@ -144,7 +145,7 @@ impl Shared {
 
     /// Renews the lock if this process holds it and it must be renewed now.
     pub(super) fn renew_lease(self: &Arc<Shared>) -> io::Result<()> {
-        // Taken out of the mutex first, because reading the lock calls this function again.
+        // The value is taken out of the mutex first, because reading the lock calls this function again.
         let Some(mut held) = self.holding().take_if(|held| held.renewed.elapsed() >= BUCKET_LEASE_RENEWED)
         else {
             return Ok(());
@@ -268,7 +269,8 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(alive.has_ended(child.id()), sees_others);
-        // Locks of processes on another machine and in another container, and of an earlier release.
+        // These are locks of processes on another machine and in another container. The last two locks, as an earlier
+        // release wrote them, contain no facts.
         for other in [
             Identity { boot: "x".to_owned(), ..alive.clone() },
             Identity { namespace: "pid:[1]".to_owned(), ..alive },

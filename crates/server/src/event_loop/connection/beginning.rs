@@ -29,7 +29,7 @@ pub(super) struct Beginning {
 
 impl Connection {
     /// Charges the memory of an unfinished TLS handshake. Returns false if the memory is not available. After the
-    /// handshake, informs the session once.
+    /// handshake, informs the session once that TLS is established.
     pub(super) fn after_tls_read(&mut self, context: &mut Context) -> bool {
         if self.session.is_secured() {
             return true;
@@ -66,7 +66,7 @@ impl Connection {
         }
         let Some(header) = self.stream.proxy_header()? else {
             self.readable = false;
-            // An end of the stream here is in the middle of the header.
+            // If the stream ends here, the header is incomplete.
             return if self.ending { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(false) };
         };
         let Beginning { place, has_tls, .. } = **beginning;
@@ -90,9 +90,9 @@ impl Connection {
         Ok(true)
     }
 
-    /// Counts the connection for its address and for its `[[limit]]` table. Returns false if there are too many
-    /// connections. The caller must then close this one. The client has already received a notice of disconnection,
-    /// unless TLS is expected.
+    /// Adds the connection to the counts for its address and for its `[[limit]]` table. Returns false if there are too
+    /// many connections. The caller must then close this one. The client has already received a notice of
+    /// disconnection, unless TLS is expected.
     pub(super) fn enter(&mut self, context: &Context, has_tls: bool) -> bool {
         let Err(why) = self.count(context) else { return true };
         if !has_tls {

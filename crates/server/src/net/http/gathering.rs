@@ -64,7 +64,7 @@ impl Waiting {
 fn run(requests: &Receiver<Arc<Waiting>>, make: impl Fn() -> Page) {
     while let Ok(first) = requests.recv() {
         let mut waiting: Vec<Arc<Waiting>> = std::iter::once(first).chain(requests.try_iter()).collect();
-        // Without another reference, the connection of a request was closed or evicted.
+        // If there is no other reference, the connection of the request was closed or evicted.
         waiting.retain(|waiting| Arc::strong_count(waiting) > 1);
         if waiting.is_empty() {
             continue;
