@@ -18,7 +18,7 @@ struct State {
 }
 
 impl Budget {
-    /// Reserves `bytes` for a message, waiting until the budget has them. Returns false if the budget is closed.
+    /// Reserves `bytes` for a message. Waits until the budget has room for them. Returns false if the budget is closed.
     pub(super) fn take(&self, bytes: usize) -> bool {
         let mut state = self.lock();
         // A message of any size is accepted if no other is pending.

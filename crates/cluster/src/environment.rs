@@ -38,8 +38,8 @@ pub(crate) trait Runtime: Send {
 
 /// The shared log, as a node uses it.
 pub(crate) trait Log: Send {
-    /// Fetches the message at `offset`, after `delay`. [`NodeEvent::LogPlace`] with `number` follows for each failed
-    /// attempt, and finally with the message.
+    /// Fetches the message at `offset`, after `delay`. One [`NodeEvent::LogPlace`] with `number` follows for each
+    /// failed attempt, and finally one with the result.
     fn find(&mut self, number: u64, offset: u64, delay: Duration) -> io::Result<()>;
 
     /// Fetches the claim of an epoch. [`NodeEvent::WriterAddress`] follows.

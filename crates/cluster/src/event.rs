@@ -20,7 +20,7 @@ pub(crate) enum NodeEvent {
     Frame(Frame),
     /// Answers of the writer to the frame of this number.
     Answers(u64, Result<Vec<Answer>, String>),
-    /// Event of the log, with the number of its reader. Messages of earlier readers are ignored.
+    /// Event of the log, with the number of the reader that produced it. Messages of earlier readers are ignored.
     Log(u64, kafka_log::Event),
     /// Result of looking for the node's last committed message in the log, with the number of the search.
     LogPlace(u64, Result<LogPlace, String>),

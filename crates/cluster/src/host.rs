@@ -136,7 +136,7 @@ pub trait Host: Send {
     /// Returns the updates of password state that are not recorded yet. Called once, after the last client has left.
     fn unrecorded_accounts(&mut self) -> Vec<(EntryId, AccountUpdate)>;
 
-    /// Reports that a change that another node forwarded is answered.
+    /// Reports that the node has answered a change that another node forwarded.
     fn decided_for_other(&mut self, change: &DecidedForOther<'_>);
 
     /// Reports a commit. Readers then renew their snapshots.

@@ -235,10 +235,11 @@ impl Identity {
     }
 
     /// Returns a new certificate for an existing node, as the content of a file for
-    /// [`take_renewal`](Identity::take_renewal) on that node. It contains the private key of the certificate, so it is
-    /// a secret like an invitation. It contains no key of the log.
+    /// [`take_renewal`](Identity::take_renewal) on that node. The file contains the private key of the certificate, so
+    /// it is a secret like an invitation. It contains no key of the log.
     ///
     /// # Errors
+    ///
     /// This node does not have the key of the authority.
     pub fn renewal(&self, node: NodeId) -> Result<String, IdentityError> {
         let (key, file) = self.authority_key()?;

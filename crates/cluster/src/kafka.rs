@@ -16,8 +16,8 @@ use crate::tasks::Tasks;
 
 /// The shared log of a node. Its events go to the node's channel.
 ///
-/// Dropping it closes the [`Budget`], so that a reader that waits for room ends. It then waits for all threads that
-/// have a Kafka client.
+/// Dropping the log closes the [`Budget`], so that a reader that waits for room ends. The drop then waits for all
+/// threads that have a Kafka client.
 pub(crate) struct KafkaLog {
     settings: Settings,
     sender: Sender<NodeEvent>,

@@ -71,8 +71,8 @@ pub(crate) struct Parts {
     pub(super) former_members: Arc<FormerMembers>,
     /// Folder and interval of the snapshots that this node makes by itself.
     pub(super) snapshots: Option<Schedule>,
-    /// Interval of comparisons between nodes; `None` disables them. The next field is the maximum bytes of rows in
-    /// each.
+    /// Interval between comparisons of a slice of the nodes' data; `None` disables comparisons. `digest_bytes_max` is
+    /// the maximum size of a slice, in bytes of rows.
     pub(super) digest_interval: Option<Duration>,
     pub(super) digest_bytes_max: u64,
 }
@@ -89,7 +89,7 @@ pub(crate) struct Node {
     finds: u64,
     /// Number of the present reader. Messages of other readers are ignored.
     reading: u64,
-    /// Events that were taken from the channel while they could not be handled.
+    /// Events taken from the channel that could not be handled at that time.
     ahead: VecDeque<NodeEvent>,
     is_elected: bool,
     /// Ticket and start of the claim in flight.
@@ -100,7 +100,7 @@ pub(crate) struct Node {
     group: Option<(usize, Vec<u8>)>,
     /// Tags of the last appended messages, by ticket.
     appended: VecDeque<(usize, Tag)>,
-    /// Offset of the next message to read at the time of the last answer about the log's end.
+    /// Offset of the message that was next to be read when the end of the log was last reported.
     read_at_last_end: u64,
     /// Last known end of the log, and the time of the query.
     last_end: Option<(u64, Instant)>,
@@ -310,7 +310,7 @@ impl Node {
     }
 
     /// Returns the node's own group as a message of the log, without waiting for the reader to deliver it. Returns
-    /// `None` if another message precedes it.
+    /// `None` if the node has to read another message first.
     fn own_group(&self, event: &Event) -> Option<Message> {
         let Event::Appended { ticket, offset } = event else { return None };
         let (own, bytes) = self.group.as_ref()?;
@@ -375,8 +375,8 @@ impl Node {
         self.appended.extend(Tag::of_message(message).map(|tag| (ticket, tag)));
     }
 
-    /// Checks the offset that the log reports for a message of this node. If the node has read another message there,
-    /// the log has lost messages.
+    /// Checks the offset that the log reports for a message of this node. If the node has read another message at that
+    /// offset, the log has lost messages.
     fn check_acknowledged(&mut self, ticket: usize, offset: u64) {
         let found = self.appended.iter().find(|(own, _)| *own == ticket);
         let (Some((_, tag)), Some(member)) = (found.copied(), &mut self.member) else { return };

@@ -19,8 +19,9 @@ pub(crate) struct Operation {
     pub(super) requester: Arc<Requester>,
     pub(super) change: Change,
     pub(super) passwords: Prepared,
-    /// Connection of the client, for access rules. The next field has the origin, if records are to contain it, and
-    /// whether records contain the values that the change replaces. Only changes of this node's clients have an origin.
+    /// Connection of the client, for access rules. `audited` contains the origin of the change, if the records must
+    /// contain it, and whether the records contain the values that the change replaces. Only changes of this node's
+    /// clients have an origin.
     pub(super) link: Option<ClientLink>,
     pub(super) audited: (Option<Box<directory::origin::Origin>>, bool),
     pub(super) origin: Waiter,

@@ -1,8 +1,8 @@
 //! Whole clusters of real nodes, determined by a seed. They run the production code with real directories.
 //!
 //! Only the environment is replaced: time, the log, the network between nodes, and the server ([`runtime`], [`world`]).
-//! Each node has a thread, and exactly one thread runs at a time: a node that waits for an event hands control back to
-//! the world, which advances the clock. So a run is a function of its seed, apart from certificates and the
+//! Each node has a thread, and exactly one thread runs at a time. A node that waits for an event hands control back to
+//! the simulated world, which advances the clock. So a run is a function of its seed, apart from certificates and the
 //! checkpointer of the store, whose results no node depends on.
 //!
 //! The simulation in `replication` covers the protocol with thousands of seeds and finds planted defects. This
@@ -46,7 +46,7 @@ fn every_seed_of_real_nodes_holds() {
 }
 
 /// Regression test: a transaction was decided again and again if the heads of its records alone exceeded a message.
-/// Only its first record was compared with the room in an empty group, into which that record fits.
+/// Only its first record was checked, and that record fits into an empty group.
 #[test]
 fn a_transaction_that_no_group_can_hold_is_refused() {
     for (group_bytes_max, group_records_max) in [(23_000, 1 << 16), (1 << 20, 100)] {

@@ -79,7 +79,7 @@ pub fn plan(
 pub fn digests(snapshot: &Snapshot, slice: &Slice, alive: Weak<()>) -> Result<Parts, String> {
     let (mut pace, mut rows) = (Pace::new(alive), 0_u64);
     let mut parts = Parts::new();
-    // Cached, because most rows belong to the same part as the previous row.
+    // The digest of the last part is cached, because most rows belong to the same part as the previous row.
     let mut last: (String, RollingDigest) = Default::default();
     let mut add = |part: &str, key: &[u8], value: &[u8]| {
         if last.0 != part {

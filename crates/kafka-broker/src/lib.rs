@@ -1,5 +1,5 @@
-//! Apache Kafka brokers on free loopback ports, for tests and `./dev cluster`. They are started from the jars that
-//! `need_kafka` of `tools/needs.sh` keeps in `.dev/`, each with its own folder, and ended by process id.
+//! Apache Kafka brokers on free loopback ports, for tests and `./dev cluster`. This crate starts the brokers from the
+//! jars that `need_kafka` of `tools/needs.sh` keeps in `.dev/`, each with its own folder, and ends them by process id.
 //!
 //! They are real brokers, configured for quick starts, quick elections and synced messages.
 

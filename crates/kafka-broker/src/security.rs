@@ -95,7 +95,7 @@ impl Security {
     }
 }
 
-/// Returns parameters of a certificate with this common name. It must differ from the name of the issuer, or the
+/// Returns parameters of a certificate with this common name. The name must differ from the name of the issuer, or the
 /// certificate counts as self-signed.
 fn named(name: &str, names: Vec<String>) -> Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::new(names)?;

@@ -9,7 +9,7 @@ use replication::AppendError;
 use crate::settings::Settings;
 use crate::{Event, LogError, Sink, failed};
 
-/// Appends messages, and reports the result of each. An appended message is on all required brokers.
+/// Appends messages, and reports the result of each. A message counts as appended once all required brokers have it.
 pub struct Appender {
     producer: ThreadedProducer<Deliveries>,
     topic: String,

@@ -21,8 +21,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the settings that all clients share. With these, clients reconnect quickly, because no change can be
-    /// made while the log has no leader.
+    /// Returns the settings that all clients share. With these settings, clients reconnect quickly, because no change
+    /// can be made while the log has no leader.
     pub(crate) fn client(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config

@@ -1,10 +1,10 @@
 //! Comparison of replicas with their supplier. A replica and its supplier share no log. One comparison covers one slice
-//! of the data. Nodes of a cluster compare slices in the same way.
+//! of the data: a range of rows. Nodes of a cluster compare slices in the same way.
 //!
-//! The supplier sets a [`Mark`]: a slice of the rows, and the position of its newest record. No replica has a record
-//! beyond that position yet, so each replica can stop at the position and read the slice in that state. Replicas
-//! receive the mark together with records. Each sends its digests with a later request for records. The supplier
-//! computes its own digests once for all replicas.
+//! The supplier sets a [`Mark`]: a slice of the rows, and the position of the supplier's newest record. No replica has
+//! a record beyond that position yet, so each replica can stop at the position and read the slice in that state.
+//! Replicas receive the mark together with records. Each replica sends its digests with a later request for records.
+//! The supplier computes its own digests once for all replicas.
 //!
 //! Encodings (integers are big-endian, and a length (4) precedes each text):
 //!
@@ -28,7 +28,7 @@ const HAS_VERDICT: u8 = 2;
 /// Slice that supplier and replicas compare at one position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Position of the last record in the data that is compared.
+    /// Position of the last record that the compared data contains.
     pub position: u64,
     /// The slice.
     pub slice: Slice,
@@ -74,10 +74,10 @@ pub struct Marks {
 /// Results of the comparisons of a replica.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// Slices in which the replica differs, each with the parts that differ.
+    /// Slices in which the replica differs from the supplier, with the names of the parts that differ in each slice.
     differing: Vec<(Slice, BTreeSet<String>)>,
-    /// End of the adjacent slices that were equal, counted from the beginning of a round. `None` if the last slice
-    /// differed or did not continue the previous one.
+    /// End of the data that the present round has found equal, from the beginning of the data and without a gap. `None`
+    /// if the last slice differed or did not continue the previous one.
     equal_up_to: Option<Vec<u8>>,
     comparisons: u64,
     rounds: u64,
@@ -220,8 +220,8 @@ impl Findings {
     /// Records that a slice was compared and that `parts` differ in it. Returns true if a part differs that did not
     /// differ in any slice before.
     ///
-    /// A difference is removed when a slice that contains its slice is equal, or when all slices of a round are equal.
-    /// The second rule is needed because the bounds of slices move as rows are added.
+    /// A recorded difference is removed when a slice that covers the differing slice is equal, or when all slices of a
+    /// round are equal. The second rule is needed because the bounds of slices move as rows are added.
     pub fn take(&mut self, slice: Slice, parts: BTreeSet<String>) -> bool {
         self.comparisons += 1;
         let is_new = {
@@ -335,7 +335,7 @@ mod tests {
         assert!(found.take(slice(b"e5", b""), names(&["o=a"])));
         assert!(!found.take(slice(b"e5", b""), names(&["o=a"])), "it is known");
         assert_eq!((found.rounds(), found.parts()), (0, BTreeSet::from(["o=a"])));
-        // First a different slice is equal, then one that contains the slice with the difference.
+        // First an unrelated slice is equal. Then a slice that covers the differing slice is equal.
         found.take(slice(b"", b"e6"), none());
         assert_eq!(found.parts().len(), 1);
         found.take(slice(b"e4", b""), none());

@@ -178,7 +178,7 @@ mod tests {
         other.remove(b"c", b"3");
         other.add(b"a", b"1");
         assert_eq!(one, other);
-        // The digest depends on the end of the key, and on how often a row is added.
+        // The digest depends on the boundary between key and value, and on how often a row is added.
         let (mut ab, mut a) = (RollingDigest::default(), RollingDigest::default());
         ab.add(b"ab", b"");
         a.add(b"a", b"b");

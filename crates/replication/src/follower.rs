@@ -99,7 +99,7 @@ pub struct Accepted<'m> {
     pub records: Records<'m>,
     /// Whether the records were encrypted.
     pub is_sealed: bool,
-    /// Rows that belong to the same commit, in this order.
+    /// Rows to commit together with the records, in this order.
     pub rows: Vec<RowChange>,
 }
 
@@ -108,9 +108,9 @@ pub struct Accepted<'m> {
 pub struct NewEpoch {
     /// Epoch that begins.
     pub epoch: Epoch,
-    /// Number of the start of the claimant's process.
+    /// Incarnation of the claimant: the number of the start of its process.
     pub incarnation: u64,
-    /// Number of the claim in that incarnation.
+    /// Number of the claim within the incarnation.
     pub attempt: u64,
     /// Rows to commit, alone or together with the rows of the next group.
     pub rows: Vec<RowChange>,
@@ -229,18 +229,18 @@ pub enum Alarm {
         /// Position of the last record that this node accepted.
         position: u64,
     },
-    /// The log has lost messages. It reports an offset, of an appended message or of its end, at which this node has
-    /// read another message.
+    /// The log has lost messages. It reported an offset for an appended message or for its own end, and this node has
+    /// already read another message at that offset.
     #[error(
         "the log has gone back to offset {offset}, and this node has read it up to {expected}: it lost messages"
     )]
     WentBack {
         /// Offset that the log reports.
         offset: u64,
-        /// Offset of the next message by this node's reading.
+        /// Offset of the next message that this node expects.
         expected: u64,
     },
-    /// An operation of the group was applied before, or its id is too old to know that.
+    /// An operation of the group was applied before, or its id is too old to determine this.
     #[error("a record of an operation that is in the log already")]
     RepeatedOperation,
     /// The cluster has the maximum number of nodes.
@@ -303,10 +303,11 @@ impl Follower {
         rows
     }
 
-    /// Returns a follower that continues after its last commit. If the node received another node's snapshot, it
-    /// continues after the last commit in the snapshot. `rows` are all rows of that state.
+    /// Returns a follower that continues after its last commit. If the node received another node's snapshot, the
+    /// follower continues after the last commit in the snapshot. `rows` are all rows of that state.
     ///
     /// # Errors
+    ///
     /// The rows are not a valid state of a node.
     pub fn load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         keys: KeyRing,
@@ -598,8 +599,8 @@ impl Follower {
         message::encode_claim(&self.keys, self.cursor.key, &self.cursor.generation, &claim)
     }
 
-    /// Encodes the next group of the epoch in force as a message, and returns it with its tag. Seals the group if a
-    /// proposal is given and the level in force permits it. Returns `None` if the group cannot be encoded.
+    /// Encodes the next group of the epoch in force as a message, and returns it with its tag. Seals (encrypts) the
+    /// group if a proposal is given and the level in force permits it. Returns `None` if the group cannot be encoded.
     pub(crate) fn group_of(
         &self,
         epoch: u64,

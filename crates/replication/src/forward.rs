@@ -185,7 +185,7 @@ pub struct AccountUpdate {
     pub rehashed: Option<Pair>,
     /// The stored form that a successful bind verified, and SASL keys of the same password.
     pub keys: Option<(Vec<u8>, Vec<String>)>,
-    /// Last used step of a time-based code.
+    /// Time step of the last one-time password that was used (TOTP, RFC 6238).
     pub totp_step: Option<i64>,
     /// Application passwords that were used, identified by their options, with the times of use.
     pub app_uses: Vec<(String, i64)>,

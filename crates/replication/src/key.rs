@@ -53,7 +53,7 @@ pub struct ClusterKey {
 }
 
 impl ClusterKey {
-    /// Returns the key of 32 random bytes.
+    /// Returns the cluster key with this secret of 32 random bytes.
     pub fn new(secret: &[u8; 32]) -> ClusterKey {
         // One block of the hash: RFC 2104 pads shorter keys with zeros.
         let mut block = [0; 64];

@@ -84,7 +84,7 @@ impl Lineage {
     }
 
     /// Returns the relation of a consumer that has applied the records up to `consumer_position`. This lineage and
-    /// `position` belong to its supplier.
+    /// `position` are those of the consumer's supplier.
     pub fn judge(&self, position: u64, consumer: &Lineage, consumer_position: u64) -> Relation {
         let common = self.common(consumer);
         match (self.0.get(common), consumer.0.get(common)) {
@@ -116,8 +116,8 @@ impl Lineage {
         self.0.last().filter(|_| continues)
     }
 
-    /// Returns the part of this lineage that a consumer with the records up to `position` adopts. This lineage belongs
-    /// to its supplier.
+    /// Returns the part of this lineage that a consumer with the records up to `position` adopts. This lineage is that
+    /// of the consumer's supplier.
     #[must_use]
     pub fn up_to(&self, position: u64) -> Lineage {
         Lineage(self.0.iter().take_while(|epoch| epoch.from <= position + 1).copied().collect())

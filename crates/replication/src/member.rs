@@ -1,14 +1,14 @@
 //! A node: a follower that may become the writer.
 //!
-//! The election is not part of this protocol: a consumer group of the log performs it. It only selects the node that
-//! should claim; the log alone gives the right to write. When a node reads back its own claim, it has applied
-//! everything before it and becomes the writer. It then decides a batch, appends the group of the batch, and holds the
-//! batch until the outcome is known. [`GroupOutcome::Accepted`] means that the node has read the group back: it commits
-//! the batch and answers the clients. [`GroupOutcome::Dropped`] means that the group can no longer be accepted: the
-//! node rolls the batch back and decides its requests again. One group is in flight at a time.
+//! The election is not part of this protocol: a consumer group of the log performs it. The consumer group only selects
+//! the node that should claim; the log alone gives the right to write. When a node reads back its own claim, it has
+//! applied all messages before the claim and becomes the writer. It then decides a batch, appends the group of the
+//! batch, and holds the batch until the outcome is known. [`GroupOutcome::Accepted`] means that the node has read the
+//! group back: it commits the batch and answers the clients. [`GroupOutcome::Dropped`] means that the group can no
+//! longer be accepted: the node rolls the batch back and decides its requests again. One group is in flight at a time.
 //!
-//! If the outcome of a group is unknown, the writer is in doubt: it appends nothing more in that epoch. It then claims
-//! a new epoch. If the group precedes this claim in the log, it is accepted. Otherwise it belongs to an older epoch and
+//! If the outcome of a group is unknown, the writer is in doubt. It appends nothing more in that epoch and claims a new
+//! one. If the group precedes this claim in the log, the group is accepted. Otherwise it belongs to an older epoch and
 //! has no effect.
 
 mod group_builder;
@@ -53,12 +53,12 @@ pub enum Role {
     },
     /// The node is the writer.
     Leading {
-        /// Its epoch.
+        /// Epoch in which the node is the writer.
         epoch: u64,
     },
     /// The node does not know the outcome of its last group, and appends nothing more in the epoch.
     Doubtful {
-        /// The epoch.
+        /// Epoch of that group.
         epoch: u64,
     },
 }
@@ -81,8 +81,8 @@ pub struct Step<'m> {
 /// Outcome of a proposed batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupOutcome {
-    /// The verdict is [`Verdict::Apply`] of its group. The caller commits the batch with the verdict's rows, without
-    /// applying the records again, and then sends all answers that depend on it.
+    /// The verdict is [`Verdict::Apply`] for the group of the batch. The caller commits the batch with the verdict's
+    /// rows, without applying the records again, and then sends all answers that depend on it.
     Accepted,
     /// The group never becomes part of the log. The caller rolls the batch back before it applies anything else, and
     /// sends none of its answers. The present writer decides the requests again.

@@ -115,8 +115,8 @@ pub enum Body<'m> {
     Rotation(KeyRotation),
 }
 
-/// Beginning of a generation, whose data was not produced by records, such as an import. Every node takes a snapshot of
-/// that data and continues after this message.
+/// Beginning of a generation. The initial data of a generation was not produced by records of the log: it was imported,
+/// for example. Every node takes a snapshot of that data and continues after this message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generation {
     /// Generation that ends; zero if this is the first message of the topic. If two messages follow the same
@@ -131,7 +131,7 @@ pub struct Generation {
 pub struct Claim {
     /// Claimant.
     pub node: NodeId,
-    /// Number of the start of the claimant's process.
+    /// Incarnation of the claimant: the number of the start of its process.
     pub incarnation: u64,
     /// Number of the claim within the incarnation, from 1. A claim has no effect after a later claim of the same node.
     pub attempt: u64,
@@ -410,8 +410,8 @@ pub(crate) struct GroupHead {
     pub(crate) count: u32,
 }
 
-/// Encodes a group. `records` were encoded by [`put_record`]. Seals the group if a proposal is given. Returns `None` if
-/// it cannot be encoded.
+/// Encodes a group. `records` were encoded by [`put_record`]. Seals (encrypts) the group if a proposal is given.
+/// Returns `None` if the group cannot be encoded.
 pub(crate) fn encode_group(
     keys: &KeyRing,
     group: &GroupHead,

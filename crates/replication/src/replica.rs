@@ -1,5 +1,6 @@
-//! Decisions of servers that replicate a directory without a shared log: the answer of a supplier to a request for
-//! records, the answer of a writer to a request to stop, the progress of a replica, and reads from a position on.
+//! Decisions of servers that replicate a directory without a shared log. They determine the answer of a supplier to a
+//! request for records, the answer of a writer to a request to stop, the progress of a replica, and whether a server
+//! can serve a read that requires a position.
 //!
 //! The module `replica_simulation` runs these decisions with servers that fail.
 
@@ -24,16 +25,18 @@ pub enum Refusal {
     Replaced,
     /// The histories differ from this position on.
     Diverged(u64),
-    /// The log begins at this position, after the replica's next one. The replica needs a copy of the data.
+    /// The log begins at this position, which is after the next record that the replica needs. The replica needs a copy
+    /// of the data.
     Trimmed(u64),
 }
 
-/// Answer of a server to the request to stop writing, because another server begins an epoch.
+/// Answer of a server to the request to stop writing. The request is sent because another server begins an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FenceAnswer {
     /// The server stores the epoch's name and stops. Then it answers with success.
     Stops,
-    /// The server has stopped for this epoch, or the epoch is in its past. It answers with success and changes nothing.
+    /// The server has already stopped for this epoch, or its lineage contains the epoch. The server answers with
+    /// success and changes nothing.
     Unchanged,
     /// The server has stopped for another epoch. It refuses the request.
     Refused,
@@ -42,11 +45,11 @@ pub enum FenceAnswer {
 /// Relation of a server's data to the position that a read requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// The data includes everything that the answer with the position showed.
+    /// The data includes the state at that position.
     Shown,
-    /// The data may include it later.
+    /// The data may include that state later.
     Later,
-    /// A promotion without the supplier has lost what the answer showed. No later data includes it.
+    /// A promotion without the supplier has lost that state. Later data never includes it.
     Lost,
 }
 
@@ -79,14 +82,14 @@ pub struct Progress {
     theirs: Lineage,
     /// Number of the present connection, if there is one.
     connection: Option<u64>,
-    /// Whether the supplier has sent records on the present connection. Only then are the replica's records a part of
-    /// the supplier's, so that positions of the supplier can be compared with the replica's.
+    /// Whether the supplier has sent records on the present connection. Only then are the replica's records a prefix of
+    /// the supplier's records, so that positions of the two servers can be compared.
     is_confirmed: bool,
 }
 
 impl Lineage {
     /// Returns the reason to send no records to a replica that has the records up to `position`. This lineage belongs
-    /// to the supplier. If there is no reason, the replica's last record is still to be compared by its digest.
+    /// to the supplier. If there is no reason, the caller must still compare the digest of the replica's last record.
     pub fn refusal(&self, log: KeptLog, replica: &Lineage, position: u64) -> Option<Refusal> {
         match self.judge(log.newest, replica, position) {
             Relation::SupplierReplaced => Some(Refusal::Replaced),
@@ -95,8 +98,8 @@ impl Lineage {
         }
     }
 
-    /// Answers a request to stop writing. `replaced_by` is the epoch for which the server has stopped already,
-    /// including requests of the same commit.
+    /// Answers a request to stop writing. `replaced_by` is the epoch for which the server has already stopped, perhaps
+    /// by an earlier request in the same commit.
     pub fn fence(&self, replaced_by: Option<EpochName>, epoch: EpochName) -> FenceAnswer {
         match replaced_by {
             Some(other) if other == epoch => FenceAnswer::Unchanged,
@@ -119,7 +122,8 @@ impl Lineage {
         if let Some(epoch) = epoch
             && !later.any(|own| own.id == epoch)
         {
-            // This server does not know the epoch yet, or never will: its positions have another meaning.
+            // This server does not know the epoch, so it cannot compare its positions with `position`. It may learn of
+            // the epoch later.
             return Reach::Later;
         }
         match later.next() {
@@ -156,10 +160,10 @@ impl Progress {
         (self.connection, self.is_confirmed) = (None, false);
     }
 
-    /// Returns the progress after a commit of `count` records from the position `first` on, which arrived on the
+    /// Returns the progress after a commit of `count` records that begin at the position `first` and arrived on the
     /// connection `connection`. `theirs` is the supplier's lineage. Returns `None` if `first` is not the next position:
     /// earlier records were applied after the request was sent, so the supplier has not compared them. The replica must
-    /// then ask again.
+    /// then request records again.
     #[must_use]
     pub fn after(&self, connection: u64, first: u64, count: u64, theirs: &Lineage) -> Option<Progress> {
         let position = self.position + count;
@@ -173,8 +177,9 @@ impl Progress {
         })
     }
 
-    /// Returns what is known of the supplier. A caller keeps it with a change that it forwards. Returns `None` if no
-    /// change can be forwarded, because the supplier's records may differ from the replica's.
+    /// Returns the state of the supplier as this replica knows it. The caller stores the result with a change that it
+    /// forwards. Returns `None` if no change can be forwarded, because the supplier's records may differ from the
+    /// replica's.
     pub fn basis(&self) -> Option<ForwardBasis> {
         let connection = self.connection.filter(|_| self.is_confirmed)?;
         Some(ForwardBasis { connection, lineage: self.theirs.clone() })
@@ -287,7 +292,8 @@ mod tests {
             Visibility::Unknown,
             "the writer was promoted meanwhile"
         );
-        // The next supplier was promoted from the same data, and lacks what the first one decided at position 12.
+        // The next supplier was promoted from the same data, and lacks the change that the first supplier decided at
+        // position 12.
         progress.connected(2);
         progress = progress.after(1, 8, 0, &theirs).unwrap();
         check(&progress, 7, Visibility::Later);

@@ -234,7 +234,8 @@ impl RowChange {
         RowChange { key, value: address.map(|address| address.as_bytes().to_vec()) }
     }
 
-    /// Encodes the flags of the parts that are set (1), both offsets (8, 8) and the level (8).
+    /// Encodes the state of a member: flags (1), both offsets (8, 8) and the level (8). The flags say which offsets are
+    /// present and whether the node has left.
     pub(crate) fn member(node: NodeId, row: &MemberRow) -> RowChange {
         let mut key = vec![MEMBER_PREFIX];
         key.extend(node.0.to_be_bytes());

@@ -1,11 +1,11 @@
 //! Simulation of whole clusters, determined by a seed: a log, nodes with disks, a network, clients, and all their
 //! faults.
 //!
-//! The nodes run the state machines of this crate, as a server does, over a toy directory ([`directory`]). A [`world`]
-//! delays, loses and repeats messages, pauses and kills nodes, destroys their disks, isolates them, elects other
-//! writers, and lets appends time out and arrive late. Then the faults end, the world waits until all is quiet, and
-//! [`check`]s every answer that a client received against the log. The check reads the log with a second, simple
-//! implementation of the protocol's rules.
+//! The nodes run the state machines of this crate, as a server does, over a toy directory (module [`directory`]). The
+//! module [`world`] delays, loses and repeats messages, pauses and kills nodes, destroys their disks, isolates them,
+//! elects other writers, and lets appends time out and arrive late. Then the faults end, and the simulation continues
+//! until the nodes have settled. Finally the module [`check`] compares every answer that a client received with the
+//! log. It reads the log with a second, simple implementation of the protocol's rules.
 //!
 //! A run is a function of its seed. `PANDO_TEST_SEED=N` makes only run N, or M runs from N on if `PANDO_TEST_SEEDS=M`
 //! is set too. `./dev simulate` sets both.
@@ -25,7 +25,7 @@ use world::World;
 pub(crate) enum Defect {
     /// The writer answers after it has appended a group, without reading it back.
     AnswerBeforeAccept,
-    /// Nodes do not check the epoch of a group or its place in the epoch.
+    /// Nodes do not check the epoch of a group or its number in the epoch.
     NoEpochCheck,
     /// Nodes accept a group although an earlier one is missing.
     MissingGroupAccepted,
@@ -118,7 +118,7 @@ fn finds_an_altered_value_within_one_round() {
     assert!(in_the_first + in_others < 100 || (in_the_first > 0 && in_others > 0));
 }
 
-/// Number of seeds in which a defect must be found. Far below the number of seeds that are run without a defect.
+/// Number of seeds in which a defect must be found. It is far below the number of seeds that are run without a defect.
 const DEFECT_SEEDS: u64 = 100;
 
 fn finds(defect: Defect) {

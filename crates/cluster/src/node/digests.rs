@@ -36,13 +36,13 @@ pub(crate) struct Digests {
     comparison: Comparison,
     /// Barriers for which reports are missing, with the times at which this node read the barriers.
     open: BTreeMap<u64, Instant>,
-    /// Slices of the last digest barriers. As many are stored as comparisons.
+    /// Slices of the last digest barriers. Their number is limited to the number of stored comparisons.
     slices: BTreeMap<u64, Slice>,
     is_summing: bool,
     /// Newest digest barrier that was read while digests of an earlier one are computed, with its slice and data.
     waiting: Option<(u64, Slice, Snapshot)>,
     is_planning: bool,
-    /// Dropping this ends the threads that read rows.
+    /// Dropping this value ends the threads that read rows.
     alive: Arc<()>,
     /// Time at which this node last set or read a digest barrier.
     marked: Option<Instant>,

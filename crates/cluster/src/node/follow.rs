@@ -48,7 +48,7 @@ impl Node {
             }
         }
         self.commit(writer, &gathered);
-        // Skipped if the changes before the barrier could not be committed; then there is no member.
+        // The barrier is skipped if the changes before it could not be committed: there is no member in that case.
         if let Some((mark, slice)) = gathered.mark.take().filter(|_| self.member.is_some()) {
             self.sum_up(mark, slice);
         }

@@ -1,4 +1,4 @@
-//! This node's part in a rotation of the cluster's key.
+//! Steps of this node in a rotation of the cluster's key.
 //!
 //! A node creates a key if an administrator requests one, and the writer does so after a node has left. The node that
 //! created the key offers it in the log. Every other node fetches the key over mutual TLS from a node that has it, and

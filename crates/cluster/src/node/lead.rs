@@ -165,7 +165,7 @@ impl Node {
                 self.waiting.push_front(operation);
                 break;
             }
-            // A change may make more records than it names, such as those of memberships by rules, and each needs room.
+            // A change may cause additional records, for example for memberships by rules, and each record needs room.
             // If a change does not fit into an empty group, it is too large for the log.
             let room = RecordRoom { bytes: group.room(0).unwrap_or(0), count: group.records_left() };
             if ids.contains(&operation.id) {
@@ -214,7 +214,7 @@ impl Node {
         Ok(())
     }
 
-    /// Returns false if the request came from another node, and that node has sent a newer copy of it since.
+    /// Returns false if another node sent the request and has since sent a newer copy of it.
     fn is_admitted(&self, operation: &Operation) -> bool {
         let Waiter::Remote { copy, .. } = &operation.origin else { return true };
         let epoch = self.member.as_ref().and_then(|member| member.follower().epoch());

@@ -198,8 +198,8 @@ impl Node {
                 self.refuse_late(operation);
             }
         }
-        // The writer has not answered these changes. They are kept without a client, because their results still
-        // matter.
+        // The writer has not answered these changes. The node keeps the changes without a client, because their results
+        // still matter.
         if let Some(mut sent) = self.sent.take() {
             for operation in sent.operations.iter_mut().filter(|operation| is_late(operation)) {
                 operation.is_doubtful = true;
@@ -218,7 +218,7 @@ impl Node {
 
     fn refuse_late(&mut self, operation: Operation) {
         if let Waiter::Remote { .. } = operation.origin {
-            // The node of the client enforces the time limit.
+            // The node that the client is connected to enforces the time limit.
             return self.reply(operation, Reply::NotWriter);
         }
         let known = self.member.as_ref().map(|member| member.follower().operation(&operation.id));

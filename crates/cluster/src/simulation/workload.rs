@@ -425,7 +425,7 @@ fn message(request: Request<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Checks that the values of a transaction are both there or both missing.
+/// Checks that the values of a transaction are both present or both missing.
 pub(super) fn check_transactions(text: &str) -> Result<(), String> {
     let of = |end: &str| -> BTreeSet<String> {
         let ends =

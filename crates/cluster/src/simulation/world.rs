@@ -1,4 +1,4 @@
-//! The world of a run: time, the log, the network, clients, and all faults.
+//! The simulated world of a run: time, the log, the network, clients, and all faults.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -375,11 +375,11 @@ impl World {
 
     fn deliver_log(&mut self, node: usize, process: u64, event: LogEvent) {
         let delay = self.delay();
-        // Reader 0: an event that is not a message is valid for every reader.
+        // The reader number is 0, because an event that is not a message is valid for every reader.
         self.schedule(delay, Event::Deliver { node, process, event: NodeEvent::Log(0, event) });
     }
 
-    /// Delivers to an open reader, in order, the messages that it has not received. Skips one at random.
+    /// Delivers to an open reader, in order, the messages that it has not received. Skips messages at random.
     fn bring_messages(&mut self, node: usize) {
         loop {
             let (delay, is_left_out) = (self.delay(), self.is_lost() && self.rng.u8(..8) == 0);

@@ -2,9 +2,9 @@
 //!
 //! The requesting node receives a consistent copy. The sender first copies its data into a folder next to the data, no
 //! faster than [`COPY_BYTES_PER_SECOND`]. It then sends that copy in parts, each compressed, no faster than
-//! [`SEND_BYTES_PER_SECOND`]. The last frame contains the SHA-256 of all bytes. An interrupted copy leaves nothing on
-//! either side and begins anew. Both sides sync their files at short intervals; otherwise changes that need the same
-//! disk would wait for one long sync at the end. Both sides run with the lowest priority.
+//! [`SEND_BYTES_PER_SECOND`]. The last frame contains the SHA-256 of all bytes. An interrupted copy leaves no files on
+//! either node, and a retry starts from the beginning. Both nodes sync their files at short intervals; otherwise
+//! changes that need the same disk would wait for one long sync at the end. Both nodes copy with the lowest priority.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -37,9 +37,9 @@ const PART_BYTES: usize = 1 << 20;
 const FILE: &str = "data.mdb";
 /// Folder of the sender's copy, in its data directory.
 const FOLDER: &str = "copy-being-sent";
-/// Interval of heartbeats to the receiving side.
+/// Interval of heartbeats to the receiving node.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
-/// Beginning of a warning.
+/// Beginning of the warning that the priority of a thread cannot be lowered.
 const NO_LOW_PRIORITY: &str = "copying a node's data has no low priority";
 /// Bytes of a copy after which the receiver syncs.
 const SYNC_BYTES: u64 = 1 << 20;
@@ -51,7 +51,7 @@ pub(crate) struct Sender {
     is_sending: AtomicBool,
 }
 
-/// Folder that is removed when this is dropped.
+/// Folder that is removed when this value is dropped.
 struct Temporary<'s>(PathBuf, &'s AtomicBool);
 
 impl Drop for Temporary<'_> {
@@ -62,8 +62,8 @@ impl Drop for Temporary<'_> {
 }
 
 impl Sender {
-    /// Returns a sender of the directory whose data is in the folder `data`. It does not prevent the directory from
-    /// closing.
+    /// Returns a sender of the directory whose data is in the folder `data`. The sender does not prevent the directory
+    /// from closing.
     pub(crate) fn new(directory: Weak<Directory>, data: &Path) -> Sender {
         Sender { directory, data: data.to_owned(), is_sending: AtomicBool::new(false) }
     }
@@ -198,8 +198,8 @@ mod tests {
         };
         assert_eq!(receive(&sent).unwrap(), data.len() as u64);
         assert!(fs::read(&to).unwrap() == data);
-        // Refused: an answer that is truncated, altered in transit, a refusal, or from a peer that sends something
-        // else.
+        // The receiver rejects an answer that is truncated or altered in transit, a refusal, and the data of a peer
+        // that sends something else.
         assert!(receive(&sent[..sent.len() - 1]).is_err());
         let mut changed = sent.clone();
         *changed.last_mut().unwrap() ^= 1;
@@ -212,7 +212,7 @@ mod tests {
             write_frame(&mut other, frame).unwrap();
             assert!(receive(&other).is_err());
         }
-        // Refused: a part that decompresses to more than the maximum size.
+        // The receiver rejects a part that decompresses to more than the maximum size.
         let mut large = Vec::new();
         let bomb = zstd::bulk::compress(&vec![0; PART_BYTES + 1], 1).unwrap();
         write_frame(&mut large, &[vec![PART], bomb].concat()).unwrap();

@@ -28,7 +28,7 @@ impl Follower {
             }
             Body::Generation(_) => Verdict::Alarm(Alarm::OtherKey(named)),
             Body::Group(group) => match self.check_fence(&group) {
-                // The group may have arrived late, for example.
+                // The group would have no effect under the key in force either, for example because it arrived late.
                 Err(Verdict::Ignored(reason)) => Verdict::Ignored(reason),
                 _ => Verdict::Alarm(Alarm::OtherKey(named)),
             },
@@ -172,7 +172,7 @@ impl Follower {
     }
 
     /// Encodes the message with which `node`, reached at `address`, announces that it has the offered key. Returns
-    /// `None` if the node does not have it, has announced it with the same address, or is not registered.
+    /// `None` if the node does not have the key, has already announced it with the same address, or is not registered.
     pub fn holder_of(&self, node: NodeId, address: &str) -> Option<Vec<u8>> {
         let offered = self.offered().filter(|offered| self.keys.has_key(&offered.fingerprint))?;
         let is_said = self.rotation.holders.get(&node).is_some_and(|known| known == address);
@@ -183,8 +183,8 @@ impl Follower {
         Some(holder.encode(&self.keys, self.cursor.key, &self.cursor.generation))
     }
 
-    /// Encodes the message with which the writer of the epoch puts the offered key in force. Returns `None` if the
-    /// writer or too many other nodes do not have the key.
+    /// Encodes the message with which the writer of the epoch puts the offered key in force. Returns `None` unless the
+    /// writer and more than half of the nodes have the key.
     pub(crate) fn rotation_of(&self, epoch: u64) -> Option<Vec<u8>> {
         let number = self.offered_number().filter(|_| self.most_have_key() && !self.lacks_offered())?;
         let rotation = KeyRotation { epoch, number };

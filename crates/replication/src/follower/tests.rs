@@ -76,7 +76,7 @@ impl Fixture {
         }
     }
 
-    /// Returns the group that a correct writer would append now, after `change`.
+    /// Returns the group that a correct writer would append now, modified by `change`.
     fn group(&self, sequences: &[u64], change: impl FnOnce(&mut GroupHead)) -> Vec<u8> {
         let Cursor { key, generation, epoch, number, position, previous, .. } = *self.follower.cursor();
         let mut records = Vec::new();

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::codec::{put_length, put_operation};
 
-/// Encodes a frame of requests. The caller ensures the limits of [`super`].
+/// Encodes a frame of requests. The caller enforces the limits defined in [`super`].
 pub fn encode_requests(requests: &[Request]) -> Vec<u8> {
     frame(requests, |out, request| {
         put_operation(out, &request.operation);
@@ -25,7 +25,7 @@ pub fn encode_requests(requests: &[Request]) -> Vec<u8> {
     })
 }
 
-/// Encodes a frame of answers. The caller ensures the limits of [`super`].
+/// Encodes a frame of answers. The caller enforces the limits defined in [`super`].
 pub fn encode_answers(answers: &[Answer]) -> Vec<u8> {
     frame(answers, |out, answer| {
         put_operation(out, &answer.operation);

@@ -1,5 +1,5 @@
-//! Messages that the node has sent, and the offsets at which it read them back. Acknowledgements must agree with
-//! these.
+//! Messages that the node has sent, and the offsets at which it read them back. Acknowledgements must agree with these
+//! offsets.
 
 use std::collections::VecDeque;
 

@@ -1,9 +1,9 @@
-//! Records of a group, plain or sealed: encrypted with AES-256-GCM (NIST SP 800-38D), so that brokers and their backups
-//! cannot reveal the content of entries.
+//! Records of a group, plain or sealed. The records of a sealed group are encrypted with AES-256-GCM (NIST SP 800-38D),
+//! so that brokers and their backups cannot reveal the content of entries.
 //!
-//! A sealed group contains the number of its node, its incarnation and its proposal number. No two groups have the same
-//! three numbers, even if the log loses messages. So no two groups are encrypted with the same key and nonce: the key
-//! is derived from node and incarnation, and the proposal number is the nonce.
+//! A sealed group names the node that wrote it, that node's incarnation, and a proposal number. No two groups have the
+//! same three numbers, even if the log loses messages. So no two groups are encrypted with the same key and nonce: the
+//! key is derived from node and incarnation, and the proposal number is the nonce.
 
 use std::borrow::Cow;
 

@@ -130,7 +130,7 @@ pub(super) struct Process {
     /// Whether the log may lose messages.
     pub(super) may_stop: bool,
     comparison: Comparison,
-    /// Whether a dispute counts only after all nodes have reported their digests.
+    /// Whether the process reports a dispute only after all nodes have reported their digests.
     pub(super) waits_for_all: bool,
     late_rows: Vec<RowChange>,
     pub(super) counted: Counted,
@@ -148,12 +148,13 @@ pub(super) struct Counted {
     pub(super) cut: u64,
     pub(super) other_copies: u64,
     pub(super) missing: u64,
-    /// Comparisons of digests.
+    /// Number of comparisons of digests.
     pub(super) compared: u64,
-    /// Number of barriers for slices, and of rounds with more than one slice.
+    /// `slices` is the number of barriers for slices, `rounds` the number of rounds with more than one slice.
     pub(super) slices: u64,
     pub(super) rounds: u64,
-    /// Number of messages under a key that is not in force, and of keys that were put in force.
+    /// `old_keys` is the number of messages under a key that is not in force, `rotations` the number of keys that were
+    /// put in force.
     pub(super) old_keys: u64,
     pub(super) rotations: u64,
     /// Number of rotations to a key that the node lacked.

@@ -1,4 +1,4 @@
-//! A node's part in rotations of the cluster's key, as a server performs it, and an attacker with an old key.
+//! Steps of a node in a rotation of the cluster's key, as a server performs them, and an attacker with an old key.
 
 use super::Violation;
 use super::directory::Effect;
@@ -38,7 +38,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Ends waiting, because the rotation advanced by one step: messages of the new step may be sent at once.
+    /// Resets the wait times, because the rotation advanced by one step: messages of the new step may be sent at once.
     pub(super) fn settle(&mut self, what: &Rotated) {
         match what {
             Rotated::Offered(_) => {

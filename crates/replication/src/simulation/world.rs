@@ -30,7 +30,7 @@ const TICK: u64 = 10_000;
 const EVENTS_MAX: u64 = 200_000;
 const ASKS_MAX: u32 = 60;
 
-/// One cluster and its clock.
+/// The simulated world: a cluster, its log, its network, its clients, and the clock.
 pub(super) struct World {
     rng: fastrand::Rng,
     now: u64,
@@ -692,7 +692,7 @@ impl World {
             self.restart(node);
         }
         self.schedule(TICK, Event::Mark);
-        // Scheduled late enough that it comes after the remaining events of earlier elections.
+        // This election is scheduled after all remaining events of earlier elections.
         self.schedule(600_000, Event::Elect);
     }
 }

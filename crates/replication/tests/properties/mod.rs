@@ -1,4 +1,4 @@
-//! Properties that hold for any bytes. The fuzz target and `corpus_replay.rs` (on stable) call this.
+//! Properties that hold for any bytes. The fuzz target and `corpus_replay.rs` (on stable Rust) check them.
 
 use replication::comparison::{Notice, Report};
 use replication::forward::{decode_answers, decode_requests, encode_answers, encode_requests};

@@ -5,7 +5,7 @@ use crate::message::Announcement;
 use crate::simulation::Violation;
 use crate::simulation::node::{Node, part_of};
 
-/// Times: between two barriers, of the last barrier, and of the alteration.
+/// Interval between barriers, time of the last barrier, and time of the alteration.
 const MARK_INTERVAL: u64 = 60_000;
 const LAST_MARK: u64 = QUIET - 300_000;
 const PLANTED_AT: u64 = 5_000_000;
@@ -61,7 +61,7 @@ impl World {
         Ok(Some(PlantedAlteration { found, expected, rounds: ended - before.ended, is_first_slice }))
     }
 
-    /// All nodes announce themselves, so that their data counts. Then a random node sets the barrier for the next
+    /// Announces all nodes, so that comparisons include their data. Then a random node sets the barrier for the next
     /// slice.
     pub(super) fn mark_in_peace(&mut self) {
         (0..self.nodes.len()).for_each(|node| self.register(node));
@@ -77,8 +77,8 @@ impl World {
         }
     }
 
-    /// Sends the announcements of the node unless it is registered. Repeats those that were sent under a key that is no
-    /// longer in force.
+    /// Sends the announcements of the node unless it is registered. Repeats announcements that were sent under a key
+    /// that is no longer in force.
     fn register(&mut self, node: usize) {
         let Some(process) = &self.nodes[node].process else { return };
         let (follower, incarnation) = (process.member.follower(), process.incarnation);
