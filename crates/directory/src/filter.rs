@@ -3,7 +3,7 @@
 //! An item that cannot be evaluated becomes Undefined and is never an error (RFC 4511 section 4.5.1.7). This applies to
 //! an item with an unknown attribute type, a value that does not conform to the assertion syntax, a type without the
 //! matching rule that the item needs, or an attribute that the requester may not read. Tests of object classes become
-//! tests of the entry's class set, which the node row contains, so that most filters on `objectClass` read no entry
+//! tests of the entry's class set. The node row contains the class set, so most filters on `objectClass` read no entry
 //! row.
 
 mod by_value;
@@ -34,8 +34,8 @@ pub(crate) use matcher::described::{for_each_visible, has_visible_end, is_in_a_g
 pub(crate) use matcher::{Candidate, InMemory, Matcher};
 pub(crate) use memberships::{GroupsOf, MemberUse, Memberships};
 
-/// OIDs of generalizedTimeMatch and generalizedTimeOrderingMatch, with which filters compare the ends (expiration
-/// times) of values.
+/// OIDs of generalizedTimeMatch and generalizedTimeOrderingMatch. Filters compare the ends (expiration times) of values
+/// with these rules.
 const END_EQUALITY: &str = "2.5.13.27";
 const END_ORDERING: &str = "2.5.13.28";
 
@@ -89,19 +89,20 @@ pub(crate) struct Item {
     pub(crate) test: Test,
     /// Whether the item also tests the values in the entry's DN (RFC 4511 section 4.5.1.7.7).
     pub(crate) dn_attributes: bool,
-    /// The asserted name and the entry that it denotes, if the asserted value is a name. If the target has no normal
-    /// form, the key of the test is empty.
+    /// The asserted name and the entry that it denotes, if the asserted value is a name. If [`Target::name`] is `None`,
+    /// the key of the test is empty.
     pub(crate) target: Option<Box<Target>>,
-    /// Numbers of the attributes that the subject includes. More are added when the catalog allocates them.
+    /// Numbers of the attributes that the subject includes. When the catalog allocates further attribute numbers, those
+    /// that match are added.
     pub(crate) attributes: AttributeNumbers,
-    /// Whether the test also accepts a dynamic group that describes the target. False while the directory has no
+    /// Whether the test also accepts a dynamic group whose URLs find the target. False while the directory has no
     /// dynamic group.
     pub(crate) counts_described: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Subject {
-    /// An attribute description, which includes subtypes and further options.
+    /// An attribute description. It includes subtypes, and descriptions with further options.
     Attribute(AttributeDescription),
     /// A virtual attribute.
     Virtual(VirtualAttribute),
@@ -120,7 +121,8 @@ pub(crate) enum Test {
     Extensible(MatchingRule, Box<RuleAssertion>),
     /// The value contains, for each of these codes, a word with that code (see [`schema::sound_codes`]).
     Sounds(Vec<String>),
-    /// A chain of links leads to the entry with this name, in normal form.
+    /// A chain of links (values that name other entries) leads from the tested entry to the entry with this normalized
+    /// name.
     InChain(Vec<u8>),
     /// A test of the visible values only. It replaces a test if some values of the attribute are hidden from the
     /// requester.
@@ -155,8 +157,8 @@ impl Test {
         }
     }
 
-    /// Returns true if the test compares times. If so, a test of the end (expiration) of values compares only the time
-    /// in each value.
+    /// Returns true if the test compares times. Such a test of the ends (expiration) of values compares only the time
+    /// in each end.
     fn is_of_times(&self) -> bool {
         self.rule().is_some_and(|rule| [END_EQUALITY, END_ORDERING].contains(&rule.oid()))
     }
@@ -292,7 +294,7 @@ impl Term {
         })
     }
 
-    /// Adds the matching attributes that the catalog has received since the filter was compiled.
+    /// Adds the matching attributes that were added to the catalog after the filter was compiled.
     pub(crate) fn find_attributes(&mut self, catalog: &Catalog, shown: Shown) -> Result<(), OperationError> {
         self.for_each_item(&mut |item| {
             item.find_attributes(catalog, shown);
@@ -300,7 +302,7 @@ impl Term {
         })
     }
 
-    /// Excludes dynamic groups from tests of member.
+    /// Makes tests of member ignore the members that dynamic groups compute.
     pub(crate) fn count_stored_only(&mut self) {
         let exclude = &mut |item: &mut Item| {
             item.counts_described = false;
@@ -309,7 +311,7 @@ impl Term {
         let _: Result<(), OperationError> = self.for_each_item(exclude);
     }
 
-    /// Returns the names of entries in the filter.
+    /// Returns the entry names that the filter asserts.
     pub(crate) fn names(&self) -> Vec<&NormalName> {
         let mut names = Vec::new();
         self.visit(&mut |item| names.extend(item.target.iter().filter_map(|target| target.name.as_ref())));
@@ -437,7 +439,7 @@ impl Item {
         }
     }
 
-    /// Adds the matching attributes that the catalog has received since the item was compiled.
+    /// Adds the matching attributes that were added to the catalog after the item was compiled.
     pub(crate) fn find_attributes(&mut self, catalog: &Catalog, shown: Shown) {
         match (&self.subject, &self.test) {
             (Subject::Attribute(description), test) => {

@@ -11,8 +11,8 @@
 //! - [`sizes`]: sizes of the indexes, estimated from a sample of the entries
 //! - `sort_orders`: rows of sort orders, with the keys that `sort_key` computes
 //!
-//! Link attributes need no such index, because the maps `linked` and `dangling` always answer for them. objectClass
-//! needs none either: every entry is in the posting of its class set.
+//! Link attributes need no such index, because the maps `linked` and `dangling` index their values. objectClass needs
+//! none either: every entry is in the posting list of its class set.
 
 pub mod keys;
 pub mod maintenance;
@@ -80,7 +80,7 @@ pub(crate) fn update(
     Ok(())
 }
 
-/// Removes from `obsolete` the rows that another value of the type still needs, with the same options or others.
+/// Removes from `obsolete` the rows that another value of the type still needs. That value may have other options.
 fn keep_what_others_have(
     batch: &Batch<'_>,
     changed: &ChangedEntry<'_>,

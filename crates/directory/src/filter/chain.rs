@@ -47,7 +47,7 @@ const LINKS_PER_DECISION: u64 = 4;
 pub(crate) struct ChainLinks {
     pub(crate) attributes: AttributeNumbers,
     /// Whether a step leads from an entry to the entries that name it, such as from a member to its groups. If false, a
-    /// step leads to the entries that it names.
+    /// step leads from an entry to the entries that its values name.
     pub(crate) to_holders: bool,
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn for_each_holder(
     Ok(())
 }
 
-/// Chains of the items of a filter, on one snapshot.
+/// Chains of links that the items of a filter follow, on one snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Chains {
     all: Vec<Chain>,
@@ -132,7 +132,8 @@ pub(crate) struct Chains {
 
 impl Chains {
     /// Returns true if a chain of the item leads from an entry to the asserted entry. `describing` returns the dynamic
-    /// groups that describe the asserted entry, if such groups count. It is called only at the first test of the item.
+    /// groups that describe the asserted entry, if the test accepts such groups. `describing` is called only at the
+    /// first test of the item.
     pub(super) fn lead(
         &mut self,
         item: &Item,
@@ -207,10 +208,10 @@ struct Chain {
     name: Vec<u8>,
     /// Entries that are known to lead to the target.
     reached: Ids,
-    /// Entries that lead to the target and whose links back are not read yet. Each has the number of its links, and the
-    /// entry with the fewest links is first.
+    /// Entries that lead to the target, and whose links back to further entries are not read yet. Each comes with the
+    /// number of these links. The entry with the fewest links is first.
     back: BinaryHeap<Reverse<(u64, u64)>>,
-    /// Cached results for other entries: whether they lead to the target.
+    /// Cached results for other entries: true if the entry leads to the target.
     known: HashMap<u64, bool, RandomState>,
 }
 
@@ -227,8 +228,8 @@ impl Links<'_, '_> {
         self.requester.map_or(Ok(true), |requester| requester.shows(self.state, EntryId(holder), attribute))
     }
 
-    /// Filters the links of an entry, which are already read. Returns the ends of those links that the requester may
-    /// follow.
+    /// Returns the entries at the ends of those links that the requester may follow. `links` contains the links of the
+    /// entry `id`, which are already read.
     fn ends_of(
         &mut self,
         hops: &ChainLinks,
@@ -249,7 +250,8 @@ impl Links<'_, '_> {
         Ok(all)
     }
 
-    /// Reads the links of an entry in a map. Returns the ends of the links that the requester may follow.
+    /// Reads the links of an entry in a map. Returns the entries at the ends of the links that the requester may
+    /// follow.
     fn ends(&mut self, hops: &ChainLinks, map: MapId, id: u64) -> Result<Vec<u64>> {
         let (mut all, is_holder) = (Vec::new(), map == LINKS);
         for attribute in hops.attributes.iter() {
@@ -388,8 +390,8 @@ impl Chain {
         }
     }
 
-    /// Follows the links back from one entry. If one of them reaches an entry of `reachable`, the two ends have met,
-    /// and the index of that entry is returned.
+    /// Follows the links back from the entry with the fewest links in `back`. If a link reaches an entry of
+    /// `reachable`, the traversals from the two ends have met, and the result is the index of that entry.
     fn step_back(
         &mut self,
         reachable: &ReachableEntries,

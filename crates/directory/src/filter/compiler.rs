@@ -115,9 +115,9 @@ impl Compiler<'_> {
             .unwrap_or(UNDEFINED)
     }
 
-    /// Compiles an equality test of links with the DN of an entry, if this spelling of the DN is cached. The test needs
-    /// no normal form, because a link attribute cannot have the DN of an existing entry as text. Such text becomes a
-    /// link when the entry is added.
+    /// Compiles an equality test that compares links with the DN of an entry, if this spelling of the DN is cached. The
+    /// test needs no normal form, because a link attribute cannot contain the DN of an existing entry as text. When an
+    /// entry is added, each text with its DN becomes a link.
     fn known_link(
         &self,
         description: &AttributeDescription,
@@ -169,7 +169,7 @@ impl Compiler<'_> {
     }
 
     /// Compiles a comparison with the times at which links end (expire). Returns `None` if the attribute does not
-    /// contain such ends or the asserted value is not a time.
+    /// contain such times, or if the asserted value is not a time.
     fn end(
         &self,
         description: &AttributeDescription,
@@ -262,8 +262,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Compiles a test of chains. Returns `None` if the values of the attribute do not name entries, or if the asserted
-    /// value is not a valid name.
+    /// Compiles a test of chains of links (inchainMatch). Returns `None` if the values of the attribute do not name
+    /// entries, or if the asserted value is not a valid name.
     fn in_chain(&self, description: AttributeDescription, extensible: &ExtensibleMatch<'_>) -> Option<Term> {
         let (schema, facts) = (&self.catalog.schema, self.catalog.type_facts(description.type_id));
         // The values in a DN are not links.
@@ -310,7 +310,8 @@ impl Compiler<'_> {
     }
 }
 
-/// Returns true if a test asks which groups contain an entry, so that dynamic groups that describe the entry pass.
+/// Returns true if a test asks which groups contain an entry. Dynamic groups whose URLs find the entry also pass such a
+/// test.
 #[inline]
 pub(super) fn counts_described(catalog: &Catalog, description: &AttributeDescription, test: &Test) -> bool {
     !catalog.dynamic_groups.is_empty()
@@ -319,8 +320,8 @@ pub(super) fn counts_described(catalog: &Catalog, description: &AttributeDescrip
         && is_member_type(catalog.schema.type_by_id(description.type_id))
 }
 
-/// Simplifies an *and* or *or*. A decisive constant is the result, neutral constants are dropped, and a single term
-/// replaces the list.
+/// Simplifies an *and* or *or*. If a term is the constant `decisive`, this constant is the result. Terms that are the
+/// constant `neutral` are dropped. If one term remains, this term is the result.
 fn fold(mut terms: Vec<Term>, decisive: Truth, neutral: Truth, join: fn(Vec<Term>) -> Term) -> Term {
     let is = |term: &Term, truth| matches!(term, Term::Constant(constant) if *constant == truth);
     if terms.iter().any(|term| is(term, decisive)) {
@@ -347,9 +348,9 @@ const DISTINGUISHED_NAME_MATCH: &str = "2.5.13.1";
 /// Extra capacity of a key, for the octets that normalization adds to a short value.
 const KEY_OVERHEAD: usize = 8;
 
-/// Returns true if approximate matches of the type compare sounds: its values are text in a natural language (the
-/// syntax Directory String, RFC 4517 section 3.3.6, with an equality rule). For all other types, approximate matches
-/// test equality.
+/// Returns true if approximate matches of the type compare sounds. They do if the values are text in a natural
+/// language: the type has the syntax Directory String (RFC 4517 section 3.3.6) and an equality rule. For all other
+/// types, approximate matches test equality.
 pub(crate) fn matches_by_sound(schema: &Schema, attribute_type: &schema::AttributeType) -> bool {
     const DIRECTORY_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.15";
     schema.syntax_by_id(attribute_type.syntax).oid == DIRECTORY_STRING && attribute_type.equality.is_some()

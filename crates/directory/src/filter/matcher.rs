@@ -244,8 +244,9 @@ impl Matcher {
                 {
                     return Ok(true);
                 }
-                // Values stored as text are tested only if the name has a normal form. A name without one is the DN of
-                // an existing entry, which is stored as a link, never as text.
+                // Values stored as text are tested only if the asserted name has a normal form. An asserted name
+                // without a normal form is the DN of an existing entry, and values with such a DN are stored as links,
+                // never as text.
                 let may_be_text = item.target.as_ref().is_none_or(|target| target.name.is_some());
                 Ok(may_be_text && state.read.get(VALUES, &value_key(id, row.id, key))?.is_some())
             }
@@ -547,7 +548,7 @@ impl Term {
     }
 
     /// Appends the names with which the term compares values of the attribute when it is evaluated on an entry outside
-    /// the tree. Returns false if the term also tests these values in another way.
+    /// the tree. Returns false if the term also has a test of these values that is not an equality test.
     pub(crate) fn compared_names<'t>(
         &'t self,
         schema: &Schema,

@@ -5,9 +5,9 @@
 //! evaluated like any other candidate. Therefore a scan may skip a damaged row but never returns one. `pando verify`
 //! finds damaged rows.
 //!
-//! The [`Guard`] rejects most rows. It is one test of one attribute, or a few tests such that every result passes at
-//! least one of them. A scan locates these attributes in a block of rows and prefetches their values before it tests
-//! the first row.
+//! A [`Guard`] rejects most rows. It is one test of one attribute, or a few tests such that every result of the search
+//! passes at least one of them. A scan locates these attributes in a block of rows and prefetches their values before
+//! it tests the first row.
 
 use schema::Schema;
 

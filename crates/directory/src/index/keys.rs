@@ -72,7 +72,7 @@ pub fn rows_of(schema: &Schema, def: &AttributeDef, parts: IndexParts, value: &[
     for_each_row(schema, def, others, value, &mut |part, key| out.push((part, key.to_vec())));
 }
 
-/// Returns the key of a value in `index`.
+/// Returns the key of a value in the map `index`.
 fn key_of_value(schema: &Schema, def: &AttributeDef, value: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(size_of::<AttrId>() + value.len() + 8);
     key.extend_from_slice(&def.base.0.to_be_bytes());

@@ -1,8 +1,8 @@
-//! Rows of sort orders. Each order of the settings has a sorted set ([`RankedKeys`]) with the keys of its entries,
-//! which [`super::sort_key`] computes. Orders exclude subentries, because most searches do not return them.
+//! Rows of sort orders. Each order of the settings has a sorted set ([`RankedKeys`]) with the sort keys of its entries.
+//! [`super::sort_key`] computes these keys. Orders exclude subentries, because most searches do not return them.
 //!
 //! Every change that may alter the place of an entry in an order updates the entry's rows. The rows of older entries
-//! are built in slices, as the rows of attribute indexes are. Rows are local to a data directory: records do not
+//! are built in slices, as the rows of attribute indexes are. Rows are local to a data directory: log records do not
 //! contain them.
 
 use std::collections::BTreeMap;
@@ -88,8 +88,8 @@ pub(crate) enum Cause<'c> {
     Values(&'c [ValueChange]),
 }
 
-/// The orders that a change of an entry may affect. Each has the entry's key before the change, or `None` if the entry
-/// was not in the order.
+/// The orders that a change of an entry may affect. For each order, the map contains the entry's key before the change,
+/// or `None` if the entry was not in the order.
 #[derive(Default)]
 pub(crate) struct Places(BTreeMap<u32, Option<Vec<u8>>>);
 
@@ -119,7 +119,7 @@ fn all_places(read: &Read, catalog: &Catalog, id: EntryId, cause: Cause<'_>) -> 
     Ok(Places(places))
 }
 
-/// Updates the keys of an entry after a change. `before` are its keys before the change.
+/// Updates the keys of an entry after a change. `before` contains the entry's keys before the change.
 pub(crate) fn follow(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId, before: Places) -> Result<()> {
     if before.0.is_empty() { Ok(()) } else { move_entry(batch, catalog, id, before) }
 }

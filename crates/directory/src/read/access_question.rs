@@ -1,5 +1,5 @@
-//! Questions about access. One kind asks whether a requester has a right and which rule decides, as `pando access
-//! explain` does. The other kind asks which rules cover a right, for all requesters.
+//! Questions about access. [`answer`] reports whether a requester has a right and which rule decides, as `pando access
+//! explain` does. [`list`] reports which rules cover a right, for all requesters.
 
 use std::net::IpAddr;
 

@@ -28,8 +28,8 @@ use crate::tree::{Found, TreeState, damaged_row};
 /// Outcome of a bind request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BindOutcome {
-    /// The bind is decided. From now on the connection has the identity of this requester, which is anonymous after a
-    /// failure.
+    /// The bind is decided. The connection takes the identity of this requester. After a failure, this requester is
+    /// anonymous.
     Done(Outcome, Requester),
     /// [`bind_result`] decides the bind after the stored passwords are verified.
     Verify {

@@ -91,8 +91,8 @@ pub struct SupportedControl {
     pub name: &'static str,
     /// The operations that support the control.
     contexts: &'static [ControlContext],
-    /// Whether the control applies only to entries of the tree. A search of other entries, such as the root DSE, is
-    /// refused if the control is critical. Otherwise the search ignores the control.
+    /// Whether the control applies only to entries of the tree. A search of other entries, such as the root DSE,
+    /// ignores the control, or is refused if the control is critical.
     is_of_tree: bool,
     read: ReadControl,
 }
@@ -146,7 +146,8 @@ const WITH_ENTRY_BEFORE: &[ControlContext] =
 const WITH_ENTRY_AFTER: &[ControlContext] =
     &[ControlContext::Add, ControlContext::Modify, ControlContext::ModifyDn];
 
-/// Operations that support proxied authorization (RFC 4370 section 3): all with a response except bind.
+/// Operations that support proxied authorization (RFC 4370 section 3): all operations that have a response, except
+/// bind.
 const PROXIED: &[ControlContext] = ANSWERED.split_at(1).1;
 
 /// Operations on entries: search, compare and changes.
@@ -265,7 +266,7 @@ pub fn failed_controls(controls: &Controls<'_>, context: ControlContext) -> Opti
     (!failed.is_empty()).then_some(value)
 }
 
-/// Returns the maximum size, in octets, of the copies of the entry that a change requests with controls (RFC 4527).
+/// Returns the maximum total size, in octets, of the entry copies that the controls of a change request (RFC 4527).
 pub fn copies_bytes_max(controls: &Controls<'_>) -> usize {
     let count =
         [oids::PRE_READ, oids::POST_READ].into_iter().filter(|oid| controls.find(oid).is_some()).count();
@@ -281,7 +282,8 @@ pub struct RareControls {
     pub copy_before: Option<EntryCopyOptions>,
     /// The response contains a copy of the entry after the change (RFC 4527).
     pub copy_after: Option<EntryCopyOptions>,
-    /// The search dereferences attributes: each result includes attributes of the entries that its values name.
+    /// The search dereferences attributes: each result includes attributes of the entries that the values of the result
+    /// name.
     pub dereference: Option<DereferenceOptions>,
     /// A delete also removes all subordinates of the entry.
     pub tree_delete: bool,

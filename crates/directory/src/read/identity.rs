@@ -1,9 +1,9 @@
 //! Resolution of authorization identities (RFC 4513 section 5.2.1.8), and the right to assume them with SASL or proxied
 //! authorization (RFC 4370).
 //!
-//! `dn:` and a DN denote that entry. `u:` and a name, or a name alone, denote the only entry that has the name as a
-//! value of one of the attributes in the setting `identity_attributes`. If several entries have that value, the name
-//! denotes none. Only indexes are searched, so the cost of a name is a few rows.
+//! `dn:` followed by a DN denotes the entry with that DN. `u:` followed by a name, or a name alone, denotes the only
+//! entry that has the name as a value of one of the attributes in the setting `identity_attributes`. If several entries
+//! have that value, the name denotes none. Only indexes are searched, so the cost of a name is a few rows.
 
 use ber::{Reader, Tag};
 use ldap::oids::{PROXIED_AUTHORIZATION, PROXIED_AUTHORIZATION_V1};

@@ -25,9 +25,10 @@ pub struct LoggedChange {
 /// Records of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoggedChanges {
-    /// The oldest position in the log; 0 if it is empty.
+    /// The oldest position in the log; 0 if the log is empty.
     pub first: u64,
-    /// The records from the requested position, or from the oldest one.
+    /// The records from the requested position on. If that position is no longer in the log, the list starts with the
+    /// oldest record.
     pub list: Vec<LoggedChange>,
 }
 

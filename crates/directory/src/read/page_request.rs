@@ -4,7 +4,7 @@ use ldap::PagedResults;
 
 use crate::model::limits::SORT_KEY_MAX;
 
-/// Size of a cookie without its seal, in octets.
+/// Size of a cookie without its seal (the HMAC at its end), in octets.
 pub(super) const POSITION_SIZE: usize = 17;
 
 /// Size of the seal of a cookie, in octets.

@@ -353,8 +353,8 @@ impl Search {
         matches!(&self.work, Work::Tree(search) if search.is_listening())
     }
 
-    /// Registers a search that listens for changes with the feed of its event loop. Without a feed, the search reads
-    /// changes from the log itself.
+    /// Registers this search with the feed of its event loop. The feed passes changes to listening searches. Without a
+    /// feed, the search reads changes from the log itself.
     ///
     /// # Errors
     /// The store failed.

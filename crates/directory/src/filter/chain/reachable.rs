@@ -10,8 +10,8 @@ use store::{MapId, Read};
 use super::{ChainLinks, Result};
 use crate::model::rows::{AttrId, EntryId, link_key};
 
-/// Maximum number of links of an entry that are kept when they are counted. Most entries have fewer, because they are
-/// in few groups.
+/// Maximum number of links per entry that [`ReachableEntries::count`] caches. Most entries have fewer links, because
+/// they are in few groups.
 const FEW_LINKS: u64 = 16;
 
 /// Minimum number of entries at which a hash table is used to find them.
@@ -24,10 +24,10 @@ pub(super) struct ReachableEntries {
     pub(super) reached: Vec<ReachedEntry>,
     /// Index of each entry in `reached`; empty while `reached` has few entries.
     seen: HashMap<u64, usize, RandomState>,
-    /// Indexes of the entries whose links are not followed yet. Each has the number of its links, and the entry with
-    /// the fewest links is first.
+    /// Indexes of the entries whose links are not followed yet. Each comes with the number of links of its entry. The
+    /// entry with the fewest links is first.
     pub(super) open: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Ends of the links that were kept when they were counted. `attributes` has the attribute of each.
+    /// Entries at the ends of the cached links. `attributes` contains the attribute of each link at the same index.
     ends: Vec<u64>,
     attributes: Vec<AttrId>,
 }
@@ -38,7 +38,7 @@ pub(super) struct ReachedEntry {
     pub(super) id: u64,
     /// Index of the previous entry on the chain. For the candidate this is its own index.
     pub(super) before: usize,
-    /// Range of its links in [`ReachableEntries::ends`]; `None` if they are not kept.
+    /// Range of the entry's links in [`ReachableEntries::ends`]; `None` if these links are not cached.
     pub(super) ends: Option<Range<usize>>,
 }
 
@@ -61,8 +61,8 @@ impl ReachableEntries {
         }
     }
 
-    /// Counts the links of an entry in a map. If they are few, keeps their ends and returns the range of these in
-    /// `ends`.
+    /// Counts the links of an entry in a map. If there are few links, caches the entries at their ends in `ends` and
+    /// also returns their range.
     pub(super) fn count(
         &mut self,
         hops: &ChainLinks,
@@ -88,7 +88,7 @@ impl ReachableEntries {
         Ok((count, Some(start..self.ends.len())))
     }
 
-    /// Returns kept ends, each with its attribute.
+    /// Returns the cached ends in a range, each with the attribute of its link.
     pub(super) fn kept(&self, ends: Range<usize>) -> impl Iterator<Item = (u64, AttrId)> {
         let attributes = self.attributes.get(ends.clone()).unwrap_or_default();
         self.ends.get(ends).unwrap_or_default().iter().copied().zip(attributes.iter().copied())

@@ -226,7 +226,7 @@ pub(super) fn read_sort(controls: &mut RequestControls, control: &Control<'_>) -
     Ok(())
 }
 
-/// Reads a control without a value, whose presence is its meaning.
+/// Reads a control that has no value. Sets `flag`.
 pub(super) fn read_flag(flag: &mut bool, control: &Control<'_>) -> Result<(), &'static str> {
     *flag = true;
     no_value(control)

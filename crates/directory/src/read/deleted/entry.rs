@@ -95,8 +95,9 @@ impl<'s> Deleted<'s> {
                     }
                     Value::Link(target) => match links {
                         Links::Named(names) if names.iter().all(|name| name.entry != Some(*target)) => {
-                            // The value names no entry that the filter names. It can still equal a DN in the filter if
-                            // it names a deleted entry, whose former DN is compared.
+                            // The value names none of the existing entries that the filter names. The value can still
+                            // equal a DN in the filter if it names a deleted entry, because the former DN of that entry
+                            // is compared.
                             if others_are_deleted {
                                 texts.extend(self.deleted_target(state, *target)?);
                             }
@@ -135,7 +136,8 @@ impl<'s> Deleted<'s> {
     }
 }
 
-/// Returns the number of RDNs in the RDN of a tombstone. For a suffix entry it may be more than one.
+/// Returns the number of RDNs that a tombstone stores as the RDN of its entry. For a suffix entry, this number may be
+/// greater than one.
 fn dn_depth(rdn: &str) -> usize {
     Dn::parse(rdn).map_or(1, |dn| dn.len())
 }

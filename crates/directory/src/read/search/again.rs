@@ -1,5 +1,5 @@
-//! For a rehearsal, repeats an earlier search on the current entries. The module compares the entries and values that a
-//! requester would receive under two sets of access rules, and sends nothing.
+//! Repeats an earlier search on the current entries, to rehearse a change of access rules. The module compares the
+//! entries and values that a requester would receive under two sets of access rules, and sends nothing.
 
 use std::collections::HashSet;
 use std::sync::Arc;

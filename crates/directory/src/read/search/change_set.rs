@@ -46,7 +46,7 @@ pub struct ChangeSet {
     pub(crate) has_other_rules: bool,
     /// Whether an alias may have been added since `before`.
     pub(crate) has_aliases: bool,
-    /// The sources of effective rights that the records affect; `None` if any rights may have changed.
+    /// The sources of effective rights that the log records affect; `None` if any rights may have changed.
     touches: Option<std::collections::HashSet<EntryEffect, RandomState>>,
     /// Deleted entries.
     gone: HashSet<u64>,
@@ -163,7 +163,7 @@ impl ChangeSet {
 pub(crate) struct ChangeSetBuilder {
     set: ChangeSet,
     next: Position,
-    /// Effects of records that have not been examined yet.
+    /// Effects that have not been examined yet, of log records already read.
     work: Vec<Work>,
     changed: HashSet<u64>,
     /// Number of entries visited below moved entries. Each is visited to find the entries that name it.

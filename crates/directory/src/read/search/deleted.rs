@@ -268,7 +268,7 @@ struct Terms<'a> {
     linked: Vec<&'a Term>,
     plain: Vec<&'a Term>,
     /// Link attributes that the terms test, each with all DNs with which its values are compared. The DNs are `None` if
-    /// a term tests the attribute in another way.
+    /// a term has a test of the attribute that is not a comparison with a DN.
     tested: Vec<(AttrId, Option<Vec<&'a Target>>)>,
 }
 

@@ -63,7 +63,7 @@ impl EntryControls {
         let dereferencing = self.dereferencing.as_ref().map(Dereferencing::copy);
         let matched = self.matched.clone();
         let persistent = self.persistent.clone();
-        // A copy scans a part of a search, and a search with synchronization is never scanned in parts.
+        // A copy scans a part of the candidates, and several threads never share a search with synchronization.
         EntryControls { usability_at: self.usability_at, dereferencing, matched, sync: None, persistent }
     }
 

@@ -11,7 +11,7 @@
 //!     17    16  seal: first octets of the HMAC-SHA-256 of the request, the requester and the fields above
 //! ```
 //!
-//! The cookie of sorted results (RFC 2891 section 3):
+//! The cookie of sorted results (RFC 2891 section 3) has a different layout:
 //!
 //! ```text
 //! offset  size  content

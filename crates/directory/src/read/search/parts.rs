@@ -40,7 +40,7 @@ pub struct Piece {
     pub(super) end: Result<PieceEnd, OperationError>,
 }
 
-/// Place of one result in a piece.
+/// Position of one result in a piece.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     pub(super) id: EntryId,

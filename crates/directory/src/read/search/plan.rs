@@ -199,8 +199,8 @@ impl Plan {
             + self.gathering.as_ref().map_or(0, |gathering| size_of::<Gathering>() + gathering.heap_bytes())
     }
 
-    /// Returns a second plan for the same candidates, whose ids must all be gathered. Both plans share the ids, because
-    /// there may be a million of them.
+    /// Returns a second plan for the same candidates. All of their ids must have been gathered. Both plans share the
+    /// ids, because there may be a million of them.
     pub(crate) fn share(&mut self) -> Plan {
         let source = &mut self.source;
         let shared = self.shared.get_or_insert_with(|| Arc::new(std::mem::replace(source, Source::Scan)));
@@ -666,7 +666,8 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Returns a plan with the children of the base, or its subtree, if it has fewer than `limit` candidates.
+    /// Returns a plan whose candidates are the children or the subtree of the base, if there are fewer than `limit`
+    /// candidates.
     fn narrow_by_place(&self, scope: &SearchScope, limit: u64) -> Result<Option<Plan>> {
         let (counter, limit) = match scope.kind {
             Scope::SingleLevel => (children_counter(scope.base), limit.min(COLLECTED_IDS_MAX as u64)),

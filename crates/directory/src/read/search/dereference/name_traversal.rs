@@ -52,7 +52,7 @@ pub(in crate::read::search) struct NameTraversal {
     attributes: Vec<u8>,
 }
 
-/// Source of the values of an attribute, which are DNs.
+/// Source of the values of an attribute. The values are DNs.
 enum Source {
     /// The values of a stored attribute from this position on, with the rights to single values if only some are
     /// readable.

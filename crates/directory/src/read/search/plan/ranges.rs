@@ -18,7 +18,7 @@ use crate::tree::damaged_row;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Range of keys of `index` or `names`.
+/// Range of keys of the map `index`, `pieces` or `names`.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyRange {
     map: MapId,
@@ -79,7 +79,7 @@ impl KeyRange {
         KeyRange { map: NAMES, high: after_prefix(&low), low: Bound::Included(low) }
     }
 
-    /// Counts the ids in a range of `index`; `None` if there are `max` or more.
+    /// Counts the ids in a range of `index` or `pieces`; `None` if there are `max` or more.
     pub(crate) fn count(&self, read: &Read, max: u64) -> Result<Option<u64>> {
         let mut count = 0;
         for key in read.scan_keys(self.map, (as_slice(&self.low), as_slice(&self.high)), Direction::Forward) {
