@@ -15,9 +15,9 @@ pub enum FaultCall {
     Open,
     /// Writing, truncating, allocating.
     Write,
-    /// A sync, or a write through a descriptor opened with `O_DSYNC`.
+    /// Syncing a file, or writing through a descriptor opened with `O_DSYNC`.
     Sync,
-    /// Renaming; the path is the new one.
+    /// Renaming a file. The rule's path pattern applies to the new path.
     Rename,
     /// Mapping memory, with or without a file.
     Mmap,
@@ -38,7 +38,7 @@ pub enum FaultCall {
 enum Effect {
     /// The call does nothing, and returns this system error number.
     Error(i32),
-    /// The call waits first.
+    /// The call waits for this time before it is executed.
     Delay(Duration),
     /// The clock is ahead by this number of seconds.
     Ahead(u32),
@@ -143,13 +143,13 @@ impl Display for Fault {
     }
 }
 
-/// Sets the environment of a process to be started, so that calls of the process fail by these rules.
+/// Sets the environment of a process to be started, so that its calls fail as these rules specify.
 pub fn inject(command: &mut Command, faults: &[Fault]) {
     let rules: Vec<String> = faults.iter().map(ToString::to_string).collect();
     command.env("LD_PRELOAD", library()).env("POWERCUT_FAULTS", OsString::from(rules.join(";")));
 }
 
-/// Like [`inject`]. Each fault also appends a line to `log`.
+/// Does the same as [`inject`]. In addition, each fault appends a line to `log`.
 pub fn inject_logged(command: &mut Command, faults: &[Fault], log: &Path) {
     inject(command, faults);
     command.env("POWERCUT_FAULTS_LOG", log);

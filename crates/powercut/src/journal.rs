@@ -77,7 +77,8 @@ fn discard(file: &Unsynced<'_>, random: &mut fastrand::Rng) -> io::Result<usize>
     }
     let seed = random.u64(..);
     let restored = restore(&on_disk, &file.sectors, |index| {
-        // The decision depends only on the page, so that all sectors of a page get the same decision, in any order.
+        // The decision depends only on the page, so all sectors of a page get the same decision, in whatever order they
+        // are restored.
         let mut of_page =
             fastrand::Rng::with_seed(seed ^ (index / SECTORS_PER_PAGE).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         match fates[of_page.usize(..fates.len())] {
@@ -86,7 +87,7 @@ fn discard(file: &Unsynced<'_>, random: &mut fastrand::Rng) -> io::Result<usize>
             Fate::Torn => random.bool(),
         }
     })?;
-    // If the size has changed, the new size was not synced either.
+    // If the size has changed since the last sync, the new size may be lost too.
     on_disk.set_len(match random.u32(0..4) {
         0 => file.durable_size,
         1 => random.u64(file.durable_size..=size),

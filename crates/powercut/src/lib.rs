@@ -3,9 +3,10 @@
 //! Killing a process proves little about durability: its writes remain in the page cache and reach the disk later. This
 //! crate discards unsynced writes. A small library (src/interpose.c, built by this crate's build script) is preloaded
 //! into the process under test. The library forwards every file call. For each 512-byte sector that the process writes
-//! below one directory, the library stores the content of the last sync. At a chosen call it saves these contents in a
-//! journal and ends the process. [`discard_unsynced`] then reverts all unsynced writes or some of them, as a disk may:
-//! whole files, single pages, or sectors of a page. A process can rely only on data that it has synced.
+//! in files below one directory, the library stores the content that the sector had at the last sync. At a chosen call
+//! it saves these contents in a journal and ends the process. [`discard_unsynced`] then reverts all unsynced writes or
+//! some of them, as a disk may: whole files, single pages, or sectors of a page. A process can rely only on data that
+//! it has synced.
 //!
 //! The same library can make the Nth write or sync fail with a chosen error, kill the process at the Nth call, or
 //! simulate a disk with limited space.
@@ -38,8 +39,8 @@
 //!   files are counted
 //! - `POWERCUT_KILL_AT`: number of the call after which the process is killed by SIGKILL, from 1; its writes are
 //!   retained
-//! - `POWERCUT_ROOM`: file with the number of bytes by which watched files may grow in total; read again at every
-//!   growth
+//! - `POWERCUT_ROOM`: file with the number of bytes by which watched files may grow in total; the library reads this
+//!   file at every growth
 //! - `POWERCUT_COUNT`: file to which a process that ends normally writes the number of calls and of bytes grown
 //! - `POWERCUT_FAIL_KIND`, `_AT`, `_ERRNO`: `write` or `sync`, the number of the call that fails, and its error
 //! - `POWERCUT_FAULTS`: rules for faults, separated by `;`, at most 16
@@ -60,7 +61,7 @@
 //! - `path`: pattern for the file's path; for a rename, the new path; for a socket, `socket:[N]`; default any
 //! - `from`, `times`: the number of the first matching call that fails, from 1, and the number of calls that fail;
 //!   default all
-//! - `while`: a file: the rule matches and counts calls only while it exists
+//! - `while`: a file: the rule matches and counts calls only while this file exists
 //!
 //! The rules also apply to child processes. An invalid rule ends the process by SIGABRT.
 //!
@@ -69,8 +70,8 @@
 //! Later syncs do not write the sectors that a failed sync left unsynced, as under Linux.
 //!
 //! The library does not detect stores through a shared mapping (LMDB has none without `MDB_WRITEMAP`), system calls
-//! that bypass the C library (rustix has such calls), and `O_TRUNC`. Renaming and removing files counts as durable at
-//! once, so a missing sync of a directory is not found.
+//! that bypass the C library (rustix has such calls), and `O_TRUNC`. Renames and removals of files are treated as
+//! durable at once, so a missing sync of a directory is not found.
 
 #![forbid(unsafe_code)]
 

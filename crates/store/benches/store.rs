@@ -139,7 +139,7 @@ fn reads(view: &View) {
     });
 }
 
-/// Repeats the reads with cached rows.
+/// Measures the reads of rows whose locations are in the row cache.
 fn known_reads(view: &mut View) {
     view.cache_rows(KNOWN_BYTES);
     // Read each row twice, because the table evicts rows when it grows.

@@ -22,9 +22,9 @@ use crate::{MapId, Position, Read, Result, StoreError};
 
 /// The single writer of a store. The writer may move to another thread.
 ///
-/// If a commit fails and leaves the state of the disk unknown, most often by a failed sync, the writer stops until the
-/// store is opened again. After such a failure the system may have dropped pages that it could not write, so a later
-/// sync that succeeds proves nothing.
+/// Some failures of a commit, most often a failed sync, leave the state of the disk unknown. After such a failure the
+/// writer refuses batches until the store is opened again. The reason is that the system may have dropped pages that it
+/// could not write, so a later successful sync proves nothing.
 pub struct Writer {
     /// State that a batch reads and changes. Parked between batches.
     read: Read,
@@ -32,8 +32,8 @@ pub struct Writer {
     group: Group,
     /// Buffer of the last frame. Its allocation is reused.
     frame: Vec<u8>,
-    /// Result of the last check whether the reserve is free. `None` before the first check of a batch, so that each
-    /// batch makes at most one system call.
+    /// Result of the last check whether the reserve is free. `None` before the first check of a batch, so each batch
+    /// makes at most one system call.
     has_reserve: Option<bool>,
     shared: Arc<Shared>,
 }
@@ -55,7 +55,8 @@ impl Writer {
     }
 
     /// Caches the locations of rows with numeric keys in up to a quarter of `bytes_max` bytes; see
-    /// [`View::cache_rows`](crate::View::cache_rows). One change reads the same few rows several times.
+    /// [`View::cache_rows`](crate::View::cache_rows). Caching helps because one change reads the same few rows several
+    /// times.
     pub fn cache_rows(&mut self, bytes_max: usize) {
         self.read.txn.cache_rows(bytes_max);
     }
@@ -124,7 +125,7 @@ pub struct Batch<'w> {
     writer: &'w mut Writer,
     last: Position,
     broken: Option<StoreError>,
-    /// Whether the batch has become too large for the redo log. Its group is then discarded.
+    /// Whether the batch has become too large for the redo log. The group of a large batch is discarded.
     is_large: bool,
 }
 
@@ -258,7 +259,8 @@ impl Batch<'_> {
     }
 
     /// Adds an id that is not under the key yet, without the look-up of [`insert_id`](Batch::insert_id). If the id is
-    /// already under the key, the count of the key is one too high until the next checkpoint. This has no other effect.
+    /// already under the key, the number of ids recorded for the key is one too high until the next checkpoint. The
+    /// error has no other effect.
     ///
     /// # Errors
     /// The same as [`insert_id`](Batch::insert_id).
@@ -363,8 +365,8 @@ impl Batch<'_> {
     ///
     /// # Errors
     /// `DiskFull`: nothing of the batch remains, and the writer may begin the next batch. `WritesStopped`: it is
-    /// unknown until the next open whether the batch is durable. The error of an earlier failed change of this batch:
-    /// nothing of the batch remains.
+    /// unknown until the next open whether the batch is durable. If an earlier change of this batch failed, `commit`
+    /// returns the error of that change, and nothing of the batch remains.
     pub fn commit(mut self) -> Result<Position> {
         self.check_intact()?;
         self.write_counts();

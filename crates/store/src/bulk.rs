@@ -2,8 +2,7 @@
 //!
 //! Rows that arrive in key order fill page after page. No written page is read again, so building is as fast as writing
 //! a file. The engine's transaction is committed without a sync whenever enough pages are in memory. A crash may leave
-//! an incomplete file; it contains nothing of value and is deleted. `finish` syncs the whole file once, and renames it
-//! after the sync.
+//! an incomplete file, which the next open deletes. `finish` syncs the whole file once, and renames it after the sync.
 //!
 //! Memory: the pages of one transaction (8 MiB plus the longest row, or up to twice that), and a copy of the last key
 //! of each map.
@@ -29,15 +28,15 @@ use crate::{OpenError, Options, Position, Result, StoreError, View, log};
 /// Bytes of rows after which a transaction is committed. Small enough that the changed pages stay in the processor's
 /// cache.
 const CUT_BYTES: usize = 8 << 20;
-/// Bytes of rows after which a transaction is committed if the speed is limited. Each commit is then synced, and other
-/// users of the disk wait for that sync.
+/// Bytes of rows after which a transaction is committed if the speed is limited. A small number, because each of these
+/// commits is synced, and other users of the disk wait for the sync.
 const PACED_CUT_BYTES: usize = 1 << 20;
 /// Bytes that a row occupies on a page in addition to its key and value: its header and its offset in the page's table.
 const ROW_HEAD_LEN: usize = 10;
 /// Bytes by which a removal counts. A removal copies the pages from the root to the row, because they are already
 /// written.
 const REMOVAL_LEN: usize = 4 << 12;
-/// Number of ids passed to the engine at once.
+/// Maximum number of ids passed to the engine at once.
 const IDS_AT_ONCE: usize = 16 << 10;
 const ID_LEN: usize = size_of::<u64>();
 
@@ -60,7 +59,7 @@ pub struct BulkStore {
     lock: Arc<(DirectoryLock, Option<File>)>,
     /// Open file of the old data, locked so that readers cannot open it. `None` if there is no old data.
     old_file: Option<File>,
-    /// Identity of the old data file. `None` if there is none or it cannot be read.
+    /// Identity of the old data file. `None` if there is no old data file or its identity cannot be read.
     replaced: Option<Identity>,
     /// The last key of each map, indexed by map.
     last_keys: Vec<LastKey>,
@@ -283,11 +282,12 @@ impl BulkStore {
     }
 
     /// Makes the new data file durable, with one sync, and renames it over the old data file: at any time the directory
-    /// contains exactly one of the two. Then unlocks the directory.
+    /// contains exactly one of the two files. Then unlocks the directory.
     ///
     /// # Errors
     /// The error of an earlier failed append; `DiskFull`, `Engine`. The old data is unchanged and the new data is
-    /// discarded. If only the sync of the directory failed, the directory may contain either.
+    /// discarded. If only the sync of the directory failed, the directory may contain either the old or the new data
+    /// file.
     pub fn finish(mut self) -> Result<()> {
         self.check_intact()?;
         let committed = self.txn.take().map_or(Ok(()), Txn::commit).and_then(|()| self.env.sync());
@@ -328,8 +328,8 @@ impl BulkStore {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
-    /// Counts a row of `row_len` bytes whose write returned `written`, and commits the transaction once it is large.
-    /// After a failure, no more rows are accepted.
+    /// Counts a row of `row_len` bytes whose write returned `written`, and commits the transaction if it has become
+    /// large. After a failure, no more rows are accepted.
     fn written(&mut self, written: Result<(), Failure>, map: Map, row_len: usize) -> Result<()> {
         self.pending_bytes += row_len;
         let outcome = match written {

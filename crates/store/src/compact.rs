@@ -25,8 +25,8 @@ pub struct Compacted {
     pub bytes_after: u64,
 }
 
-/// Writes all rows into a new data file, which atomically replaces the old data file. Needs disk space for both. `maps`
-/// names all maps of the store.
+/// Writes all rows into a new data file, which atomically replaces the old data file. Needs disk space for both files.
+/// `maps` names all maps of the store.
 ///
 /// # Errors
 /// The same as [`BulkStore::create`] and [`BulkStore::finish`]; `Map` if the store's maps are not exactly `maps`;

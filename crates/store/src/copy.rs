@@ -7,7 +7,7 @@ use crate::maps::{Direction, KeyRange, MapId, MapKind, MapSpec};
 use crate::{Position, Read, Result, StoreError};
 
 const ALL: KeyRange<'static> = (Unbounded, Unbounded);
-/// Number of ids passed to the sink at once.
+/// Maximum number of ids passed to the sink at once.
 const IDS_AT_ONCE: usize = 64 << 10;
 
 /// Receiver of rows. Keys ascend within each map, and the log comes last.
@@ -70,8 +70,8 @@ impl RowSink for BulkStore {
     }
 }
 
-/// Passes all rows of `old` to `sink`, and the records of the log from position `from` on. Verifies the checksums of
-/// the records.
+/// Passes all rows of `old` to `sink` except the log, and then the log's records from position `from` on. Verifies the
+/// checksums of the records.
 ///
 /// # Errors
 /// `DamagedLog`, `DamagedRow`, or the error of `sink`.

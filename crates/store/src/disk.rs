@@ -14,8 +14,8 @@ use crate::layout::{self, LOCK_FILE};
 use crate::lmdb::Failure;
 use crate::{OpenError, Result, StoreError};
 
-/// Upper limit of the map's size. The processor provides 128 TiB of address space, which several stores in one process
-/// may share.
+/// Upper limit of the map's size. The processor provides 128 TiB of address space, and several stores in one process
+/// may share it.
 const MAP_BYTES_MAX: u64 = 16 << 40;
 const MAP_BYTES_MIN: u64 = 1 << 30;
 
@@ -153,8 +153,9 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
 /// Does the same as [`make_directory`]. `sync_name` is the function that makes the directory's name durable in its
 /// parent.
 fn make_directory_with(path: &Path, sync_name: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
-    // With mode 0711 other users can open files made for them, such as the certificate of the server's authority, but
-    // cannot list the directory. The directory's other files have mode 0600, because the store holds password hashes.
+    // With mode 0711 other users cannot list the directory, but can open files whose modes allow it, such as the
+    // certificate of the server's certificate authority. The directory's other files have mode 0600, because the store
+    // holds password hashes.
     match DirBuilder::new().mode(0o711).create(path) {
         Ok(()) => sync_name(path),
         Err(_) if path.is_dir() => {
@@ -317,16 +318,16 @@ fn identity(facts: &fs::Metadata) -> (u64, u64) {
     (facts.dev(), facts.ino())
 }
 
-/// The data files that this process has open through the engine. LMDB locks its table of readers with locks of the
-/// whole process, and the system releases them when the process closes any descriptor of that file. So if a process
-/// opened a file twice, closing it once would release the locks of both.
+/// The data files that this process has open through the engine. LMDB locks its table of readers with POSIX locks. They
+/// belong to the whole process, and the system releases them when the process closes any descriptor of that file. So if
+/// a process opened a data file twice, closing one of the two would release the locks of both.
 static CLAIMED: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
 
 /// The right to open a data file in this process.
 pub(crate) struct Claim((u64, u64));
 
 impl Claim {
-    /// Returns `None` if another claim in this process exists.
+    /// Claims `data_file` for this process. Returns `None` if another claim on it in this process exists.
     pub(crate) fn on(data_file: &Path) -> io::Result<Option<Claim>> {
         let identity = identity(&fs::metadata(data_file)?);
         let inserted = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).insert(identity);

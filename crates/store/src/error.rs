@@ -31,10 +31,10 @@ pub enum OpenError {
         /// The format version that this program reads and writes.
         supported: u32,
     },
-    /// The directory contains a data file that is not a Pando store, or is too damaged to identify.
+    /// The directory contains a data file that is not a Pando store, or a data file that is too damaged to identify.
     #[error("{} is not a store: {reason}", file.display())]
     NotAStore {
-        /// The data file.
+        /// Path of the data file.
         file: PathBuf,
         /// Defect of the file.
         reason: String,
@@ -51,7 +51,7 @@ pub enum OpenError {
         /// Names of the redo log's files in the directory.
         files: Vec<String>,
     },
-    /// The data file is shorter than its newest root requires. Nothing was changed.
+    /// The data file is shorter than its newest root requires. The store was not changed.
     #[error(
         "{} is damaged: it has {length} bytes, {}; put back the file, or import or restore a backup",
         file.display(),
@@ -124,7 +124,8 @@ pub enum StoreError {
         directory: PathBuf,
         /// Free bytes on the file system of the data directory, for an unprivileged process.
         free_bytes: u64,
-        /// The reserve below which writes are refused ([`Options::reserve_bytes`](crate::Options)).
+        /// Size of the reserve: writes are refused while less space is free
+        /// ([`Options::reserve_bytes`](crate::Options)).
         reserve_bytes: u64,
     },
     /// The system has no file descriptor, memory or thread left for a step that precedes a write, such as opening a
@@ -171,7 +172,7 @@ pub enum StoreError {
         /// The map's name.
         map: &'static str,
     },
-    /// A key, id or position is not above the previous value, although rows must be [appended](crate::BulkStore) in
+    /// A key, an id or a position is not above the previous one, although rows must be [appended](crate::BulkStore) in
     /// order.
     #[error("out of order: rows for map {map} must come with ascending keys")]
     OutOfOrder {

@@ -12,7 +12,7 @@ use crate::{MapId, Result, StoreError, Writer};
 /// Bytes of rows after which a transaction is committed. Until then, the pages that the transaction changed are in
 /// memory.
 const CUT_BYTES: usize = 8 << 20;
-/// Number of ids passed to the engine at once.
+/// Maximum number of ids passed to the engine at once.
 const IDS_AT_ONCE: usize = 16 << 10;
 const ID_LEN: usize = size_of::<u64>();
 
@@ -130,8 +130,8 @@ mod tests {
         let (store, mut writer) = scratch.open();
         let mut expected: BTreeMap<Vec<u8>, Vec<u64>> = BTreeMap::new();
         let mut batch = writer.begin().unwrap();
-        // Keys that exist before the insertion, below, among and above the inserted keys. One key has a single id that
-        // is inserted again; another key has many ids.
+        // Add keys before the insertion: some below, some among and some above the keys to insert. One of these keys
+        // has a single id, which is inserted again. Another key has many ids.
         for (key, ids) in [("a", 7..8), ("k00500", 3..4), ("k00501", 0..2_000), ("z", 1..3)] {
             for id in ids.clone() {
                 batch.insert_id(SETS, key.as_bytes(), id).unwrap();

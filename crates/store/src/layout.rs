@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 pub const FORMAT_VERSION: u32 = 3;
 
 /// The oldest version that can be opened. A store of this version is upgraded to the newest version when it is opened
-/// for writing. Version 2 has no mark of the redo log.
+/// for writing. A store of version 2 has no `redo.mark`.
 pub const FORMAT_VERSION_MIN: u32 = 2;
 
 /// Maximum length of a key in bytes. Two keys with the heads of their values must fit on one page of the engine.
@@ -17,7 +17,7 @@ pub const KEY_LEN_MAX: usize = 511;
 /// Maximum length of a value of a plain map, in bytes.
 pub const VALUE_LEN_MAX: usize = u32::MAX as usize;
 
-/// The data file. The engine adds `data.mdb-lock`, its table of readers.
+/// The data file. The engine keeps its table of readers in another file, `data.mdb-lock`.
 pub(crate) const DATA_FILE: &str = "data.mdb";
 
 /// Unfinished data file; renamed to [`DATA_FILE`] when complete.
@@ -31,7 +31,7 @@ pub(crate) const SORT_FILE_PREFIX: &str = "data.sort-";
 const REDO_FILE_PREFIX: &str = "redo-";
 const REDO_DIGITS: usize = 16;
 
-/// The mark: manifest of the redo log.
+/// The mark: the redo log's manifest, which names the segments that must exist.
 pub(crate) const MARK_FILE: &str = "redo.mark";
 
 /// Directory for redo log files whose data file is missing: see the module `redo::set_aside`.
@@ -55,12 +55,12 @@ pub(crate) const MARKED_KEY: &[u8] = b"marked";
 /// Row of `Map::META` with the identity of the data file that this data file replaced; missing if there was none.
 pub(crate) const REPLACED_KEY: &[u8] = b"replaced";
 
-/// Row of `Map::META` with the sequence number of the last redo group that is in the data file, as u64, big-endian; 0
-/// if the row is missing.
+/// Row of `Map::META` with the sequence number of the last redo group that was checkpointed into the data file, as u64,
+/// big-endian. A missing row means 0.
 pub(crate) const CHECKPOINTED_KEY: &[u8] = b"folded";
 
 /// Row of `Map::META` with the number of batches that were written to the data file without the redo log, as u64,
-/// big-endian; 0 if the row is missing.
+/// big-endian. A missing row means 0.
 pub(crate) const THROUGH_KEY: &[u8] = b"written through";
 
 /// Row of `Map::META` with the names of the maps, in the order of their numbers in the redo log, each terminated by a

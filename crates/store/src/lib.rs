@@ -2,9 +2,9 @@
 //!
 //! The store knows bytes, not LDAP. Three parts are hidden from its users: a redo log that makes commits durable, an
 //! overlay in memory that makes them visible, and LMDB. A checkpoint writes the changes of the overlay to LMDB's data
-//! file in sorted batches. The interface requires little of an engine: reads at one position, and batches that become
-//! durable together. Id sets and counters are separate kinds of maps, so that no caller has to read, change and write
-//! back shared chunks.
+//! file in sorted batches. The interface requires two features of an engine: reads at one position, and batches that
+//! become durable together. Id sets and counters are separate kinds of maps, so that no caller has to read, change and
+//! write back shared chunks.
 //!
 //! ```text
 //!   Store ---- view() ----> View  --+
@@ -19,10 +19,10 @@
 //! - A [`View`] shows one durable position and moves to a newer position on request. Holding a view costs nothing, and
 //!   renewing it costs little, so each thread holds one view for all its requests.
 //! - A [`Batch`] sees its own writes. Its [`commit`](Batch::commit) returns when everything is on the disk, after one
-//!   sync; only then do views see it. Dropping it discards its changes. There are no nested batches, so decide whether
-//!   to refuse an operation before writing its rows.
-//! - [`View`] and [`Batch`] dereference to [`Read`]. Results borrow from it, so the compiler ensures that no slice or
-//!   cursor outlives a write or a renewal.
+//!   sync; views see the changes only after that. Dropping the batch discards its changes. There are no nested batches,
+//!   so decide whether to refuse an operation before writing its rows.
+//! - [`View`] and [`Batch`] dereference to [`Read`]. Results borrow from the `Read`, so the compiler ensures that no
+//!   slice or cursor outlives a write or a renewal.
 //! - The log is part of the same batch: a record exists if and only if the rows written with it exist.
 //!
 //! Path of a change from its batch to the data file (see the modules of the same names):
@@ -37,7 +37,7 @@
 //!
 //! ```text
 //!   rows in any order --> Sorter --> Sorted --> BulkStore --- finish() --> a new data file in the old one's place
-//!   Store::open_read_only() --> ReadOnlyStore --- view() --> View     in another process than the writer's
+//!   Store::open_read_only() --> ReadOnlyStore --- view() --> View     in a process other than the writer's
 //!   compact()
 //!   View --- copy() --> StreamWriter, bytes, read_stream() --> BulkStore
 //! ```
@@ -51,7 +51,7 @@
 //! Failures and their effects:
 //!
 //! - the process is killed, or the power fails: the next open restores every acknowledged batch, and all or nothing of
-//!   the current batch
+//!   the batch that was being committed
 //! - the disk is full, or less than the reserve is free: `DiskFull`; the batch is rolled back, and reads and later
 //!   batches continue
 //! - the system is out of descriptors or memory before a write: `Exhausted`; nothing is written, writes are not
@@ -59,7 +59,7 @@
 //! - a sync or the write of the root fails: `WritesStopped` until the store is opened again; reads continue
 //! - a log record is damaged: `DamagedLog` with its position when it is read; damaged records are never returned
 //! - a build in bulk is killed, fails, or finds the disk full: the old data is unchanged; the next open removes the
-//!   remains
+//!   incomplete new file
 //! - another process opens the store: `InUse` with the owner's process id
 //! - a checkpoint finds the disk full: the checkpoint is retried; pending changes stay visible and durable; batches
 //!   fail with `DiskFull` when the limit of pending changes is reached
@@ -68,7 +68,7 @@
 //! - another process reads the store: the reader sees only durable states; the data file cannot be replaced until the
 //!   reader closes it; if the reader dies, the writer frees the pages that the reader pinned
 //!
-//! Left out: the store knows no entry, no attribute, no DN. It reads the clock only to time checkpoints and yields, and
+//! The store has no notion of entries, attributes and DNs. It reads the clock only to time checkpoints and yields, and
 //! starts one thread, the checkpointer. The on-disk format is drawn in docs/reference/store-format.md. All `unsafe`
 //! code is in the module `lmdb`, which documents its assumptions. The crate `powercut` tests durability by reverting
 //! writes that were not synced.
@@ -104,7 +104,7 @@ mod sort;
 mod stream;
 mod view;
 
-// The model and the scratch directory of `tests/`, for unit tests that have to delay a checkpoint.
+// The model and the scratch directory of `tests/` are also used by unit tests that have to delay a checkpoint.
 #[cfg(test)]
 extern crate self as store;
 #[cfg(test)]

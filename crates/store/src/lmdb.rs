@@ -104,10 +104,10 @@ pub(crate) struct Txn {
     env: Arc<Env>,
     /// Whether pages are read by our own page reader instead of LMDB.
     reads_pages: bool,
-    /// `Some` only in a reading transaction, because a writing transaction may move the rows that it has read.
+    /// `Some` only in a reading transaction, because a write may move rows in the file.
     row_cache: Option<RefCell<RowCache>>,
     /// Record of moved pages and keys, to which the commit is added. `Some` only in a writing transaction that began
-    /// when the record existed. Readers drop their cached rows after a commit that was not recorded.
+    /// after the record was created. Readers drop their cached rows after a commit that is not in the record.
     moved: Option<Arc<MovedPages>>,
     /// Whether reads fail instead of waiting for the disk.
     must_not_wait: Cell<bool>,
@@ -204,8 +204,8 @@ impl Txn {
     }
 
     /// Caches all rows of the leaf that contains this value. Most of the cost of a look-up is the descent to the leaf,
-    /// and the other rows of the leaf then need no descent. So a server that has just started caches most of its rows
-    /// after a few requests per hundred rows.
+    /// and the other rows of the leaf then need no descent. So a server that has just started has cached most rows
+    /// after a few requests for each hundred rows.
     #[inline(never)]
     fn cache_rows_ahead(&self, cache: &mut RowCache, map: usize, value: ValueLocation) {
         for (key, value) in self.leaf_of(value).into_iter().flat_map(LeafRows::with_value) {
@@ -307,14 +307,14 @@ impl Txn {
         answer
     }
 
-    /// Prefetches the value of the row with the numeric key `key`, if its location is cached. Call it some time before
-    /// the row is read.
+    /// Prefetches the value of the row with the numeric key `key`, if its location is cached. Call it early enough
+    /// before the row is read that the value can arrive.
     #[inline]
     pub(crate) fn prefetch(&self, map: usize, key: u64) {
         let Some(cache) = &self.row_cache else { return };
         let mut cache = cache.borrow_mut();
-        // The hint is stored with the id that was just found, so reading it avoids waiting for the memory of the row's
-        // slot.
+        // The hint is stored next to the id that was just found. Reading the hint therefore avoids waiting for the
+        // memory of the row's slot.
         if cache.is_active()
             && let Some((offset, len)) = cache.hint(map, key).or_else(|| cache.row(map, key))
             && let Some(value) = self.bytes_at((offset, len.min(PREFETCHED_MAX)))
@@ -323,7 +323,8 @@ impl Txn {
         }
     }
 
-    /// Prefetches the cache slot of a key in a map of id sets. Call it some time before the look-up of the key.
+    /// Prefetches the cache slot of a key in a map of id sets. Call it early enough before the look-up of the key that
+    /// the slot can arrive.
     #[inline]
     pub(crate) fn prefetch_id(&self, map: usize, key: &[u8]) {
         if let Some(cache) = &self.row_cache {
@@ -424,8 +425,9 @@ const PREFETCHED_MAX: usize = 1_024;
 /// changed are already recorded.
 fn record_moved(moved: &MovedPages, env: &Arc<Env>, txn_id: u64) -> Result<()> {
     let txn = Txn::begin(env, TxnKind::Read)?;
-    // If the commit changed nothing, it has no number, and the newest state has a lower number. If the newest state
-    // belongs to a later commit, the later commit may have changed the list of pages that this commit freed.
+    // If the commit changed nothing, it got no transaction number, and the number of the newest state is lower. If the
+    // newest state belongs to a later commit, the later commit may have changed the list of pages that this commit
+    // freed.
     if txn.id() == txn_id {
         moved.note(txn_id, txn.engine.freed_pages(txn_id)?);
     }

@@ -49,7 +49,7 @@ impl MapId {
         MapId(index)
     }
 
-    /// Returns the index in that slice.
+    /// Returns the index in the slice given to [`Store::open`](crate::Store::open).
     pub const fn index(self) -> usize {
         self.0
     }
@@ -63,8 +63,8 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    /// Facts about the store itself. Opened before the other maps, so that an unknown format is detected before
-    /// anything is written.
+    /// The meta map, which contains facts about the store itself. Opened before the other maps, so that an unknown
+    /// format is detected before anything is written.
     pub(crate) const META: Map = Map::own(0, "store.meta");
     /// The log: position as u64, big-endian -> framed record.
     pub(crate) const LOG: Map = Map::own(1, "store.log");
@@ -105,7 +105,7 @@ impl Map {
         own.chain(users).find(|map| map.spec.name.as_bytes() == name)
     }
 
-    /// Returns the map if it is of `kind`.
+    /// Returns the map if it is of `kind`; otherwise returns an error.
     #[inline]
     pub(crate) fn of_kind(self, kind: MapKind) -> Result<Map> {
         if self.spec.kind == kind { Ok(self) } else { Err(StoreError::WrongMapKind { map: self.spec.name }) }

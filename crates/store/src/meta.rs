@@ -82,7 +82,7 @@ pub(crate) fn put_replaced(txn: &mut Txn, replaced: Identity) -> Result<(), Fail
 }
 
 /// Records whether the redo log must have a mark from now on. If so, also raises the file's format version, so that
-/// programs that do not know marks refuse the file.
+/// programs that do not support marks refuse the file.
 pub(crate) fn put_marked(txn: &mut Txn, is_marked: bool) -> Result<(), Failure> {
     if is_marked {
         txn.put(Map::META.index, FORMAT_KEY, &FORMAT_VERSION.to_be_bytes(), PutKind::Set)?;

@@ -183,7 +183,7 @@ fn recover(
             Ok(()) => {
                 (overlay, checkpointed) = (None, last);
                 match redo.trim(last) {
-                    // If the disk is full, a later open releases the segments.
+                    // The disk is full. The segments remain, and a later open releases them.
                     Ok(()) | Err(StoreError::DiskFull { .. }) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -273,8 +273,8 @@ pub fn has_data_file(directory: &Path) -> Result<bool, OpenError> {
 }
 
 /// Moves a data file into a directory without one, on the same file system. The store in `from` must be closed and have
-/// no redo log, so it must have been written by a [`BulkStore`](crate::BulkStore) and opened only for reading since.
-/// Returns false if `to` has a data file.
+/// no redo log, so a [`BulkStore`](crate::BulkStore) must have written it, and since then it must have been opened only
+/// for reading. Returns false if `to` has a data file.
 ///
 /// # Errors
 /// The same as [`Store::open`], or the file cannot be moved.
@@ -327,7 +327,7 @@ impl Opening<'_> {
                 mode: self.mode,
                 read_ahead: self.read_ahead,
             };
-            // A failed attempt drops its guard, so each attempt gets a clone of the same `held`.
+            // A failed attempt drops its argument, so each attempt gets its own clone of `held`.
             match Env::open(&env_options, Box::new(Arc::clone(&held))) {
                 Ok(env) => return Ok((env, env_options.map_bytes)),
                 Err(failure) if disk::is_out_of_memory(failure.code) => match disk::smaller_map(map_bytes) {

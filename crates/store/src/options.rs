@@ -18,8 +18,8 @@ pub struct Options {
     /// Size of the map in bytes, which limits the data file; `None`, the default, derives it from the size of the disk.
     /// For tests.
     pub map_bytes: Option<u64>,
-    /// Approximate limit of memory for changes that are durable but not in the data file yet. Batches wait when the
-    /// limit is reached. A checkpoint begins at a quarter of the limit. Default 64 MiB.
+    /// Approximate limit of memory for changes that are durable but not in the data file yet. New batches wait while
+    /// the limit is reached. A checkpoint begins at a quarter of the limit. Default 64 MiB.
     pub pending_bytes_max: u64,
     /// Speed of writing a new data file, in bytes of rows a second. With a limit, the file is synced as it grows.
     /// `None`, the default: full speed, with one sync at the end, which delays other users of the same disk.
@@ -52,7 +52,7 @@ impl Options {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// No batch begins until the store is opened again. Reported once.
+    /// Writes have stopped: no batch begins until the store is opened again. Reported once.
     WritesStopped {
         /// Error that stopped the writes.
         cause: &'a str,
@@ -65,7 +65,7 @@ pub enum Event<'a> {
     },
     /// Checkpoints succeed again.
     CheckpointRecovered,
-    /// A segment of the redo log could not be released or created in advance. The log stays usable.
+    /// A segment of the redo log could not be released, or a spare segment could not be created. The log stays usable.
     SegmentFailed {
         /// Error of the failed operation.
         error: &'a StoreError,

@@ -7,12 +7,14 @@
 //!   the data file, at any point of that checkpoint
 //! ```
 //!
-//! The newest layer that contains a row decides. Layers store absolute state: the value of a row or its deletion, the
-//! presence of an id, and the number of ids of a key. So it does not matter how much of the frozen layer is in the data
-//! file already, and a reader may use one snapshot of the data file during a whole checkpoint.
+//! If several layers contain a row, the newest of these layers determines it. Layers store absolute state: the value of
+//! a row or its deletion, the presence of an id, and the number of ids of a key. So it does not matter how much of the
+//! frozen layer is in the data file already, and a reader may use one snapshot of the data file during a whole
+//! checkpoint.
 //!
 //! Layers are [`SnapshotMap`]s: a batch changes its own copy, which becomes visible with the commit and is dropped
-//! otherwise. Each layer has a bit filter, so most look-ups of rows that it does not contain read a single cache line.
+//! otherwise. Each layer has a bit filter. Most look-ups of rows that a layer does not contain therefore read a single
+//! cache line.
 
 #![expect(
     clippy::indexing_slicing,
@@ -97,8 +99,8 @@ impl Ord for Key {
     #[inline]
     fn cmp(&self, other: &Key) -> Ordering {
         match (self, other) {
-            // Short keys are padded with zeroes. A zero sorts before any other byte; if both keys have zeroes there,
-            // the longer key is the greater.
+            // Short keys are padded with zeroes. A zero sorts before any other byte; if the padded bytes are equal, the
+            // longer key is the greater.
             (Key::Short(len, bytes), Key::Short(other_len, others)) => {
                 as_numbers(bytes).cmp(&as_numbers(others)).then(len.cmp(other_len))
             }
@@ -144,7 +146,7 @@ pub(crate) struct SetChange {
     pub(crate) ids: IdChanges,
 }
 
-/// Changed ids of a key. The boolean is true if the id is present now.
+/// Changed ids of a key. The boolean is true if the id is present and false if it was removed.
 #[derive(Debug, Clone)]
 pub(crate) enum IdChanges {
     None,
@@ -322,7 +324,7 @@ impl SetChanges<'_> {
         self.newest.count
     }
 
-    /// Returns true if the set's ids in the data file are deleted.
+    /// Returns true if the set's ids in the data file are hidden because a layer clears the set.
     pub(crate) fn hides_file(self) -> bool {
         self.newest.cleared || self.older.is_some_and(|older| older.cleared)
     }
@@ -353,7 +355,7 @@ impl Overlay {
     }
 
     /// Returns the change of a row of a plain map; `None` if no layer changes it.
-    // Neither this function nor `set` is inlined, because reads would otherwise pay for their registers even while
+    // Neither this function nor `set` is inlined, because inlined code would make reads save registers even while
     // nothing is pending.
     #[inline(never)]
     pub(crate) fn row(&self, map: usize, key: &[u8]) -> Option<&RowChange> {
@@ -465,7 +467,8 @@ impl Filter {
         Filter { words, hasher: RandomState::default() }
     }
 
-    /// Returns the word of a key and its bits in that word. All bits are in one word, so a test touches one cache line.
+    /// Returns the word of the filter that belongs to a key, and the bits of the key in that word. A key has all its
+    /// bits in one word, so a test touches one cache line.
     #[inline]
     fn place(&self, map: usize, key: &[u8]) -> (&AtomicU64, u64) {
         let mut hasher = self.hasher.build_hasher();

@@ -7,13 +7,13 @@
 //!                   --> redo log trimmed
 //! ```
 //!
-//! A reader takes the [`Published`] state without a lock, and only if there was a publication since it last took the
-//! state. The state is consistent with an older snapshot of the data file if that snapshot contains the transaction
+//! A reader takes the [`Published`] state without a lock, and only if a new state was published since the reader last
+//! took one. The state is consistent with an older snapshot of the data file if that snapshot contains the transaction
 //! [`Published::base_txn`]: the frozen layer covers everything that the checkpoint in progress has written. While there
 //! is no frozen layer, the data file is written only by [`write_through`](Pending::write_through), which requires that
 //! the overlay is empty.
 //!
-//! Batches wait when the limit of pending changes is reached. A checkpoint that finds the disk full, or too little
+//! New batches wait while the limit of pending changes is reached. A checkpoint that finds the disk full, or too little
 //! memory to begin, is retried; until then pending changes stay readable and durable. Any other failure of a checkpoint
 //! stops writes. The [`Observer`] is notified of each failure.
 //!
@@ -36,14 +36,14 @@ use crate::{Event, Observer, Options, Result, StoreError, meta};
 use checkpoint::Pace;
 use system::CooperativeYield;
 
-/// A checkpoint begins when the pending bytes reach their limit divided by this number. The larger a checkpoint is, the
-/// more of its changes share a page.
+/// A checkpoint begins when the pending bytes reach their limit divided by this number. In a large checkpoint many
+/// changes share a page, so each change costs less.
 const CHECKPOINT_PARTS: usize = 4;
-/// Delay from the first pending change to the checkpoint.
+/// Maximum delay from the first pending change to the checkpoint.
 const CHECKPOINT_AFTER: Duration = Duration::from_secs(2);
 /// Interval of checks whether a checkpoint is due and whether checkpointed layers can be dropped.
 const LOOK_EVERY: Duration = Duration::from_millis(125);
-/// Delay before a checkpoint that found the disk full is retried.
+/// Delay before a failed checkpoint is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Maximum pause between slices of a checkpoint that no thread waits for.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
@@ -60,7 +60,7 @@ pub(crate) struct Pending {
     changed: Condvar,
     /// State that readers see. Replaced with the lock of `state` held.
     published: ArcSwap<Published>,
-    /// Number of the published state. Cheaper to read than the state itself.
+    /// Number of the last publication. It is cheaper to read than the published state.
     publication: AtomicU64,
     /// Cause of the failure that stopped writes. Set once.
     stopped: OnceLock<String>,
@@ -86,7 +86,7 @@ impl Published {
     }
 
     /// Returns the version of the state seen by a view with this overlay and a snapshot of the engine's transaction
-    /// `txn_id`. A batch that was written through can be in the snapshot before it is published; then the version is
+    /// `txn_id`. A batch that was written through can be in the snapshot before it is published; the version is then
     /// one higher.
     pub(crate) fn version(&self, txn_id: u64) -> u64 {
         let is_ahead = self.overlay.frozen.is_none() && txn_id > self.base_txn;
@@ -98,11 +98,11 @@ impl Published {
 pub(crate) struct PendingState {
     /// The overlay, which is also published to readers.
     pub(crate) overlay: Arc<Overlay>,
-    /// Sequence of the last group that is or was in the overlay.
+    /// Sequence number of the last group that is or was in the overlay.
     sequence: u64,
-    /// Sequence of the last group in the frozen layer.
+    /// Sequence number of the last group in the frozen layer.
     frozen_sequence: u64,
-    /// Sequence of the last group that is in the data file.
+    /// Sequence number of the last group that is in the data file.
     checkpointed: u64,
     /// Time when the first change of the active layer was published.
     pending_since: Option<Instant>,
@@ -130,7 +130,7 @@ impl PendingState {
 }
 
 impl Pending {
-    /// Creates the state. `overlay` contains the redo groups after `checkpointed`, up to the last group.
+    /// Creates the pending changes. `overlay` contains the redo groups after `checkpointed`, up to the last group.
     pub(crate) fn new(
         env: Arc<Env>,
         room: Room,
@@ -198,7 +198,7 @@ impl Pending {
         self.published.load()
     }
 
-    /// Publishes an overlay together with the changes made by `change`.
+    /// Publishes a state with this overlay. `change` sets the other fields of the state.
     fn publish(&self, state: &mut PendingState, overlay: Overlay, change: impl FnOnce(&mut Published)) {
         state.overlay = Arc::new(overlay);
         let mut published = Published::clone(&self.published.load());
@@ -388,8 +388,8 @@ impl Pending {
             };
             let checkpointed = state.frozen_sequence;
             drop(state);
-            // Views must move to the transaction that wrote the layer. If the engine does not return its number, no
-            // later layer could be published. So writes stop, and readers still see the layer.
+            // Views must move to the transaction that wrote the layer. If the engine does not return the number of that
+            // transaction, no later layer could be published. So writes stop, and readers still see the layer.
             let outcome = self.checkpoint(&frozen, checkpointed).and_then(|()| {
                 let facts = self.env.facts().map_err(|failure| self.stop_writes(failure))?;
                 Ok(facts.last_txn_id)
@@ -409,7 +409,7 @@ impl Pending {
                     if std::mem::take(&mut has_failed) {
                         self.notice(&Event::CheckpointRecovered);
                     }
-                    // If one of these fails, a segment is not reused yet.
+                    // If one of these operations fails, a segment is not reused yet, and the log stays usable.
                     for outcome in [self.redo.trim(checkpointed), self.redo.prepare_spare()] {
                         self.notice_segment(outcome);
                     }
@@ -448,7 +448,7 @@ impl Pending {
             .map_err(|failure| self.write_failed(failure))
     }
 
-    /// Returns true if a checkpoint must run at full speed because a thread waits for it, or soon will.
+    /// Returns true if a checkpoint must run at full speed because a thread waits for it or will soon wait for it.
     fn is_urgent(&self) -> bool {
         let state = self.lock();
         state.waiting > 0 || state.closing || state.overlay.bytes() >= self.bytes_max / 2
@@ -471,9 +471,9 @@ impl Pending {
 
     /// Returns the error of a failed write to the data file. Stops writes unless the failure certainly changed nothing.
     ///
-    /// A full disk changes nothing, and neither does a lack of memory before the commit. A transaction writes new
-    /// pages, which are referenced only once the root is written after the sync; the next transaction itself writes
-    /// every page that it refers to. So the failed pages do not matter as long as the root was not written. A failure
+    /// A full disk changes nothing, and neither does a lack of memory before the commit. A transaction writes only new
+    /// pages, and nothing refers to them until the root is written after the sync. The next transaction writes every
+    /// page that it refers to again. So the failed pages do not matter as long as the root was not written. A failure
     /// in writing the root makes the environment unusable, which the next transaction detects.
     pub(crate) fn write_failed(&self, failure: Failure) -> StoreError {
         let is_exhausted = failure.is_before_commit() && failure.is_exhausted();
@@ -500,7 +500,7 @@ impl Pending {
         self.stop_writes_by(&failure.into())
     }
 
-    /// Stops writes because of `error`. The caller must not hold the lock.
+    /// Stops writes, with `error` as the cause. The caller must not hold the lock.
     fn stop_writes_by(&self, error: &StoreError) -> StoreError {
         let mut is_first = false;
         let cause = self.stopped.get_or_init(|| {
@@ -513,7 +513,7 @@ impl Pending {
         if is_first {
             self.notice(&Event::WritesStopped { cause });
         }
-        // A thread that has found writes not stopped, and is about to wait, holds the lock. Taking the lock here
+        // A thread holds the lock from its check whether writes are stopped until it waits. Taking the lock here
         // ensures that the thread receives the notification.
         drop(self.lock());
         self.changed.notify_all();

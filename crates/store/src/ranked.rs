@@ -10,10 +10,10 @@
 //! ```
 //!
 //! Integers are big-endian. The children of a segment of level 1 are members; the children of a higher segment are
-//! segments of the level below. `children` is their number, and `count` is the number of members in all of them. A
-//! segment begins at the member in its key and ends before the next segment of its level. That member may no longer be
-//! in the set. The first segment of each level has an empty member in its key. The beginning of a segment is also the
-//! beginning of a segment of every lower level.
+//! segments of the level below. In the value of a segment, `children` is the number of its children, and `count` is the
+//! number of members in the segment. A segment begins at the member in its key and ends before the next segment of its
+//! level. The member in the key may no longer be in the set. The first segment of each level has an empty member in its
+//! key. The beginning of a segment is also the beginning of a segment of every lower level.
 //!
 //! A segment with more than [`CHILDREN_MAX`] children is split, and one with few is merged with a neighbor below the
 //! same parent. A change therefore writes one row for the member and one for each level, and a few more if segments
@@ -74,7 +74,8 @@ impl Segment {
 }
 
 impl RankedKeys {
-    /// Returns the set below `prefix`. Of the prefixes of two sets in a map, neither may be a prefix of the other.
+    /// Returns the set below `prefix`. The prefix of a set must not begin with the prefix of another set in the same
+    /// map.
     pub fn new(map: MapId, prefix: &[u8]) -> RankedKeys {
         RankedKeys { map, prefix: prefix.to_vec() }
     }
@@ -144,7 +145,7 @@ impl RankedKeys {
         self.members(read, Bound::Included(&start), Direction::Forward).nth(left).transpose()
     }
 
-    /// Returns the members from `near` on in a direction; an empty `near` is unbounded.
+    /// Returns the members from `near` on in a direction; an empty `near` means no bound.
     pub fn members<'r>(
         &self,
         read: &'r Read,
@@ -221,7 +222,7 @@ impl RankedKeys {
         Ok(true)
     }
 
-    /// Removes up to `rows_max` rows of the set. Returns false if none are left.
+    /// Removes up to `rows_max` rows of the set. Returns false if no rows are left.
     ///
     /// # Errors
     /// The store failed.
@@ -238,10 +239,7 @@ impl RankedKeys {
         Ok(!rows.is_empty())
     }
 
-    /// Returns the first error in the counts; `None` if they agree with the members.
-    ///
-    /// # Errors
-    /// The store failed.
+    /// Checks the counts. Returns a description of the first error, or `None` if the counts agree with the members.
     pub fn fault(&self, read: &Read) -> Result<Option<String>> {
         for level in 1..=LEVELS {
             let mut starts = self.segments(read, level, &[]).peekable();

@@ -24,8 +24,8 @@ pub struct Read {
     pub(crate) txn: Txn,
     pub(crate) maps: &'static [MapSpec],
     pub(crate) parked: bool,
-    /// Pending changes, which take precedence over the data file. `None` if nothing is pending, so that reads then skip
-    /// them.
+    /// Pending changes, which take precedence over the data file. `None` if nothing is pending, so that reads need not
+    /// search an empty overlay.
     pub(crate) overlay: Option<Arc<Overlay>>,
     /// Counters that a batch has changed but not written yet. Empty in a view.
     pub(crate) moved_counts: BTreeMap<Vec<u8>, i64>,
@@ -231,7 +231,7 @@ impl Read {
         row.map(|(key, _)| log::position_of(key)).transpose()
     }
 
-    /// Returns the first position that has a pending record, counting from `near` in a direction.
+    /// Returns the first position from `near` on, in the given direction, that has a pending record.
     fn changed_log_end(&self, near: Bound<&[u8]>, direction: Direction) -> Result<Option<Position>> {
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.rows(Map::LOG.index));
         let Some(mut changes) = changes else { return Ok(None) };
@@ -256,8 +256,8 @@ impl Read {
         self.txn.bring_in(pages).map_err(StoreError::from)
     }
 
-    /// Records that another thread has just [brought pages in](Read::bring_in). For a while
-    /// [`without_waiting`](Read::without_waiting) treats them as resident.
+    /// Records that another thread has just [brought in](Read::bring_in) these pages. For a while,
+    /// [`without_waiting`](Read::without_waiting) treats the pages as resident.
     pub fn has_brought_in(&self, pages: &[PageNumber]) {
         self.txn.has_brought_in(pages);
     }

@@ -12,12 +12,13 @@
 //!    to ...08, a spare
 //! ```
 //!
-//! **Segments** are files whose every block has been written and synced before their first group, with zeroes or with
-//! the frames of an earlier life. So an append changes no size and allocates nothing, and its `fdatasync` writes the
-//! group's blocks and no metadata. A segment's number is used once. A reused file gets another number, which its frames
-//! contain, so old frames are never mistaken for new ones. The first segment is small. As long as segments fill up
-//! before earlier segments are checkpointed, each segment is twice as large as the previous segment, up to 32 MiB. So a
-//! segment holds about the changes between two checkpoints. A group that needs more gets a separate segment.
+//! **Segments** are files whose every block has been written and synced before their first group, with zeroes or, in a
+//! reused file, with the frames of its previous use. So an append changes no size and allocates nothing, and its
+//! `fdatasync` writes the group's blocks and no metadata. A segment's number is used once. A reused file gets another
+//! number, which its frames contain, so old frames are never mistaken for new ones. The first segment is small. As long
+//! as segments fill up before earlier segments are checkpointed, each segment is twice as large as the previous
+//! segment, up to 32 MiB. A segment therefore has room for about as many changes as are made between two checkpoints. A
+//! group that needs more gets a separate segment.
 //!
 //! **A block holds one group's bytes only.** A power cut may tear the sectors of 512 bytes or 4 KiB that are being
 //! written, and some disks leave such a sector unreadable. So a block that contains an acknowledged group is not
@@ -25,24 +26,24 @@
 //! writing, since the system writes whole pages anyway, and it avoids reading a page that is written in part. It costs
 //! space in the log, which a checkpoint frees.
 //!
-//! **Valid groups** are determined by sequence numbers alone; see the module `replay`. Bytes that are not a complete
-//! frame belong to a group that was never acknowledged because of a crash; the next group overwrites them. If the
-//! predecessor of a frame is missing, the log is damaged and is refused.
+//! **Valid groups** are determined by sequence numbers alone; see the module `replay`. An incomplete frame at the end
+//! belongs to a group that was not acknowledged before a crash; the next group overwrites it. If the predecessor of a
+//! frame is missing, the log is damaged and is refused.
 //!
 //! **A write that fails** because the disk is full leaves part of a frame. Rewriting an allocated block should need no
 //! space, but some file systems move blocks when they are rewritten. The frame's head is erased and synced before
-//! `DiskFull` is returned, so the group cannot reappear, whatever is written in its place. **A sync that fails**, or
-//! any other failure, leaves the contents of the disk in doubt. The system may return bytes that the disk does not
-//! have, and reports the error only once. So the log accepts no more groups. The next open, which cannot know about the
-//! error, appends a copy of the last group before any reader relies on that group. No other group can be in doubt: each
-//! group was written after the previous group was synced.
+//! `DiskFull` is returned, so the refused group cannot reappear later. **A sync that fails**, or any other failure,
+//! leaves the contents of the disk in doubt. The system may return bytes that the disk does not have, and reports the
+//! error only once. So the log accepts no more groups. The next open, which cannot know about the error, appends a copy
+//! of the last group before any reader relies on that group. No other group can be in doubt: each group was written
+//! after the previous group was synced.
 //!
 //! **The mark**, a separate file, records which segments must exist, their sizes, and the last group that is known to
 //! be durable. A log that does not meet these requirements is refused. See the module `mark`.
 //!
-//! Limits: the log does not interpret maps and rows, starts no thread and does not decide when to checkpoint. A damaged
-//! last group cannot be distinguished from one that was being written when the power failed. If the newest groups,
-//! written after the last mark, are erased completely, their loss is not detected.
+//! Limits: the log does not interpret maps and rows, starts no thread and does not decide when to checkpoint. The log
+//! cannot distinguish a damaged last group from a group that was being written when the power failed. If the newest
+//! groups, written after the last mark, are erased completely, their loss is not detected.
 
 mod frame;
 mod group;
@@ -89,13 +90,14 @@ pub(crate) struct Owner {
     pub(crate) identity: Identity,
     /// Identity of the data that this data file has replaced.
     pub(crate) replaced: Option<Identity>,
-    /// Sequence of the last group that is in the data file.
+    /// Sequence number of the last group that is in the data file.
     pub(crate) checkpointed: u64,
     /// Whether the log is required to have a mark.
     pub(crate) is_marked: bool,
 }
 
-/// A redo log open for writing. One thread appends; other threads may trim and create segments at the same time.
+/// A redo log open for writing. One thread appends groups. At the same time, other threads may trim the log and create
+/// segments.
 pub(crate) struct RedoLog {
     directory: PathBuf,
     room: Room,
@@ -116,12 +118,12 @@ struct Chain {
     next_number: u64,
     /// Sizes of segments, from the first to the largest.
     lengths: RangeInclusive<u64>,
-    /// Sequence of the last group.
+    /// Sequence number of the last group.
     last: u64,
-    /// Sequence of the last group that is certainly durable. In a log that was just opened, the last group may not have
-    /// been synced.
+    /// Sequence number of the last group that is certainly durable. In a log that was just opened, the last group may
+    /// not have been synced.
     durable: u64,
-    /// Sequence up to which groups are checkpointed, as far as the log knows.
+    /// Sequence number of the last checkpointed group, as far as the log knows.
     checkpointed: u64,
     /// `None` if the disk had no room for a mark when the log was opened.
     mark: Option<Mark>,
@@ -134,7 +136,7 @@ struct Chain {
 /// A segment that accepts no more groups.
 struct OlderSegment {
     segment: Segment,
-    /// Sequence of the segment's last group; 0 if it has no group.
+    /// Sequence number of the segment's last group; 0 if it has no group.
     last: u64,
 }
 
@@ -261,7 +263,7 @@ impl RedoLog {
         &self.set_aside
     }
 
-    /// Returns true if a mark exists. From then on, the data file may require one.
+    /// Returns true if a mark exists. The data file may require a mark only if this method returns true.
     pub(crate) fn has_mark(&self) -> bool {
         self.chain().mark.is_some()
     }
@@ -351,7 +353,8 @@ impl RedoLog {
         }
     }
 
-    /// Creates a segment, unless a spare with room for a frame of `frame_len` bytes exists by now.
+    /// Creates a segment, unless another thread has created a spare with room for a frame of `frame_len` bytes in the
+    /// meantime.
     fn make_spare(&self, length: u64, frame_len: u64) -> Result<()> {
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         if self.chain().spares.iter().any(|spare| has_room(spare, frame_len)) {
@@ -412,7 +415,7 @@ impl RedoLog {
         }
     }
 
-    /// Returns the sequence of the last group that is durable.
+    /// Returns the sequence number of the last group that is durable.
     pub(crate) fn last_sequence(&self) -> u64 {
         self.chain().last
     }
@@ -458,8 +461,8 @@ impl Chain {
         chain
     }
 
-    /// Writes the present requirements to the mark. After that, segments that the mark no longer names may be removed,
-    /// and the active segment may be written to.
+    /// Writes the mark, which lists the segments that are now required. After that, segments that the mark no longer
+    /// names may be removed, and the active segment may be written to.
     fn write_mark(&mut self) -> io::Result<()> {
         let checkpointed = self.checkpointed;
         let older = self.older.iter().filter(|older| older.last > checkpointed);
@@ -502,7 +505,7 @@ impl Chain {
         length.clamp(*self.lengths.start(), *self.lengths.end())
     }
 
-    /// Returns true if a released segment should be reused.
+    /// Returns true if a released segment is worth reusing as a spare.
     fn is_worth_keeping(&self, segment: &Segment) -> bool {
         let active_len = self.active.as_ref().map_or(0, |active| active.segment.length);
         let most = *self.lengths.end();

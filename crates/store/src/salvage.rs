@@ -40,7 +40,7 @@ pub struct Salvage {
 pub struct OmittedRecord<'a> {
     /// Number of the record's group.
     pub group: u64,
-    /// Position of the record, and its bytes or their damage. `None` for a group without records.
+    /// Position of the record, and the bytes of the record or the kind of damage. `None` for a group without records.
     pub record: Option<(Position, Result<&'a [u8], LogDamage>)>,
 }
 
@@ -149,8 +149,8 @@ impl Salvage {
         &self.findings.missing
     }
 
-    /// Returns the number of the unreadable group that may or may not have been durable. This group is the last group,
-    /// and only its head or tail is valid.
+    /// Returns the number of the unreadable group that may or may not have been durable. It is the last group of the
+    /// log, and only its head or its tail can be read.
     pub fn in_doubt(&self) -> Option<u64> {
         self.findings.in_doubt
     }

@@ -12,7 +12,7 @@ use crate::maps::{self, Map, MapSpec};
 use crate::pending::Pending;
 use crate::{Options, Result};
 
-/// Writer of the data. The writer determines where to find the changes that are not in the data file yet.
+/// The process that writes the data file. It determines where pending changes are found.
 pub(crate) enum DataWriter {
     /// This process: the pending changes are in its memory.
     Us(Arc<Pending>, Option<JoinHandle<()>>),
@@ -93,7 +93,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let DataWriter::Us(pending, checkpointer) = &mut self.written_by else { return };
         pending.close();
-        // If the checkpointer has panicked, it has reported that by stopping writes.
+        // If the checkpointer has panicked, it has stopped writes, so the panic is already reported.
         let _ = checkpointer.take().map(JoinHandle::join);
         if pending.is_checkpointed() {
             // The next open removes segments that are checkpointed.

@@ -223,7 +223,7 @@ impl<'t, K: Ord, V> SnapshotMapCursor<'t, K, V> {
             Bound::Unbounded => false,
         };
         let mut node = self.root?;
-        // Node after the leaf that was found, used if the leaf has no item within the bound.
+        // The node after the found leaf. It is used if the leaf has no item within the bound.
         let mut following: Option<&'t Node<K, V>> = None;
         loop {
             match node {
@@ -259,8 +259,8 @@ impl<'t, K: Ord, V> SnapshotMapCursor<'t, K, V> {
             Bound::Excluded(high) => key.borrow() < high,
             Bound::Unbounded => true,
         };
-        // Every child except the first has its lowest key here. So the child found contains an item within the bound,
-        // unless the first child was taken at every level.
+        // The parent has the lowest key of every child except the first. So the child found contains an item within the
+        // bound, unless the first child was taken at every level.
         let mut node = self.root?;
         loop {
             match node {

@@ -4,10 +4,10 @@
 //! runs are merged. Each thread may fill its own sorter, and one merge reads all sorters, so the threads share the work
 //! of sorting.
 //!
-//! Memory: while it is filled, a sorter uses `memory_bytes` and, after its first write, a write buffer of 1 MiB. A
-//! merge uses at most the sum of the limits of its sorters. Sorters that have written nothing keep their rows in
-//! memory; the runs of the other sorters are read through buffers. A sorter reserves nearly twice that address space,
-//! which matters only if the system does not allow overcommit.
+//! Memory: a sorter uses up to `memory_bytes` for rows and, after its first write, a write buffer of 1 MiB. A merge
+//! uses at most the sum of the limits of its sorters. Sorters that have written nothing keep their rows in memory; the
+//! runs of the other sorters are read through buffers. A sorter reserves an address space of nearly twice
+//! `memory_bytes`. The reservation matters only if the system does not allow overcommit.
 //!
 //! Disk: about the bytes of the rows, less the common prefixes of adjacent keys. If there are more runs than 64 KiB
 //! buffers fit in memory, some runs are merged beforehand, which takes the space of these runs a second time.

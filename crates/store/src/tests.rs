@@ -1,7 +1,7 @@
 //! Tests of transient states: a checkpoint in progress, and the files that a crash leaves.
 //!
-//! Holding the engine's writing transaction stops the checkpointer. Then the frozen layer remains and the files do not
-//! change, so a copy of the files equals the files that a killed process would leave.
+//! Holding the engine's writing transaction stops the checkpointer. The frozen layer then remains, and the files do not
+//! change. So a copy of the files equals the files that a killed process would leave.
 
 use std::fs;
 use std::sync::Arc;

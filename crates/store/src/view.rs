@@ -34,7 +34,7 @@ pub struct View {
 impl View {
     pub(crate) fn begin(shared: &Arc<Shared>) -> Result<View> {
         let mut txn = begin(shared)?;
-        // The transaction is renewed below, together with the pending changes.
+        // `renew` below moves the transaction and the pending changes to the newest state together.
         txn.reset();
         let mut read = Read::new(txn, shared.maps);
         read.parked = true;
@@ -56,7 +56,7 @@ impl View {
     /// Moves to the newest durable position. Also wakes a parked view.
     ///
     /// # Errors
-    /// `Engine`, and if another process writes `DamagedRedo`; the view is then parked.
+    /// `Engine`; `DamagedRedo` if another process writes the store. After an error the view is parked.
     #[inline]
     pub fn renew(&mut self) -> Result<()> {
         if let DataWriter::Us(pending, _) = &self.shared.written_by
@@ -100,8 +100,8 @@ impl View {
     /// Takes a new snapshot of the data file, and the redo groups that it does not contain.
     ///
     /// The two are consistent if the data file's facts about the log did not change while they were read. If the log
-    /// was trimmed in between, it may lack groups that the snapshot lacks too. If a batch was written through in
-    /// between, later groups in the log depend on that batch, which the snapshot may lack.
+    /// was trimmed in between, the snapshot and the log may both lack some groups. If a batch was written through in
+    /// between, later groups in the log depend on that batch, but the snapshot may not contain it.
     fn read_redo_log(&mut self, directory: &Path) -> Result<()> {
         loop {
             self.move_snapshot()?;

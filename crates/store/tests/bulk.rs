@@ -1,5 +1,5 @@
-//! A data file built in bulk: a store reads back the appended rows, the order is checked, and the old data remains
-//! until the new file is finished.
+//! Tests of a data file built in bulk: a store reads the appended rows, rows out of order are refused, and the old data
+//! remains until the new file is finished.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -26,7 +26,7 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Returns rows of every size, and sets with from one id to many pages of ids.
+/// Returns rows of every size, and sets of one id up to many pages of ids.
 fn model(random: &mut Rng) -> Model {
     let mut model = Model::default();
     for _ in 0..2_000 {

@@ -1,5 +1,5 @@
-//! The power fails, or the disk fails or fills up, at a random file call while a data file is built in bulk over an
-//! existing store. Afterwards the directory contains the complete old content or the complete new content, and no
+//! Tests of building a data file in bulk over an existing store. At a random file call the power fails, the disk fails,
+//! or the disk is full. Afterwards the directory contains the complete old content or the complete new content, and no
 //! leftovers.
 //!
 //! The crate `powercut` injects the failures. The process under test is this binary again, running [`child`].
@@ -48,7 +48,8 @@ enum Failure {
     Store(StoreError),
 }
 
-/// Builds the version after the present one. The rows pass through a sorter, which writes to the directory, too.
+/// Builds the version after the present version. The rows pass through a sorter, which also writes files in the
+/// directory.
 fn build_next(directory: &Path) -> Result<(), Failure> {
     let mut bulk =
         patiently(|| BulkStore::create(directory, MAPS, &Options::default())).map_err(Failure::Open)?;
@@ -86,10 +87,10 @@ fn child() {
     match (build_next(Path::new(&directory)), std::env::var(CHILD_ROLE).unwrap().as_str()) {
         (Ok(()), role @ ("build" | "build or fail")) => {
             println!("\nfinished");
-            // Adds calls after the end at which the power can fail. Each opening writes the lock file.
+            // Add calls at which the power can fail after the build has ended. Each opening writes the lock file.
             for _ in 0..5 {
                 let opened = patiently(|| Store::open(Path::new(&directory), MAPS, &Options::default()));
-                // The failing sync may belong to the opening.
+                // The injected sync failure may have occurred while the store was opened.
                 assert!(opened.is_ok() || role == "build or fail", "{:?}", opened.err());
             }
         }
@@ -104,7 +105,7 @@ fn child() {
 }
 
 fn run(scratch: &Scratch, role: &str, plan: impl Fn(PowerCut) -> PowerCut) -> Output {
-    // The preloaded library compares paths, so none may contain a symbolic link.
+    // The preloaded library compares paths, so no path may contain a symbolic link.
     let root = scratch.path().canonicalize().unwrap();
     let data = root.join("data");
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -158,7 +159,7 @@ fn a_power_cut_leaves_the_old_content_or_the_new() {
         let scratch = with_first_version();
         let mut there = 1;
         for life in 0..8 {
-            // Half of the cuts are near the end, when the new file replaces the old one.
+            // Half of the cuts occur near the end, when the new file replaces the old file.
             let calls = if random.bool() { 60 } else { 24 };
             let call = random.u64(1..calls);
             let output = run(&scratch, "build", |plan| plan.cut_at(call));

@@ -1,9 +1,9 @@
-//! The power fails, the process is killed, or the disk is full. This happens while batches are committed and
-//! checkpointed at the same time, or while a store with a redo log is opened and closed. Afterwards the store must
-//! contain every acknowledged batch, and the batch in progress completely or not at all.
+//! Tests of failures while batches are committed and checkpointed at the same time, and while a store with a redo log
+//! is opened and closed. The power fails, the process is killed, or the disk is full. Afterwards the store must contain
+//! every acknowledged batch, and the batch in progress completely or not at all.
 //!
-//! The limit of pending changes is low here, so checkpoints begin all the time, and segments of the redo log are
-//! released and reused.
+//! The limit of pending changes is low here, so checkpoints begin often, and segments of the redo log are released and
+//! reused.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -75,7 +75,7 @@ fn try_to_open(task: &Task) {
         }
         Err(error) => {
             let text = error.to_string();
-            // MDB_PANIC follows a failed write of the root: then the engine accepts nothing more until it is opened
+            // The engine returns MDB_PANIC for every call after a failed write of the root, until the store is opened
             // again.
             assert!(
                 ["os error", " is full: ", "MDB_PANIC"].iter().any(|words| text.contains(words)),
@@ -228,13 +228,13 @@ fn a_disk_full_at_any_write_refuses_batches_and_nothing_else() {
     let mut refusals = 0;
     for seed in 0..12 {
         let trial = Trial::new(seed);
-        // The first calls are the writes of creating the store.
+        // The first calls create the store.
         let write = random.u64(20..calls / 2);
         let output = trial.run("full disk", |plan| plan.fail_at(FailKind::Write, write, ENOSPC));
         trial.after(&output, 0);
         let there = trial.check();
         match said(&output, "stopped ") {
-            // The failed write of a root may or may not have reached the disk.
+            // The failed write may be the write of a root, which may or may not have reached the disk.
             Some(acknowledged) => assert_whole(there, acknowledged, format_args!("write {write}")),
             None => {
                 refusals += said(&output, "refused ").unwrap();

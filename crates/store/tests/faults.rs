@@ -1,5 +1,5 @@
-//! Faults that stop writes, such as failed writes and syncs, and temporary faults that do not: a lack of descriptors or
-//! memory before a group is written.
+//! Tests of faults. Some faults stop writes, such as failed writes and syncs. A temporary lack of descriptors or memory
+//! before a group is written does not stop writes.
 //!
 //! The process under test is this binary again, with [`SCRIPT`] set to the name of a script. Faults occur while the
 //! file `on` exists.
@@ -193,21 +193,20 @@ fn run(script: &str, fault: Fault) -> usize {
     count
 }
 
-/// Symptom: connections used all descriptors when the redo log needed its next segment, and no change was accepted any
-/// more until a restart, although nothing had been written. Cause: every error of creating a segment, except a full
+/// Symptom: connections used all descriptors when the redo log needed its next segment. After that no change was
+/// accepted until a restart, although nothing had been written. Cause: every error of creating a segment, except a full
 /// disk, stopped writes.
 #[test]
 fn a_segment_that_cannot_be_opened_for_now_refuses_a_batch_and_no_more() {
     for errno in [EMFILE, ENFILE, ENOMEM] {
         run("passes", Fault::new(FaultCall::Open, errno).path("*/redo-*"));
     }
-    // An error that is a refusal and not a shortage stops the writes, because another attempt would fail in the same
-    // way.
+    // An error other than a shortage of resources stops writes, because another attempt would fail in the same way.
     run("stops", Fault::new(FaultCall::Open, EIO).path("*/redo-*"));
 }
 
-/// A second attempt would acknowledge pages that the kernel has dropped, or whose state is unknown. So any failed write
-/// or sync stops the writes.
+/// Any failed write or sync of a group stops writes. A second attempt could acknowledge pages that the kernel has
+/// dropped.
 #[test]
 fn a_write_or_sync_of_a_group_that_fails_stops_the_writes_whatever_the_error() {
     for errno in [EIO, ENOMEM, EMFILE, ENFILE, EAGAIN] {
@@ -228,8 +227,8 @@ fn a_write_or_sync_of_a_new_segment_that_fails_stops_the_writes() {
     }
 }
 
-/// Symptom: changes were refused without an entry in the server's log: the checkpoint had failed on the checkpointer's
-/// thread, and only the next client received the error.
+/// Symptom: changes were refused, and the server's log did not say why. Cause: the checkpoint had failed on the
+/// checkpointer's thread, and only the next client received the error.
 #[test]
 fn reports_a_failed_checkpoint_at_once() {
     let data_file = |call, errno| Fault::new(call, errno).path("*/data.mdb").thread("store-fold");
@@ -237,7 +236,7 @@ fn reports_a_failed_checkpoint_at_once() {
         [EIO, ENOMEM, EINTR].map(|errno| ("checkpoint stops", data_file(FaultCall::Sync, errno).times(1)));
     let write = ("checkpoint stops", data_file(FaultCall::Write, EIO).times(1));
     let full = ("checkpoint waits", data_file(FaultCall::Write, ENOSPC));
-    // Each run waits for a checkpoint, so all of them run at the same time.
+    // Each run waits for a checkpoint, so run all of them in parallel.
     std::thread::scope(|scope| {
         for (script, fault) in syncs.into_iter().chain([write, full]) {
             scope.spawn(move || run(script, fault));

@@ -42,7 +42,7 @@ fn sets_of_1_to_100_000_ids_are_read_in_blocks_of_any_size() {
     let mut batch = writer.begin().unwrap();
     for count in counts {
         let mut ids = gapped(count);
-        // Inserted in random order, so that pages are split in the middle.
+        // Insert the ids in random order, so that pages are split in the middle.
         fastrand::Rng::with_seed(7).shuffle(&mut ids);
         for id in ids {
             assert!(batch.insert_id(SETS, &count.to_be_bytes(), id).unwrap());

@@ -1,4 +1,4 @@
-//! The log: positions, reading back, trimming, damage.
+//! Tests of the log: positions, reading, trimming, and damage.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -1,4 +1,4 @@
-//! Plain maps, counters, scans, and the errors that are the caller's fault.
+//! Tests of plain maps, counters, scans, and errors of the caller.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -327,7 +327,7 @@ fn scans_of_nothing_and_of_many_pages() {
             batch.insert_id(SETS, key.as_bytes(), id).unwrap();
         }
     }
-    // Checked within the batch first, then after the commit.
+    // Check the keys in the batch first, and again after the commit.
     let expected: Vec<String> = (0..5_000).map(|number| format!("{number:05}")).collect();
     assert_eq!(keys(&batch, all, Direction::Forward), expected);
     batch.commit().unwrap();

@@ -1,6 +1,6 @@
-//! Random operations on a store and on a model made of plain collections, with a comparison of all results. Batches are
-//! committed and rolled back, views are old and new, and the store is closed and opened again. Commits are checkpointed
-//! at random points, so results come from memory, from the file, and from mixtures of both.
+//! Applies random operations to a store and to a model made of plain collections, and compares all results. Batches are
+//! committed and rolled back, old and new views are read, and the store is closed and opened again. Commits are
+//! checkpointed at random points, so results come from memory, from the file, and from mixtures of both.
 //!
 //! Each run prints its seed. `STORE_MODEL_SEED=n cargo test -p store --test model` repeats one run.
 

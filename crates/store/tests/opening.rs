@@ -1,4 +1,4 @@
-//! Opening: exclusive use, checks of the contents, leftovers of a crash.
+//! Tests of opening a store: exclusive use, checks of the contents, and leftovers of a crash.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -20,7 +20,7 @@ fn open_error(scratch: &Scratch, maps: &'static [MapSpec]) -> OpenError {
 }
 
 /// Symptom: if data.mdb was missing, a start created an empty store and deleted the redo log, and with it acknowledged
-/// changes. Cause: the log did not have the new data file's identity. Now nothing is touched.
+/// changes. Cause: the log did not have the new data file's identity. Now the start is refused and nothing is changed.
 #[test]
 fn a_redo_log_without_its_data_file_is_refused_and_left() {
     let scratch = Scratch::new();
@@ -70,7 +70,7 @@ fn the_lock_survives_removal_of_its_file_and_renaming_of_the_directory() {
     let moved = scratch.path().with_extension("moved");
     fs::rename(scratch.path(), &moved).unwrap();
     is_in_use(Store::open(&moved, MAPS, &Options::default()).err().unwrap());
-    // Another directory takes the place of the first one, with a hard link to the data file.
+    // Replace the directory by another directory that has a hard link to the data file.
     fs::create_dir(scratch.path()).unwrap();
     fs::hard_link(moved.join("data.mdb"), scratch.path().join("data.mdb")).unwrap();
     is_in_use(open_error(&scratch, MAPS));
@@ -241,7 +241,7 @@ fn a_data_file_is_read_in_unless_it_is_too_large() {
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     assert_eq!(store.warm_up(1_000_000, || true).unwrap(), 0);
     assert_eq!(store.warm_up(u64::MAX, || false).unwrap(), 0);
-    // Count the pages once, because asking for an absent page makes the system fetch it.
+    // Count the pages only once, because a query about an absent page makes the system fetch the page.
     let absent = pages_on_disk(&scratch);
     assert!(absent > 100, "{absent}");
     assert!(store.warm_up(u64::MAX, || true).unwrap() > 2_000_000);

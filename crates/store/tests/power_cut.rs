@@ -76,8 +76,8 @@ fn acknowledged_batches_survive_a_power_cut_and_none_is_partial() {
         let trial = Trial::new(seed);
         let mut random = Rng::with_seed(seed);
         let mut there = 0;
-        // A store is opened several times, and each time the power is cut in the end. The first cut often happens while
-        // the store is created.
+        // The store is opened several times, and each run ends with a power cut. The first cut often happens while the
+        // store is created.
         for life in 0..5 {
             let call = if life == 0 { random.u64(1..40) } else { random.u64(1..500) };
             let output = trial.run("write", |plan| plan.cut_at(call));

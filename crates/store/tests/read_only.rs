@@ -1,5 +1,5 @@
-//! A store that one process reads while another writes it, and the operations that each process must refuse because of
-//! the other process.
+//! Tests of a store that one process reads while another process writes it, and of the operations that each process
+//! must refuse because of the other.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -46,8 +46,8 @@ fn number(read: &Read) -> u64 {
     number
 }
 
-/// Runs as the other process. Otherwise does nothing. Performs one step for each line that it reads, and then prints a
-/// line.
+/// Runs as the other process: performs one step for each line that it reads, and prints a line after the step. Does
+/// nothing in an ordinary test run.
 #[test]
 fn child() {
     let Some(directory) = std::env::var_os(CHILD_DIRECTORY) else { return };
@@ -157,7 +157,7 @@ fn a_reader_goes_on_when_the_writer_dies_and_meets_the_next() {
     let mut view = store.view().unwrap();
     writer.say(100_000);
     drop(writer);
-    // Batches that were not acknowledged may be there, but only completely.
+    // The view may contain batches that were not acknowledged, but only complete ones.
     view.renew().unwrap();
     let there = number(&view);
     assert!(there >= 5);
@@ -201,7 +201,7 @@ fn reuses_pages_pinned_by_a_dead_reader() {
         write_next(&mut writer);
         store.checkpoint().unwrap();
     }
-    // 400 checkpoints each rewrite 10 pages and some more. Without reuse of pages that is 20 MB.
+    // Each of 400 checkpoints rewrites a little more than 10 pages. Without reuse of pages, the file would have 20 MB.
     let used = store.facts().unwrap().used_bytes;
     assert!(used < 10 << 20, "{used}");
 }

@@ -1,4 +1,5 @@
-//! The sorter compared with the sort of the standard library, with so little memory that it writes many runs.
+//! Tests that compare the sorter with the sort of the standard library. The sorter has so little memory that it writes
+//! many runs.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -50,7 +51,7 @@ fn check(random: &mut Rng, mut rows: Vec<Row>, memory_bytes: &[usize]) {
         let index = random.usize(..sorters.len());
         sorters[index].push(key, value).unwrap();
     }
-    // The files have no names, so none can be left over.
+    // The files are unlinked, so no file can be left over.
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
     let sorted = all(Sorter::merge(sorters).unwrap());
     rows.sort();

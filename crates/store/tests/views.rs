@@ -1,4 +1,4 @@
-//! Contents and versions of views.
+//! Tests of the contents and versions of views.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -1,4 +1,4 @@
-//! [`Cursor`]: a position in a map, and the traversal from there.
+//! [`Cursor`]: a position in a map, and traversals that begin at that position.
 
 use std::ptr;
 
@@ -81,7 +81,8 @@ impl<'t> Cursor<'t> {
         Some(row)
     }
 
-    /// Returns the next row after `leaf` is exhausted, and loads the remaining rows of that row's page into `leaf`.
+    /// Moves to the next row if `leaf` is exhausted. Returns the row, and loads the following rows of its page into
+    /// `leaf`.
     #[inline(never)]
     fn step_to_leaf(&mut self) -> Result<Option<Row<'t>>> {
         if let Some(key) = self.at
@@ -110,8 +111,8 @@ impl<'t> Cursor<'t> {
         Ok(Some(row))
     }
 
-    /// Returns the next leaf by a leaf traversal, or `Some(None)` if there is none. Returns `None` if only LMDB's
-    /// cursor can find it.
+    /// Returns the next leaf, found by a leaf traversal. Returns `Some(None)` if there is no next leaf, and `None` if
+    /// only LMDB's cursor can find it.
     fn leaf_after(&mut self, page: &'t [u8]) -> Result<Option<Option<&'t [u8]>>> {
         if self.leaf_traversal.as_ref().is_none_or(|leaf_traversal| !ptr::eq(leaf_traversal.leaf(), page)) {
             self.leaf_traversal = None;
@@ -215,7 +216,7 @@ impl<'t> Cursor<'t> {
 
     /// In a map of sets, returns the number of values of the key at the position.
     pub(crate) fn value_count(&mut self) -> Result<u64> {
-        // A row with several values does not come from a leaf.
+        // `leaf` returns no rows with several values.
         if self.leaf.last().is_some() { Ok(1) } else { self.engine.value_count() }
     }
 

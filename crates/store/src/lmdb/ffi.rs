@@ -10,7 +10,8 @@
 //! - *The environment outlives its transactions.* A transaction holds an `Arc` of its [`Environment`].
 //! - *A data file is opened once at a time.* The environment owns the guards for this (the lock file, the process's
 //!   claim) and drops them after closing.
-//! - *Map handles belong to their environment.* They stay inside; callers name maps by index, which is checked.
+//! - *Map handles belong to their environment.* Handles stay inside the environment; callers name maps by index, and
+//!   each index is checked.
 //!
 //! No flag that weakens durability (`MDB_NOSYNC`, `MDB_NOMETASYNC`, `MDB_WRITEMAP`, `MDB_MAPASYNC`) is ever set on live
 //! data. [`Mode::Making`] sets `MDB_NOSYNC` on a file that is not read before it is synced as a whole. `MDB_NOMEMINIT`
@@ -49,7 +50,7 @@ impl Failure {
     pub(crate) const MAP_FULL: i32 = sys::MDB_MAP_FULL;
     pub(crate) const NOT_FOUND: i32 = sys::MDB_NOTFOUND;
     pub(crate) const PANIC: i32 = sys::MDB_PANIC;
-    /// Code that LMDB does not define: a page that must be read only from memory is not in memory.
+    /// The read must not wait for the disk, and a page is not in memory. LMDB does not define this code.
     pub(crate) const NOT_IN_MEMORY: i32 = i32::MIN;
     pub(crate) const READERS_FULL: i32 = sys::MDB_READERS_FULL;
     pub(crate) const VERSION_MISMATCH: i32 = sys::MDB_VERSION_MISMATCH;
@@ -111,8 +112,8 @@ fn found(operation: &'static str, code: i32) -> Result<bool> {
 
 const EMPTY: sys::MDB_val = sys::MDB_val { mv_size: 0, mv_data: ptr::null_mut() };
 
-/// Converts `bytes` to an argument of an LMDB call. LMDB does not write through the pointer, although its type is not
-/// const.
+/// Converts `bytes` to an argument of an LMDB call. LMDB does not write through the pointer, although the type of the
+/// pointer is not const.
 fn value_of(bytes: &[u8]) -> sys::MDB_val {
     sys::MDB_val { mv_size: bytes.len(), mv_data: bytes.as_ptr() as *mut _ }
 }

@@ -6,9 +6,10 @@
 //! so that another thread can [bring it in](Txn::bring_in). A scan, or a set of ids on many pages, cannot be checked
 //! before it is read and fails in the same way.
 //!
-//! A wrong answer causes only a wait, and a page may be evicted between the check and the read anyway. So the kernel's
-//! answer about a page is trusted for a while ([`TRUST`]). A page that is read all the time, such as the upper pages of
-//! each tree, costs one look-up in a table.
+//! If a page is recorded as resident but is not in memory, the only effect is that the read waits. A page may be
+//! evicted between the check and the read anyway. So the kernel's answer about a page is trusted for a while
+//! ([`TRUST`]). Checking a page that is read often, such as an upper page of a tree, therefore costs one look-up in a
+//! table.
 //!
 //! If a page has an unsupported layout, the check ends and LMDB reads the page.
 
@@ -45,7 +46,7 @@ impl AbsentPages {
 /// Number of pages whose residency is cached.
 const SEEN: usize = 8192;
 
-/// Number of absent pages to find before the kernel is asked again about a page that was resident. These pages are a
+/// Number of absent pages to find before the kernel is asked again about a page that was resident. So many pages take a
 /// few megabytes, a small part of a system's memory.
 const TRUST: u64 = 1024;
 
@@ -70,8 +71,8 @@ impl Default for Residency {
     }
 }
 
-/// A page that was in memory, with the number of absent pages found until then. All zeroes means an unused place: page
-/// 0 belongs to no tree.
+/// A page that was in memory, with the number of absent pages found until then. All zeroes mean an unused slot, because
+/// page 0 belongs to no tree.
 #[derive(Clone, Copy, Default)]
 struct ResidentPage {
     page: u64,
@@ -79,8 +80,8 @@ struct ResidentPage {
 }
 
 impl Txn {
-    /// Calls `read`, during which only pages in memory are read. Returns the absent pages that `read` needed. The reads
-    /// of these pages have failed.
+    /// Calls `read`, during which only pages in memory are read. Returns its result, and the pages that `read` needed
+    /// and that are not in memory. Reads of these pages fail.
     pub(crate) fn without_waiting<T>(&self, read: impl FnOnce() -> T) -> (T, AbsentPages) {
         /// Allows waiting again when dropped, even by a panic.
         struct WaitGuard<'t>(&'t Txn);

@@ -1,9 +1,9 @@
-//! Check that a data file is as long as its root requires, before the engine maps it.
+//! Checks that a data file is as long as its root requires, before the engine maps it.
 //!
 //! The engine trusts its file: reading past the file's end kills the process with a signal, and the engine initializes
-//! an empty file. So the length is compared with the length in the newest root. The file may be shorter if the pages at
-//! the end are free, because a page that is allocated and freed by the same transaction is never written. Then each
-//! missing page must be in the engine's list of free pages.
+//! an empty file. So the length of the file is compared with the length that the newest root requires. The file may be
+//! shorter if the pages at the end are free, because a page that is allocated and freed by the same transaction is
+//! never written. In that case, each missing page must be in the engine's list of free pages.
 //!
 //! ```text
 //!   a root page   16 magic (4)   40 size of a page (4)   80 root of the free pages' tree (8)   136 last page (8)
@@ -55,7 +55,7 @@ pub(crate) fn check_length(path: &Path) -> Result<(), OpenError> {
     let mut before = None;
     loop {
         let root = newest_root(&file).map_err(failed("read", path))?;
-        // Read after the root, because a writer extends the file before it writes the root.
+        // The length is read after the root, because a writer extends the file before it writes the root.
         let length = file.metadata().map_err(failed("read", path))?.len();
         let (expected, is_whole) = match root {
             _ if length == 0 => (0, false),

@@ -2,8 +2,8 @@
 //!
 //! The engine has one table of readers for all processes, in `data.mdb-lock`. So a writer does not reuse the pages that
 //! are read here. When a reader's process dies, the writer frees the reader's slot. A reader holds a shared lock on
-//! `data.mdb` itself, so the file is not replaced while it is read, and the table of readers always belongs to this
-//! file. Only [`BulkStore`](crate::BulkStore) takes that lock exclusively.
+//! `data.mdb` itself. So the file is not replaced while it is read, and the table of readers always belongs to this
+//! file. Only [`BulkStore`](crate::BulkStore) takes an exclusive lock on the file.
 //!
 //! Changes that are not in the data file yet are in the writer's memory and in the redo log. So a view of this store
 //! reads the redo log, whether or not the writer still runs, syncs the groups that it has read, and holds them in

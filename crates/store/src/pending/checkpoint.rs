@@ -1,7 +1,7 @@
 //! Checkpoints: writing a layer of the overlay into the data file, in the order of its pages.
 //!
-//! A layer contains only the newest change of each row, and rows of one page are next to each other. So a page is
-//! written once for all its changes since the previous checkpoint, and not once per commit. The rows are written in
+//! A layer contains only the newest change of each row, and the rows of one page are adjacent in the layer. So a page
+//! is written once for all its changes since the previous checkpoint, and not once per commit. The rows are written in
 //! slices, each an ordinary durable transaction. So few pages are in memory at once, and no transaction occupies the
 //! disk or a core for long. The last slice records in `store.meta` how far the redo log is checkpointed. If a
 //! checkpoint ends before that, replaying the log writes its rows again.
@@ -18,9 +18,9 @@ use crate::snapshot_map::SnapshotMap;
 
 type Result<T> = crate::Result<T, Failure>;
 
-/// Rows after which a slice ends. Each row may change a different page. So a commit writes up to about 16 MiB, and a
-/// sync of the redo log waits until the disk has written them. Smaller slices cost more in total: each commit has two
-/// syncs, for which the system scans all cached pages of the file.
+/// Rows after which a slice ends. Each row may change a different page. So a commit writes up to about 16 MiB, and
+/// meanwhile a sync of the redo log waits. Smaller slices cost more in total: each commit has two syncs, for which the
+/// system scans all cached pages of the file.
 const SLICE_ROWS: usize = 4 << 10;
 /// Bytes of rows after which a slice ends.
 const SLICE_BYTES: usize = 8 << 20;
@@ -44,7 +44,7 @@ impl Pace for () {
 }
 
 /// Writes a layer to the data file. The data file then contains the changes of the redo log up to the group
-/// `checkpointed`. Durable on return.
+/// `checkpointed`. The changes are durable on return.
 pub(crate) fn checkpoint(
     env: &Arc<Env>,
     layer: &Layer,
@@ -65,8 +65,8 @@ pub(crate) fn write_through(env: &Arc<Env>, layer: &Layer) -> Result<()> {
     slices.commit()
 }
 
-/// Counts, in the data file, a transaction that bypasses the redo log. The count reveals an older data file next to the
-/// same redo log.
+/// Counts, in the data file, a transaction that bypasses the redo log. The count is compared with a redo log, so that
+/// an older copy of the data file is detected.
 pub(crate) fn count_write_through(txn: &mut Txn) -> Result<()> {
     let before = txn.get(Map::META.index, THROUGH_KEY)?.and_then(|bytes| bytes.try_into().ok());
     let count = before.map_or(0, u64::from_be_bytes) + 1;
@@ -184,7 +184,7 @@ impl Slices<'_> {
 }
 
 /// Appends a row after all others, which fills pages and does not split them. If an unfinished checkpoint has already
-/// written the row, sets it.
+/// written the row, sets its value.
 fn append(txn: &mut Txn, map: usize, key: &[u8], value: &[u8]) -> Result<()> {
     match txn.put(map, key, value, PutKind::Append) {
         Err(Failure { code: Failure::KEY_EXISTS, .. }) => txn.put(map, key, value, PutKind::Set).map(drop),

@@ -75,8 +75,8 @@ impl Read {
         Ok(())
     }
 
-    /// Returns whether a key has an id, and the number of the key's ids. If the answer about the id equals `wanted`,
-    /// the caller changes nothing and the number may be wrong.
+    /// Returns whether a key has an id, and the number of the key's ids. If the presence of the id equals `wanted`, the
+    /// caller changes nothing, and the returned number may be wrong.
     fn id_and_count(&self, map: Map, key: &[u8], id: u64, wanted: bool) -> Result<(bool, u64)> {
         let id_bytes = id.to_be_bytes();
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.set(map.index, key));
@@ -99,7 +99,7 @@ impl Read {
                 return Ok((cursor.has_value(key, &id_bytes)?, changes.count()));
             }
             if !wanted {
-                // An id that is to be removed usually exists, and then the cursor is at its key already.
+                // An id that is to be removed usually exists. The cursor is then at the key already.
                 return Ok(match cursor.has_value(key, &id_bytes)? {
                     true => (true, cursor.value_count()?),
                     false => (false, 0),
@@ -154,7 +154,7 @@ impl Read {
         active.log_start = active.log_start.max(start);
     }
 
-    /// Applies a change of the redo log.
+    /// Applies a change that was read from the redo log. `map_of` returns the map with a number.
     pub(crate) fn make(&mut self, change: Change<'_>, map_of: &impl Fn(u16) -> Result<Map>) -> Result<()> {
         match change {
             Change::Put { map, key, value } => self.set_any_row(map_of(map)?, key, Some(value)),

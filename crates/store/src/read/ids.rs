@@ -1,8 +1,8 @@
 //! [`IdCursor`]: the ids under one key, read a page at a time.
 //!
 //! Ids are 8 bytes big-endian, so the engine's byte order is their numeric order. The engine returns a page of up to
-//! 510 ids as one slice. The cursor stores that slice and a position in the slice, so most seeks and all copying need
-//! no call. If a key has few ids, the first slice contains all of them.
+//! 510 ids as one slice. The cursor stores that slice and a position in the slice, so most seeks and all copies need no
+//! call of the engine. If a key has few ids, the first slice contains all of them.
 //!
 //! Pending changes to the ids of the key are merged in as the cursor moves.
 
@@ -114,7 +114,7 @@ impl<'r> Merge<'r> {
         }
     }
 
-    /// Moves past `id`, which is the next id.
+    /// Moves past `id`, the id that [`settle`](Merge::settle) returned.
     fn pass(&mut self, file: &mut FileIds<'_>, id: u64) -> Result<()> {
         for layer in self.layers.iter_mut().flatten() {
             if layer.item().is_some_and(|(changed, _)| changed == id) {
@@ -151,7 +151,7 @@ struct FileIds<'r> {
     /// Further pages of the set. `None` if `page` contains all ids.
     pages: Option<Pages<'r>>,
     page: Page<'r>,
-    /// Number of ids of `page` that the cursor has passed.
+    /// Number of ids on `page` that the cursor has passed.
     passed: usize,
     count: u64,
 }
@@ -267,7 +267,7 @@ impl<'r> FileIds<'r> {
         Ok(appended)
     }
 
-    /// Does the same as [`next_block`](FileIds::next_block), but only for ids below a bound.
+    /// Does the same as [`next_block`](FileIds::next_block), but returns only ids below a bound.
     fn next_below(&mut self, bound: u64, out: &mut Vec<u64>, limit: usize) -> Result<usize> {
         let mut appended = 0;
         while appended < limit && self.peek()?.is_some_and(|id| id < bound) {

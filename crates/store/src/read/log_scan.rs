@@ -11,7 +11,7 @@ pub struct LogScan<'r> {
     read: &'r Read,
     rows: Scan<'r>,
     from: Position,
-    /// Next position that the log must have; `None` before the first record.
+    /// Position that the next record must have; `None` before the first record.
     expected: Option<Position>,
     ended: bool,
 }
@@ -27,7 +27,7 @@ impl<'r> LogScan<'r> {
         let damaged = |damage| StoreError::DamagedLog { position, damage };
         let missing = match self.expected {
             Some(expected) => position != expected,
-            // The log may begin after `from`. In that case, this must be the log's first record.
+            // The log may begin after `from`. In that case, the first record found must be the log's first record.
             None => position != self.from && self.read.first_position()? != Some(position),
         };
         if missing {

@@ -10,8 +10,8 @@ use crate::maps::{Direction, KeyRange, Map, MapKind};
 use crate::overlay::{IdChanges, Key, LayerCursor, Overlay, RowChange, SetChange};
 use crate::{Result, StoreError};
 
-/// Traversal of the data file for both kinds of scan. The cursor is placed at the near bound once; each key is compared
-/// with the far bound.
+/// Traversal of the data file for both kinds of scan. The cursor is placed once, at the near bound. Each key is then
+/// compared with the far bound.
 struct Traversal<'r> {
     cursor: Cursor<'r>,
     direction: Direction,
@@ -130,7 +130,7 @@ impl<'r, V> Merge<'r, V> {
         Ok(Some(Found::Change(change)))
     }
 
-    /// Takes the current row. After `None` it always returns `None`.
+    /// Takes the current row. After it has returned `None`, it always returns `None`.
     fn take_row(&mut self) -> Option<Row<'r>> {
         let row = self.row.take();
         self.row_due = row.is_some();
@@ -138,7 +138,8 @@ impl<'r, V> Merge<'r, V> {
     }
 }
 
-/// Traversal of a scan. If it could not begin, the first step returns the error. An error ends the traversal.
+/// Traversal of a scan. If the traversal could not begin, the first step returns the error. An error ends the
+/// traversal.
 struct Steps<'r, V> {
     read: &'r Read,
     state: StepState<'r, V>,
@@ -275,7 +276,7 @@ impl<'r> KeyScan<'r> {
         KeyScan { steps, map: map.index, direction, first_id: None }
     }
 
-    /// Returns the lowest id of the key that a forward scan returned last. For a key with one id, it is that id.
+    /// Returns the lowest id of the key that a forward scan returned last. For a key with one id, that is the only id.
     pub fn first_id(&self) -> Option<u64> {
         self.first_id
     }

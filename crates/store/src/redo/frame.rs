@@ -18,16 +18,17 @@
 //! ```
 //!
 //! Numbers are big-endian, checksums little-endian. The head has a separate checksum, so that a damaged length is never
-//! used. The checksum covers the identity, which is random and secret, so clients cannot store values that look like a
-//! frame.
+//! used. This checksum also covers the identity of the data, which is random and secret. So clients cannot store values
+//! that look like a frame.
 //!
-//! The tail repeats the sequence at the end of the frame. If the head of the last group and the previous group are
-//! damaged, the tail still proves that the previous group was durable. Programs of earlier versions ignore the tail. A
-//! frame without a tail is valid: the head's checksum of the payload proves that all its changes are present.
+//! The tail repeats the sequence at the end of the frame. If both the head of the last group and the whole previous
+//! group are damaged, the tail still proves that the previous group was durable. Programs of earlier versions ignore
+//! the tail. A frame without a tail is valid: the head's checksum of the payload proves that all its changes are
+//! present.
 
 use std::io;
 
-/// Alignment of frames. The page cache writes in units of this size, and current disks in units of at most this size.
+/// Alignment of frames. The page cache writes units of this size, and current disks write units of at most this size.
 pub(crate) const BLOCK_LEN: usize = 4096;
 /// Number of bytes of a frame before its payload.
 pub(crate) const HEAD_LEN: usize = 36;
@@ -48,8 +49,8 @@ pub(crate) const VERSION: u32 = 1;
 /// Identity of a data file, unique among all that ever existed.
 pub(crate) type Identity = [u8; 16];
 
-/// Period of use of a segment file, to which its frames belong. A reused file gets another number, so its old frames do
-/// not belong to the new life.
+/// Period of use of a segment file. Each frame belongs to one life. A reused file gets another number, so its old
+/// frames do not belong to the new life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Life {
     pub(crate) identity: Identity,
@@ -141,8 +142,9 @@ fn identified_crc(life: &Life, bytes: &[u8]) -> u32 {
 }
 
 /// Returns the first complete frame of `life` at or after `from`, the start of a block. The segment has `length` bytes.
-/// `read` fills a buffer from an offset on. `torn` is called with the sequence of each valid head or tail before that
-/// frame that belongs to no complete frame. Memory: one chunk, whatever the bytes contain.
+/// `read` fills a buffer with the bytes from an offset on. `torn` is called for each valid head or tail that precedes
+/// the returned frame and belongs to no complete frame, with its sequence number. Memory: one chunk, whatever the bytes
+/// contain.
 pub(crate) fn next_frame(
     life: &Life,
     from: u64,
@@ -184,7 +186,7 @@ pub(super) fn parse_head(life: &Life, block: &[u8], offset: u64) -> Option<Found
     intact.then_some(Found { sequence, offset, payload_len, payload_crc })
 }
 
-/// Returns the sequence of the frame that ends with `block`, if its tail is valid.
+/// Returns the sequence number of the frame that ends with `block`, if its tail is valid.
 pub(super) fn parse_tail(life: &Life, block: &[u8; BLOCK_LEN]) -> Option<u64> {
     let mut rest: &[u8] = block.last_chunk::<TAIL_LEN>()?;
     let covered = rest.get(..TAIL_LEN - CRC_LEN)?;
@@ -197,7 +199,7 @@ pub(super) fn parse_tail(life: &Life, block: &[u8; BLOCK_LEN]) -> Option<u64> {
     (take(&mut rest)? == identified_crc(life, covered).to_le_bytes()).then_some(sequence)
 }
 
-/// Returns the checksum of a payload that begins in `block`.
+/// Computes the checksum of a payload that begins in `block`.
 fn payload_crc(
     found: &Found,
     block: &[u8; BLOCK_LEN],

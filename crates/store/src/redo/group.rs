@@ -68,7 +68,7 @@ impl Group {
     /// Adds a change.
     ///
     /// # Panics
-    /// If the key or the value is longer than the store allows; callers have checked that.
+    /// If the key or the value is longer than the store allows; callers check both lengths first.
     #[expect(
         clippy::expect_used,
         clippy::indexing_slicing,

@@ -11,10 +11,10 @@
 //!              28   8  count of marks written      48+24n   4  crc32c, little-endian, of all before
 //! ```
 //!
-//! The mark is written before the first group of a segment, at each checkpoint and before a segment is released, and
-//! when the log is closed. The mark lists the active segment and the segments with groups that are not checkpointed.
-//! Every listed segment exists: a segment is created before the mark lists it, and is removed only after the mark no
-//! longer lists it.
+//! The mark is written at four times: before the first group of a segment, at each checkpoint, before a segment is
+//! released, and when the log is closed. The mark lists the active segment and the segments with groups that are not
+//! checkpointed. Every listed segment exists: a segment is created before the mark lists it, and is removed only after
+//! the mark no longer lists it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -41,7 +41,7 @@ pub(crate) struct ListedSegment {
     pub(crate) number: u64,
     /// Size of the segment in bytes.
     pub(crate) length: u64,
-    /// Sequence of the segment's last group that is known to be durable; 0 if there is none.
+    /// Sequence number of the segment's last group that is known to be durable; 0 if there is none.
     pub(crate) last: u64,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct ListedSegment {
 pub(crate) struct MarkContents {
     /// Number of marks written so far, including the present mark.
     pub(crate) count: u64,
-    /// Sequence of the last group that is known to be durable.
+    /// Sequence number of the last group that is known to be durable.
     pub(crate) last: u64,
     /// Segments by number; the active segment is the last.
     pub(crate) segments: Vec<ListedSegment>,
@@ -67,7 +67,8 @@ pub(crate) fn path(directory: &Path) -> PathBuf {
     directory.join(MARK_FILE)
 }
 
-/// Reads the mark for the data of `identity`. The outer error is the system's. The inner error is damage of the mark.
+/// Reads the mark for the data of `identity`. The outer error is an error of the system. The inner error describes
+/// damage of the mark.
 pub(crate) fn read(directory: &Path, identity: Identity) -> io::Result<Result<MarkContents, RedoDamage>> {
     let bytes = match fs::read(path(directory)) {
         Ok(bytes) => bytes,
@@ -97,8 +98,8 @@ impl Mark {
         Ok(Mark { file, identity, count: 0 })
     }
 
-    /// Overwrites the older slot. Durable on return. After an error, a reader may find either the old or the new mark,
-    /// and the next mark is written to the same slot.
+    /// Writes the mark into the older of the two slots. The mark is durable on return. After an error, a reader may
+    /// find either the old or the new mark, and the next mark is written to the same slot.
     pub(crate) fn write(&mut self, last: u64, segments: &[ListedSegment]) -> io::Result<()> {
         let count = self.count + 1;
         let newest = segments.last_chunk::<SEGMENTS_MAX>().map_or(segments, |last| &last[..]);

@@ -1,13 +1,14 @@
 //! Reads the log from end to end: checks that it is complete, then returns its groups in order.
 //!
 //! The sequence numbers alone prove that the log is complete. An area without a complete frame may be left by a power
-//! cut or a full disk. Such an area belongs to a group that was never acknowledged, provided that the next frame,
-//! wherever it is, has the next number. If that frame has a higher number, the group in between was acknowledged and is
-//! lost: the log is damaged. Checkpointed groups may be missing.
+//! cut or a full disk. If the next frame after the area has the next sequence number, the area belongs to a group that
+//! was never acknowledged. If that frame has a higher number, the group in between was acknowledged and is lost: the
+//! log is damaged. Checkpointed groups may be missing.
 //!
-//! A valid head or tail proves the same even if its payload is damaged, because a group is written only when the
-//! previous group is durable. So only the group after the last complete group may be torn. After a crash, another group
-//! may get the number of a torn group; in that case, the torn group proves no more than the other group does.
+//! A valid head or tail also proves that all earlier groups were acknowledged, even if its own payload is damaged,
+//! because a group is written only when the previous group is durable. So only the group after the last complete group
+//! may be torn. After a crash, another group may get the number of a torn group; the torn group then proves nothing
+//! that the other group does not prove.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -26,7 +27,7 @@ const FIRST_FRAME_AT: u64 = BLOCK_LEN as u64;
 /// A segment and the findings of reading it.
 pub(crate) struct SurveyedSegment {
     pub(crate) segment: Segment,
-    /// Sequence of the segment's last group; `None` if it has no group.
+    /// Sequence number of the segment's last group; `None` if it has no group.
     pub(crate) last: Option<u64>,
     /// Offset of the next frame.
     pub(crate) end: u64,
@@ -42,15 +43,16 @@ pub(crate) struct Survey {
     pub(crate) foreign: Vec<(PathBuf, Identity)>,
     /// The highest number in the name of a segment.
     pub(crate) highest_number: u64,
-    /// Sequence of the last group; `checkpointed` if that is higher.
+    /// The higher of two sequence numbers: the last group's and `checkpointed`.
     pub(crate) last: u64,
     /// Groups after `checkpointed`: the index of the segment, and the frame.
     groups: Vec<(usize, Found)>,
     checkpointed: u64,
-    /// Torn group with the highest sequence, whose head or tail is valid and whose payload is not: the path of its
-    /// segment, and its sequence.
+    /// The torn group with the highest sequence number: the path of its segment, and that number. The head or the tail
+    /// of a torn group is valid, but its payload is not.
     torn: Option<(PathBuf, u64)>,
-    /// Misnamed segment with the last group: its path, the number in its header, and the group's sequence.
+    /// The misnamed segment that contains the highest group of all misnamed segments: its path, the number in its
+    /// header, and the sequence number of that group.
     misnamed: Option<(PathBuf, u64, u64)>,
     /// Segment of the last group, and the offset after the group.
     after_last: Option<(PathBuf, u64)>,
@@ -150,8 +152,7 @@ impl Survey {
         if found.sequence.saturating_sub(1) > self.last {
             let damage = RedoDamage::Missing { first: self.last + 1, last: found.sequence - 1 };
             return Err(match &self.after_last {
-                // In this segment nothing is missing before the frame, so the gap is at the end of the previous
-                // segment.
+                // This segment has no gap before the frame, so the gap is at the end of the previous segment.
                 Some((path, offset)) if found.offset == FIRST_FRAME_AT || surveyed.last.is_some() => {
                     damaged(path, *offset, damage)
                 }
@@ -161,14 +162,14 @@ impl Survey {
         Ok(())
     }
 
-    /// Returns the sequence of the last group in the previous segments.
+    /// Returns the sequence number of the last group in the previous segments.
     fn last_found(&self) -> Option<u64> {
         self.segments.iter().rev().find_map(|surveyed| surveyed.last)
     }
 
     /// Adds a segment whose header and name have different numbers. A segment that was about to be reused contains only
-    /// checkpointed groups. A segment with groups that exist nowhere else was renamed. Torn groups do not count: a
-    /// skipped segment may have a torn group whose number was given to another group.
+    /// checkpointed groups. A segment with groups that exist nowhere else was renamed. Torn groups are ignored, because
+    /// a skipped segment may have a torn group whose number was later given to another group.
     fn add_misnamed(&mut self, segment: &Segment, life: Life, room: &Room) -> Result<()> {
         let named = Segment { life, ..segment.clone() };
         let mut from = FIRST_FRAME_AT;
@@ -260,7 +261,7 @@ pub(crate) struct ReplayedGroup<'r> {
 }
 
 impl Replay {
-    /// Creates a replay of these groups, each with the index of its segment.
+    /// Creates a replay of these groups, each given by the index of its segment and its frame.
     pub(super) fn of_groups(segments: Vec<Segment>, groups: Vec<(usize, Found)>, room: Room) -> Replay {
         Replay { segments, groups, next: 0, payload: Vec::new(), room }
     }
@@ -320,7 +321,7 @@ impl<'r> ReplayedGroup<'r> {
         self.payload
     }
 
-    /// Returns the changes of the group. An error ends the iteration.
+    /// Iterates over the changes of the group. An error ends the iteration.
     pub(crate) fn changes(&self) -> impl Iterator<Item = Result<Change<'r>>> {
         let no_change = |_| damaged(self.file, self.offset, RedoDamage::NotAChange);
         decode(self.payload).map(move |change| change.map_err(no_change))

@@ -1,6 +1,6 @@
 //! Reading a damaged log, to save its intact groups.
 //!
-//! If opening by [`Survey`](super::replay::Survey) fails, salvage still classifies the groups:
+//! Even if [`Survey`](super::replay::Survey) refuses the log, salvage classifies its groups:
 //!
 //! ```text
 //!   checkpointed | 41 42 43 | 44 and 45 missing | 46 47    | 48 torn
@@ -8,10 +8,10 @@
 //! ```
 //!
 //! A group is *whole* if its checksums are correct and it has the next number, which proves that nothing is missing
-//! before it. All groups after the first gap are *detached*: they can be read but not applied, because rows are
-//! absolute and do not record what they depend on. A valid head or tail without its payload proves that the groups
-//! before it were durable. The highest of these groups is *in doubt*, because the power may have failed while it was
-//! being written.
+//! before it. All groups after the first gap are *detached*: they can be read but not applied, because their rows may
+//! depend on rows of missing groups, and do not record that. A valid head or tail without its payload proves that the
+//! groups before it were durable. The last group with a valid head or tail but no valid payload is *in doubt*, because
+//! the power may have failed while it was being written.
 //!
 //! Salvage does not detect deliberate changes. Unreadable bytes count as zeroes. Each frame contains the number and the
 //! identity of its segment. If they contradict the segment's header, the frame takes precedence.
@@ -58,7 +58,7 @@ pub enum FileDamageKind {
     /// Groups follow an invalid header.
     #[error("the segment's header is damaged; its groups are read nevertheless")]
     Header,
-    /// The file's name has a different number than its header.
+    /// The file's name has a different number than its header. The value is the number in the header.
     #[error("the header is that of segment {0}; its groups are read nevertheless")]
     Renamed(u64),
     /// The segment has another identity than the data file.
@@ -68,7 +68,7 @@ pub enum FileDamageKind {
     #[error("format version {0} is unknown, the segment is not read")]
     Version(u32),
     /// The mark, which names the required segments, is missing or damaged. The newest segments may then be missing
-    /// without a trace.
+    /// without any other sign.
     #[error("{0}; without it, missing newest segments cannot be detected")]
     Mark(String),
     /// A required segment is missing or truncated.
@@ -77,13 +77,13 @@ pub enum FileDamageKind {
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(String),
-    /// The head or the tail of a group is valid, its payload is not.
+    /// The head or the tail of the group with this number is valid, but its payload is not.
     #[error("group {0} is not whole")]
     NotWhole(u64),
-    /// The group's checksum is correct, but its bytes are not valid changes.
+    /// The checksum of the group with this number is correct, but its bytes are not valid changes.
     #[error("group {0} contains an invalid change")]
     NotAChange(u64),
-    /// A group follows a group with a higher number, and differs from an earlier group with its own number.
+    /// A group follows a group with a higher number, and is not a copy of the earlier group with the same number.
     #[error("redo group {found} follows group {last}; expected {}", last + 1)]
     Order {
         /// Number of the preceding group.
@@ -124,7 +124,7 @@ pub(crate) struct Findings {
     pub(crate) troubles: Vec<FileDamage>,
 }
 
-/// A segment that may contain the frames of a life.
+/// A segment that may contain frames of the identity that is searched for.
 struct Candidate {
     index: usize,
     life: Life,
@@ -142,7 +142,7 @@ struct Scanned {
 }
 
 /// A valid head or tail without its payload: the index of its segment, the offset of its block, and the group's
-/// sequence.
+/// sequence number.
 struct TornGroup {
     index: usize,
     offset: u64,
@@ -164,8 +164,8 @@ impl Findings {
         Ok(findings)
     }
 
-    /// Adds the groups that were durable according to the mark and are missing. Missing newest segments leave no other
-    /// trace.
+    /// Records as missing the groups that were durable according to the mark and are not in the log. If the newest
+    /// segments are missing, only the mark shows it.
     fn add_marked(&mut self, directory: &Path, owner: &Owner, headers: &[Option<Header>]) {
         let marked = match mark::read(directory, owner.identity) {
             Ok(Ok(marked)) => marked,
@@ -349,8 +349,8 @@ impl Findings {
     fn sort_out(&mut self, scanned: Scanned, checkpointed: Option<u64>) {
         let mut last = checkpointed.unwrap_or(0);
         let mut gap = checkpointed.is_none();
-        // Offset and checksum of each group by number. Offset and checksum distinguish a group that was written twice
-        // from a different group.
+        // Offset and checksum of each group, by the group's number. The two distinguish a copy of a group from a
+        // different group with the same number.
         let mut known: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
         let (mut detached, mut broken) = (Vec::new(), BTreeSet::new());
         for (place, is_changes) in scanned.groups {
@@ -386,8 +386,8 @@ impl Findings {
         self.detached.append(&mut detached);
     }
 
-    /// Finds the numbers of missing groups. `last` is the number of the last whole group. `None` if the first
-    /// number of the log is not known.
+    /// Finds the numbers of missing groups. `last` is the number of the last whole group. It is `None` if the first
+    /// number of the log is unknown.
     fn count_missing(
         &mut self,
         detached: &[GroupLocation],
@@ -423,7 +423,8 @@ impl Findings {
             in_doubt = in_doubt.max(Some(*sequence).filter(|sequence| *sequence >= next));
         }
         if let Some(in_doubt) = in_doubt {
-            // A group is written only after all earlier groups are durable.
+            // All groups before `in_doubt` were durable, because a group is written only after all earlier groups are
+            // durable.
             self.miss(next, in_doubt);
             self.in_doubt = Some(in_doubt);
         }
@@ -482,7 +483,7 @@ impl Findings {
 
 /// Reads the payload of a frame whose head is valid. Returns true if its checksum is correct.
 fn read_payload(segment: &Segment, found: &Found, payload: &mut Vec<u8>) -> io::Result<bool> {
-    // This also avoids allocating an impossible length.
+    // This check also prevents the allocation of an impossible length.
     if found.payload_len > segment.length.saturating_sub(found.payload_at()) {
         return Ok(false);
     }

@@ -11,11 +11,11 @@ use super::mark::ListedSegment;
 use crate::disk::{self, Room};
 use crate::{Result, layout};
 
-/// Number of zeroes that are written and synced at a time. Small, because groups that are being appended wait for them
-/// at the disk.
+/// Number of zeroes that are written and synced at a time. Small, because the disk writes them before groups that are
+/// appended meanwhile.
 const ZEROES_LEN: usize = 1 << 20;
 
-/// A file of the log. All its blocks are allocated, so that writing within it changes no metadata.
+/// A file of the log. All blocks of the file are allocated, so a write within the file changes no metadata.
 #[derive(Debug, Clone)]
 pub(crate) struct Segment {
     pub(crate) path: PathBuf,
@@ -81,7 +81,8 @@ impl Segment {
     }
 }
 
-/// Writes every block, with the header's block last. So if a process is killed meanwhile, the file has no header.
+/// Writes every block of the file, and the header block last. If the process is killed before the end, the file
+/// therefore has no header.
 fn fill(file: &File, life: &Life, length: u64) -> io::Result<()> {
     let zeroes = vec![0; usize::try_from(length).unwrap_or(usize::MAX).min(ZEROES_LEN)];
     let mut offset = BLOCK_LEN as u64;

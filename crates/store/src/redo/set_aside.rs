@@ -12,7 +12,7 @@ use crate::disk::{self, Room};
 use crate::layout::SET_ASIDE_DIRECTORY;
 
 /// Moves files to the directory for files set aside, below the data directory `directory`, and returns their new paths.
-/// Durable on return. Overwrites nothing.
+/// The moves are durable on return. No existing file is overwritten.
 pub(crate) fn set_aside(directory: &Path, room: &Room, files: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     if files.is_empty() {
         return Ok(Vec::new());

@@ -1,5 +1,5 @@
-//! The log compared with plain lists of groups, after bytes were flipped, torn or removed. [`power_cut`] runs the log
-//! in processes whose power is cut.
+//! Tests that compare the log with plain lists of groups, also after bytes were flipped, torn or removed. [`power_cut`]
+//! runs the log in processes whose power is cut.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -122,7 +122,7 @@ fn damage(outcome: Result<Groups>) -> (PathBuf, u64, RedoDamage) {
     }
 }
 
-/// Changes the bytes at an offset, calls `look`, and restores the bytes.
+/// Writes `bytes` at an offset, calls `look`, and restores the previous bytes.
 fn with_bytes<T>(file: &File, offset: u64, bytes: &[u8], look: impl FnOnce() -> T) -> T {
     let mut before = vec![0; bytes.len()];
     file.read_exact_at(&mut before, offset).unwrap();
@@ -241,7 +241,7 @@ fn replay_returns_groups_in_order_without_checkpointed_ones() {
         assert_eq!(log.last_sequence(), 4);
         assert_eq!(groups_of(replay).unwrap(), model[checkpointed as usize..]);
     }
-    // The data file has more checkpointed groups than the log contains: the log is older than the data.
+    // The data file records a higher checkpointed group than the log contains, so the log is older than the data.
     let (log, replay) = scratch.open(9);
     assert_eq!((log.last_sequence(), replay.group_count()), (9, 0));
     log.append(10, &mut group(10, 10)).unwrap();

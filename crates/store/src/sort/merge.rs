@@ -1,5 +1,5 @@
-//! A loser tree: each inner node stores the source that lost there, so the winner's next row is compared with only one
-//! opponent per level on its way up.
+//! Merge of sorted sources by a loser tree. Each inner node stores the source that lost the comparison at that node. So
+//! the next row of the winner is compared with only one opponent per level on its way up.
 
 #![expect(
     clippy::indexing_slicing,
@@ -12,7 +12,7 @@ use super::row_buffer::{RowBuffer, head_of};
 use super::run::RunReader;
 use crate::Result;
 
-/// Sorted rows.
+/// A source of sorted rows.
 pub(crate) enum Rows {
     /// Rows in memory, and the number of rows read so far. The current row is the row read last.
     Memory(RowBuffer, usize),
@@ -28,7 +28,7 @@ struct Source {
 
 pub(crate) struct Merge {
     sources: Vec<Source>,
-    /// The source that lost at each inner node, from index 1; the overall winner at index 0.
+    /// At each index from 1, the source that lost the comparison at that inner node. At index 0, the overall winner.
     tree: Vec<usize>,
     /// Whether the winner's row has been returned.
     taken: bool,

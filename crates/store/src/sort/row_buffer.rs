@@ -25,11 +25,11 @@ const VALUE_LEN_LEN: usize = size_of::<u32>();
 const MEMORY_BYTES_MAX: usize = u32::MAX as usize;
 /// Maximum number of rows with equal heads that are compared byte by byte.
 const FEW: usize = 12;
-/// Number of bytes of a key or value up to which rows are sorted seven bytes at a time. Further bytes are compared one
-/// by one.
+/// Number of leading bytes of a key or value that are sorted seven bytes at a time. Rows that are equal in these bytes
+/// are compared byte by byte.
 const DEPTH_MAX: usize = 20 * HEAD_LEN;
 const HEAD_LEN: usize = 7;
-/// Replaces the number of bytes in a head if more bytes follow.
+/// Value of a head's last byte if more bytes follow. Otherwise that byte is the number of bytes in the head.
 const MORE: u8 = 8;
 
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +46,8 @@ pub(crate) struct RowBuffer {
     /// Number of rows at the beginning that are sorted. Rows added after a sort are not counted.
     sorted_count: usize,
     memory_bytes: usize,
-    /// Maximum number of bytes that `rows` and `index` have held so far. The system has allocated memory for that many.
+    /// Highest number of bytes that `rows` and, in the next field, `index` have held so far. The system has allocated
+    /// memory for that many.
     rows_touched: usize,
     index_touched: usize,
 }
@@ -92,8 +93,8 @@ impl RowBuffer {
         if self.sorted_count == self.index.len() {
             return;
         }
-        // Since the previous sort, the heads of the sorted rows may contain later bytes. The heads are reset to the
-        // first bytes.
+        // The previous sort may have left later bytes in the heads of the sorted rows. Reset each head to the first
+        // bytes of its row.
         for row in &mut self.index[..self.sorted_count] {
             row.head = head_of(row.key(&self.rows));
         }
@@ -106,7 +107,8 @@ impl RowBuffer {
         self.index.get(place).map(|row| (row.key(&self.rows), row.value(&self.rows)))
     }
 
-    /// Removes all rows. Frees the memory if the next rows, with another ratio of lengths, could exceed the limit.
+    /// Removes all rows. Frees the memory if the next rows could otherwise exceed the limit because the ratio of `rows`
+    /// to `index` differs.
     pub(crate) fn clear(&mut self) {
         self.rows_touched = self.rows_touched.max(self.rows.len());
         self.index_touched = self.index_touched.max(self.index.len() * size_of::<IndexRow>());
@@ -174,7 +176,7 @@ impl IndexRow {
     }
 }
 
-/// Sorts rows whose bytes before `depth` of `part` are equal. Uses the heads from there on.
+/// Sorts rows of which the first `depth` bytes of `part` are equal. The heads contain the bytes from `depth` on.
 fn sort_by_heads(index: &mut [IndexRow], rows: &[u8], part: Part, depth: usize) {
     index.sort_unstable_by_key(|row| row.head);
     for group in index.chunk_by_mut(|one, next| one.head == next.head) {
@@ -199,7 +201,7 @@ fn sort_by_heads(index: &mut [IndexRow], rows: &[u8], part: Part, depth: usize) 
     }
 }
 
-/// Compares two rows whose bytes before `depth` of `part` are equal.
+/// Compares two rows of which the first `depth` bytes of `part` are equal.
 fn compare(one: IndexRow, other: IndexRow, rows: &[u8], part: Part, depth: usize) -> Ordering {
     let by_part = one.part(rows, part)[depth..].cmp(&other.part(rows, part)[depth..]);
     match part {

@@ -30,8 +30,8 @@ use crate::{Result, layout};
 const WRITE_LEN: usize = 1 << 20;
 /// Maximum length of a row's head: three varints of up to five bytes.
 const ROW_HEAD_LEN_MAX: usize = 15;
-/// Maximum number of names that are tried. A name is taken if a crash left a file with this name, or for a moment
-/// between creating and unlinking a file.
+/// Maximum number of names that are tried. A name is taken if a crash left a file with this name, or while another
+/// thread has created a file with this name and not unlinked it yet.
 const NAMES_MAX: u32 = 100_000;
 
 /// A file of runs.

@@ -1,4 +1,4 @@
-//! A model of a store made of plain collections, random batches for both, and the comparison of the two.
+//! A model of a store, made of plain collections, random batches for both, and the comparison of the two.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -32,7 +32,7 @@ pub(crate) struct Model {
     pub(crate) log: BTreeMap<Position, Bytes>,
 }
 
-/// Returns one of about a hundred keys of very different lengths. There are few enough to occur repeatedly.
+/// Returns one of about a hundred keys of very different lengths. The number is so small that keys occur repeatedly.
 pub(crate) fn key(random: &mut Rng) -> Bytes {
     let number = random.u16(0..150);
     let length = match number % 10 {

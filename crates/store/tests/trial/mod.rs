@@ -1,5 +1,5 @@
-//! A store in a process whose disk fails. A seed and a number identify each batch that the process commits, so the
-//! state can be checked afterwards.
+//! Runs a store in a process whose disk fails. Each batch that the process commits follows from a seed and a number, so
+//! the state can be checked afterwards.
 //!
 //! The process under test is the test binary again, running the test `child` in a given role.
 
@@ -39,7 +39,7 @@ pub(crate) fn last_batch(store: &Store) -> u64 {
     view.get(ROWS, LAST_BATCH).unwrap().map_or(0, |bytes| u64::from_be_bytes(bytes.try_into().unwrap()))
 }
 
-/// The state after a number of batches.
+/// Returns the model of a store after a number of batches.
 pub(crate) fn model_after(seed: u64, batches: u64) -> Model {
     let mut model = Model::default();
     for operation in (1..=batches).flat_map(|batch| operations(seed, batch)) {
@@ -59,7 +59,7 @@ pub(crate) fn commit(writer: &mut Writer, seed: u64, number: u64) -> store::Resu
     batch.commit().map(drop)
 }
 
-/// Commits `batches` more batches, and prints the number of each batch.
+/// Commits `batches` more batches, and prints the number of each batch after its commit.
 pub(crate) fn write_on(store: &Store, mut writer: Writer, seed: u64, batches: u64) {
     let from = last_batch(store) + 1;
     for number in from..from + batches {
@@ -181,7 +181,7 @@ impl Trial {
     }
 }
 
-/// Returns the number that follows `head` in the last such line of a child's output.
+/// Returns the number that follows `head` in the last line of a child's output that contains `head`.
 pub(crate) fn said(output: &Output, head: &str) -> Option<u64> {
     let text = String::from_utf8_lossy(&output.stdout);
     // The test harness may have written the beginning of the line.

@@ -161,7 +161,7 @@ impl<'t> Cursor<'t> {
         Ok(found.then(|| unsafe { (bytes_of(key), bytes_of(value)) }))
     }
 
-    /// Runs an operation that needs no key. If it succeeds, it sets the value or leaves it unchanged.
+    /// Runs an operation that needs no key. If the operation succeeds, it sets the value or leaves the value unchanged.
     fn values(&mut self, operation: sys::MDB_cursor_op) -> Result<Option<&'t [u8]>> {
         let mut value = EMPTY;
         let found = self.go(operation, &mut { EMPTY }, &mut value)?;
@@ -176,15 +176,15 @@ impl<'t> Cursor<'t> {
         key: &mut sys::MDB_val,
         value: &mut sys::MDB_val,
     ) -> Result<bool> {
-        // SAFETY: the cursor is open and its transaction borrowed; LMDB reads what key and value point to and sets only
-        // the two themselves.
+        // SAFETY: the cursor is open and its transaction borrowed; LMDB only reads the bytes to which `key` and `value`
+        // point, and may set the two structures themselves.
         found("mdb_cursor_get", unsafe { sys::mdb_cursor_get(self.raw.as_ptr(), key, value, operation) })
     }
 }
 
 impl Drop for Cursor<'_> {
     fn drop(&mut self) {
-        // SAFETY: the cursor is open, its transaction still borrowed, and it is not used after this.
+        // SAFETY: the cursor is open, its transaction still borrowed, and the cursor is not used after this.
         unsafe { sys::mdb_cursor_close(self.raw.as_ptr()) }
     }
 }

@@ -23,7 +23,7 @@ pub(crate) enum Mode {
     /// Reading without LMDB's locking: sound only while no process writes.
     Frozen,
     /// Writing a new file that no other process opens, without syncs and without LMDB's locking. Only one transaction
-    /// may exist at a time, and it writes.
+    /// may exist at a time, a writing one.
     Making,
 }
 
@@ -45,7 +45,8 @@ pub(crate) struct EnvOptions<'a> {
     pub(crate) readers_max: u32,
     pub(crate) maps_max: u32,
     pub(crate) mode: Mode,
-    /// Whether the system may read pages ahead. This speeds up scans of the whole file and slows down everything else.
+    /// Whether the system may read pages ahead. Reading ahead speeds up scans of the whole file and slows down all
+    /// other reads.
     pub(crate) read_ahead: bool,
 }
 
@@ -66,15 +67,15 @@ pub(crate) struct Environment {
     pub(crate) mode: Mode,
     /// Start address of the mapped data file, once it is known.
     pub(super) start: OnceLock<usize>,
-    /// Guards that are dropped after the environment is closed: `Drop::drop` closes it, and fields are dropped after
-    /// that.
+    /// Guards that are dropped after the environment is closed: `Drop::drop` closes the environment, and fields are
+    /// dropped after `Drop::drop`.
     _held: Box<dyn Any + Send + Sync>,
 }
 
 // SAFETY: an MDB_env may be used from any thread; LMDB guards what is shared in it with its own mutexes and atomics.
 // `maps` changes only through `&mut`.
 unsafe impl Send for Environment {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Environment {}
 
 /// Figures of an environment.
@@ -89,8 +90,8 @@ impl Environment {
     /// Opens a data file, which is created if it is missing. No map is open yet. `held` is dropped after the file is
     /// closed.
     ///
-    /// The caller ensures that at most one process has the file open for writing, that no process opens it twice
-    /// (except the second time with [`Mode::Frozen`]), and that the conditions of the mode hold.
+    /// The caller ensures that at most one process has the file open for writing, that no process opens it twice (a
+    /// second opening with [`Mode::Frozen`] is allowed), and that the conditions of the mode hold.
     pub(crate) fn open(options: &EnvOptions<'_>, held: Box<dyn Any + Send + Sync>) -> Result<Environment> {
         let path = CString::new(options.data_file.as_os_str().as_bytes())
             .map_err(|_| Failure { operation: "mdb_env_open", code: sys::MDB_INVALID })?;
@@ -98,7 +99,8 @@ impl Environment {
         // SAFETY: `raw` is a valid place for the new environment.
         check("mdb_env_create", unsafe { sys::mdb_env_create(&mut raw) })?;
         let raw = NonNull::new(raw).ok_or(Failure { operation: "mdb_env_create", code: sys::MDB_PROBLEM })?;
-        // From here on a failure drops `env`, which closes it: LMDB requires closing also after a failed open.
+        // From here on, a failure drops `env`, and dropping `env` closes the environment. LMDB requires this even after
+        // a failed open.
         let mut env = Environment {
             raw,
             maps: Vec::new(),
@@ -144,7 +146,7 @@ impl Environment {
             // is open and not used after this.
             Ok(None) => check("mdb_txn_commit", unsafe { sys::mdb_txn_commit(txn) }).map(|()| None),
             other => {
-                // SAFETY: as above.
+                // SAFETY: `txn` is open and not used after this.
                 unsafe { sys::mdb_txn_abort(txn) };
                 other
             }

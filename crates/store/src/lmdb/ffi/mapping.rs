@@ -50,8 +50,8 @@ impl Mapping<'_> {
 }
 
 impl Transaction {
-    /// Returns the mapped data file. `None` while it is not mapped, and in a writing transaction, whose pages are
-    /// elsewhere.
+    /// Returns the mapped data file. `None` while it is not mapped, and in a writing transaction, whose changed pages
+    /// are not in the mapped file.
     #[inline]
     pub(crate) fn mapping(&self) -> Result<Option<Mapping<'_>>> {
         let (start, len) = match self.mapped.get() {

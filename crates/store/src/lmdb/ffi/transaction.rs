@@ -14,7 +14,8 @@ pub(crate) enum TxnKind {
     Read,
     /// Reads and writes. Only one writing transaction exists at a time: beginning a second transaction waits for the
     /// end of the first. LMDB's writer mutex belongs to the thread that took it, so a writing transaction must end on
-    /// the thread that began it. Breaking that rule can block the writer for ever, but does not break memory safety.
+    /// the thread that began it. A transaction that ends on another thread can block the writer for ever, but does not
+    /// break memory safety.
     Write,
 }
 
@@ -25,8 +26,8 @@ pub(crate) enum PutKind {
     Set,
     /// Add a value to the set of the key, unless the set contains it.
     Insert,
-    /// Set the value of a key that is above all other keys. The operation fails with [`Failure::KEY_EXISTS`] if the key
-    /// is not above them.
+    /// Set the value of a key that is above all other keys. The operation fails with [`Failure::KEY_EXISTS`] if another
+    /// key is equal or higher.
     Append,
 }
 
@@ -42,8 +43,9 @@ pub(crate) struct Transaction {
     pub(super) mapped: Cell<Option<(usize, usize)>>,
 }
 
-// SAFETY: with MDB_NOTLS a reading transaction is bound to no thread, and a writing transaction only by its mutex (see
-// `TxnKind::Write`). `Transaction` is not `Sync`, so that one thread at a time uses it.
+// SAFETY: with MDB_NOTLS a reading transaction is bound to no thread, and a writing transaction is bound to its thread
+// only by LMDB's writer mutex (see `TxnKind::Write`). `Transaction` is not `Sync`, so only one thread at a time uses
+// it.
 unsafe impl Send for Transaction {}
 
 impl Transaction {
@@ -67,7 +69,7 @@ impl Transaction {
     /// its commit will get.
     #[inline]
     pub(crate) fn id(&self) -> u64 {
-        // SAFETY: `raw` is a transaction until it ends, and nothing can be called on it afterwards.
+        // SAFETY: `raw` is valid until the transaction ends, and no method can be called after that.
         unsafe { sys::mdb_txn_id(self.raw.as_ptr()) as u64 }
     }
 
@@ -111,7 +113,7 @@ impl Transaction {
         Ok(dbi)
     }
 
-    /// Returns the value of `key` in a map, or the lowest value if it has a set.
+    /// Returns the value of `key` in a map. In a map of sets, returns the lowest value of the key.
     #[inline]
     pub(crate) fn get(&self, map: usize, key: &[u8]) -> Result<Option<&[u8]>> {
         self.get_from(self.dbi(map), key)
@@ -162,7 +164,7 @@ impl Transaction {
         check("mdb_put", code).map(|()| true)
     }
 
-    /// Removes a key with all its values, or one value of its set. Returns false if it did not exist.
+    /// Removes a key with all its values, or one value of its set. Returns false if the key or value did not exist.
     pub(crate) fn delete(&mut self, map: usize, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
         let mut key = value_of(key);
         let mut value = value.map(value_of);

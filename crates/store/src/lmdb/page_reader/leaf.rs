@@ -1,8 +1,8 @@
-//! [`LeafRows`]: the rows of a leaf, read without LMDB's cursor. The cursor takes one call per row, which costs as much
-//! as the rest of a scan's work on a row.
+//! [`LeafRows`]: the rows of a leaf, read without LMDB's cursor. LMDB's cursor needs one call per row, and that call
+//! costs as much as everything else that a scan does with the row.
 //!
-//! LMDB reads a row that has flags: its value is on other pages or, in a map of sets, is a tree of several values. In a
-//! map of sets, a row without flags has one value.
+//! `LeafRows` stops at a row that has flags, and LMDB reads that row: its value is on other pages or, in a map of sets,
+//! is a tree of several values. In a map of sets, a row without flags has one value.
 
 use super::page::{LEAF, LIST, Node, ROW_HEAD, number, row_count};
 
@@ -35,7 +35,7 @@ impl<'t> LeafRows<'t> {
         }
     }
 
-    /// Returns all rows of a page. `last` is the key of the row before the page.
+    /// Returns all rows of a page. `last` is the key of the row that precedes the first row of the page.
     pub(crate) fn all(page: &'t [u8], last: Option<&'t [u8]>) -> LeafRows<'t> {
         LeafRows { page, next: 0, count: row_count(page, LEAF).unwrap_or(0), last }
     }
@@ -52,12 +52,13 @@ impl<'t> LeafRows<'t> {
         Some(row)
     }
 
-    /// Returns true if there is no page.
+    /// Returns true if this value has no page.
     pub(crate) fn is_none(&self) -> bool {
         self.count == 0
     }
 
-    /// Returns the page if all its rows were returned, or if [`after`](LeafRows::after) found no rows after its key.
+    /// Returns the page if all its rows were returned, or if [`after`](LeafRows::after) found no rows after the given
+    /// key.
     pub(crate) fn finished_page(&self) -> Option<&'t [u8]> {
         (self.count > 0 && self.next >= self.count).then_some(self.page)
     }

@@ -1,8 +1,8 @@
 //! [`LeafTraversal`]: traversal of a map's leaves in key order. The order is read from the branches above the leaves.
 //!
 //! LMDB's cursor takes one call per leaf and waits for each leaf's memory, because the leaves of a tree that was
-//! changed are scattered over the file. But the branch above contains the numbers of all its leaves, so the processor
-//! can prefetch the next leaves while the current leaf is read.
+//! changed are scattered over the file. But the branch above a leaf contains the page numbers of all leaves below it.
+//! So the processor can prefetch the next leaves while the current leaf is read.
 
 use system::CACHE_LINE_LEN;
 
@@ -11,16 +11,17 @@ use super::page::{
     BRANCH, DEPTH_MAX, LEAF, LIST, PAGE_LEN, Pages, child, child_with, number, row_count, word,
 };
 
-/// Number of cache lines prefetched of each row, including its key and head. A scan reads these lines of an entry's row
-/// to find the attribute that it tests. Pages with smaller rows have more rows, so fewer lines of each suffice.
+/// Number of cache lines to prefetch for each row, including the row's key and head. A scan reads these lines of an
+/// entry's row to find the attribute that it tests. Pages with smaller rows have more rows, and fewer lines per row
+/// suffice.
 const ROW_LINES: usize = 4;
 
 /// Distance from the current leaf to the leaf whose rows are prefetched. A scan reads rows in blocks, and a block spans
 /// a few leaves.
 const LEAVES_AHEAD: usize = 3;
 
-/// Number of leaves in a group whose heads are prefetched together. The next group is prefetched when at most this
-/// number of prefetched leaves is left.
+/// Number of leaves in a group whose heads are prefetched together. The next group is prefetched when at most this many
+/// prefetched leaves have not been read yet.
 const HEADS_AHEAD: usize = 8;
 
 /// Maximum number of rows prefetched at the end of the current leaf.
@@ -57,7 +58,8 @@ impl<'t, P: Pages<'t>> LeafTraversal<'t, P> {
     /// Moves to the next leaf. Returns `Some(false)` if the current leaf is the last. Returns `None`, which ends the
     /// traversal, if a page has an unsupported layout.
     pub(crate) fn advance(&mut self) -> Option<bool> {
-        // Prefetch the remaining rows, in case the current leaf had fewer rows than the leaf that is being prefetched.
+        // Prefetch the remaining rows. Rows remain if the current leaf had fewer rows than the leaf that is being
+        // prefetched.
         (0..REST_MAX).for_each(|_| self.ahead.fetch_row());
         self.ahead = RowsAhead::NONE;
         while let Some((branch, place)) = self.branches.last_mut() {
@@ -104,7 +106,7 @@ impl<'t, P: Pages<'t>> LeafTraversal<'t, P> {
         self.heads_fetched = place + 2 * HEADS_AHEAD;
     }
 
-    /// Descends from a page to a leaf; `choose` returns the index of the child on each branch.
+    /// Descends from a page to a leaf; `choose` returns the index of the child to follow on each branch.
     fn descend(&mut self, from: u64, choose: impl Fn(&'t [u8]) -> Option<usize>) -> Option<()> {
         let mut at = from;
         while self.branches.len() < DEPTH_MAX {

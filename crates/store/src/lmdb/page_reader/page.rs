@@ -1,11 +1,11 @@
 //! Layout of LMDB's pages.
 //!
-//! A page has a header of 16 bytes: its own number at 0, flags at 10, and at 12 the end of the list of row offsets. The
-//! list follows the header, with two bytes per row. At each offset there are three words (in a leaf, the low and high
-//! half of the value's length, and flags; in a branch, the number of the page below), the length of the key, and the
-//! key; in a leaf, the value follows. Rows are sorted by key; the first key of a branch is ignored. Numbers have the
-//! machine's byte order. The version of LMDB is pinned in the workspace's `Cargo.toml`; its pages have had this layout
-//! since its first release.
+//! A page has a header of 16 bytes: its own number at 0, flags at 10, and the end of the list of row offsets at 12. The
+//! list follows the header, with two bytes per row. A row begins at each of these offsets: three words (in a leaf, the
+//! low and high half of the value's length, and flags; in a branch, the number of the page below), the length of the
+//! key, and the key; in a leaf, the value follows. Rows are sorted by key; the first key of a branch is ignored.
+//! Numbers have the machine's byte order. The version of LMDB is pinned in the workspace's `Cargo.toml`; its pages have
+//! had this layout since its first release.
 //!
 //! No byte is trusted: all bounds are checked. An unsupported layout gives `None`, and the caller then uses LMDB.
 
@@ -34,7 +34,7 @@ impl<'t> Pages<'t> for &'t [u8] {
     }
 }
 
-/// Offsets in a page of: the flags; the field with the end of the list of row offsets; the start of that list.
+/// Offsets of three items in a page: the flags, the end of the list of row offsets, and the list itself.
 pub(crate) const FLAGS: usize = 10;
 pub(crate) const LIST_END: usize = 12;
 pub(crate) const LIST: usize = 16;
@@ -50,7 +50,7 @@ const OVERFLOW: usize = 4;
 /// Number of bytes before the key of a row.
 pub(crate) const ROW_HEAD: usize = 8;
 
-/// Flags of a row: its value has pages of its own; its value is a tree of values.
+/// Flags of a row. `FAR`: its value has pages of its own. `TREE`: its value is a tree of values.
 pub(crate) const FAR: usize = 1;
 pub(crate) const TREE: usize = 2;
 
@@ -76,7 +76,7 @@ pub(crate) fn far_value_pages(first: u64, len: usize) -> Option<Range<u64>> {
     Some(first..first.checked_add(count)?)
 }
 
-/// A row of a leaf, or of a branch.
+/// A row of a leaf or of a branch.
 pub(crate) struct Node<'p> {
     pub(crate) words: [usize; 3],
     pub(crate) key: &'p [u8],
@@ -105,7 +105,7 @@ pub(crate) fn row_count(page: &[u8], flags: usize) -> Option<usize> {
 /// Returns the index of the child of a branch whose subtree would contain a key.
 #[inline]
 pub(crate) fn child_with(branch: &[u8], key: impl Key) -> Option<usize> {
-    // The last child whose key is not above `key`; the key of the first child is ignored.
+    // Find the last child whose key is not above `key`. The key of the first child is ignored.
     let count = row_count(branch, BRANCH)?;
     Some(first_that(1..count, |place| Some(key.compare(Node::at(branch, place)?.key).is_lt()))? - 1)
 }
@@ -143,7 +143,7 @@ impl Key for &[u8] {
     }
 }
 
-/// A key of eight bytes, given as a number.
+/// A number is the key of its eight bytes, big-endian.
 impl Key for u64 {
     #[inline]
     fn compare(self, of_row: &[u8]) -> Ordering {

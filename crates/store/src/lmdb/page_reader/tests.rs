@@ -1,4 +1,4 @@
-//! The page reader compared with LMDB, and run on pages that LMDB would not write.
+//! Tests that compare the page reader with LMDB, and tests of the page reader on pages that LMDB would not write.
 
 mod damage;
 mod leaf;

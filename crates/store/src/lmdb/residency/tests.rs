@@ -7,7 +7,7 @@ use crate::{Direction, StoreError, View};
 
 const KEYS: u32 = 3_000;
 
-/// Number of look-ups of a value while its pages are brought in. This number exceeds the number of the value's pages.
+/// Maximum number of look-ups of a value while its pages are brought in. It exceeds the number of the value's pages.
 const ROUNDS: usize = 200;
 
 /// Returns a long or a short key. The keys do not sort in the order of their numbers.
@@ -26,7 +26,8 @@ fn value(number: u32) -> Vec<u8> {
     vec![number as u8; length as usize]
 }
 
-/// Returns the number of ids of a key: few enough for the leaf, for one separate page, or enough for many pages.
+/// Returns the number of ids of a key: few enough to fit in the leaf or in one separate page, or enough to fill many
+/// pages.
 fn id_count(number: u32) -> u64 {
     match number % 500 {
         3 => 5_000,

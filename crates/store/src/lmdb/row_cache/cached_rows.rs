@@ -1,16 +1,16 @@
 //! Tables of rows that were read before, so that reading them again costs a table look-up instead of a tree descent.
 //!
-//! There are two tables, for the two steps of a search by an indexed value. [`CachedIds`] maps a key to its single id;
+//! There are two tables, one for each step of a search by an indexed value. [`CachedIds`] maps a key to its single id;
 //! key and id are in one cache line. [`CachedRows`] maps numeric keys to the locations of their rows. A committed page
 //! does not change during a reading transaction, so the offset in the file is enough: a slot takes 16 bytes, whatever
 //! the size of the row. A look-up in the trees of a million entries reads about ten uncached lines of memory. In the
 //! tables, it reads one line for an id and two lines for a row.
 //!
-//! Both are caches: their contents change no result. Keys are compared in full; keys with the same slot, by accident or
-//! by intent, only evict each other. The tables belong to a transaction. When the transaction moves to another state,
-//! rows that no commit in between has moved stay cached, according to [`MovedPages`]. If that is unknown, all rows are
-//! dropped. Caching then begins again after [`PATIENCE`] look-ups, so a transaction that often drops its rows does not
-//! pay for caching.
+//! Both are caches: their contents change no result. Keys are compared in full; if keys share a slot, even by a
+//! client's intent, they only evict each other. The tables belong to a transaction. When the transaction moves to
+//! another state, rows that no commit in between has moved stay cached, according to [`MovedPages`]. If it is unknown
+//! which rows were moved, all rows are dropped. Caching then begins again after [`PATIENCE`] look-ups, so a transaction
+//! that often drops its rows does not pay for caching.
 //!
 //! A slot has a *stamp*: the number of the state in which it was last known to be valid. In a later state, the first
 //! use of the slot checks whether its row has moved since.
@@ -49,15 +49,15 @@ pub(crate) struct RowCache {
     moment: Moment,
     /// Look-ups since all rows were evicted, up to [`PATIENCE`].
     lookups: u32,
-    /// Whether the cache is active. False while the transaction is reset, because pages may change then, and while
-    /// commits are not recorded.
+    /// Whether the cache is active. False while the transaction is reset, because pages may change during that time.
+    /// Also false while a commit up to the current state is not recorded.
     is_in_use: bool,
-    /// Number of the committed state that is read, if the last [`resume`](RowCache::resume) found that not all commits
-    /// up to this state were recorded.
+    /// Number of the state that is read, if the last [`resume`](RowCache::resume) found that not all commits up to this
+    /// state were recorded.
     awaited: Option<u64>,
 }
 
-/// Span of commits for which a table slot is valid.
+/// Stamps that determine whether a table slot is valid.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     /// Stamp of the state that is read; 0 if no row is cached for this state.
@@ -67,8 +67,8 @@ struct Moment {
 }
 
 impl Moment {
-    /// Returns true if a slot that was valid at `stamp` is valid now; `moved` is the stamp of the last commit that may
-    /// have moved its row.
+    /// Returns true if a slot that was valid at `stamp` is valid now. `moved` returns the stamp of the last commit that
+    /// may have moved the row of the slot.
     #[inline]
     fn has(self, stamp: u32, moved: impl FnOnce() -> u32) -> bool {
         stamp == self.stamp || (stamp >= self.floor && moved() <= stamp)
@@ -164,7 +164,7 @@ impl RowCache {
 
     /// Caches the only id under a key. Returns true if adjacent keys should be cached too; see
     /// [`cache_id_ahead`](RowCache::cache_id_ahead). Returns false if the key evicted another key. Keys that evict each
-    /// other are missed repeatedly, and each miss would cache all adjacent keys.
+    /// other are looked up in the data file repeatedly, and each of these look-ups would cache all adjacent keys.
     pub(crate) fn cache_id(&mut self, key: &NewKey, id: u64) -> bool {
         self.ids.remember(self.moment, key, id) && !self.ids.places.is_full(IDS_EIGHTHS)
     }
@@ -177,7 +177,7 @@ impl RowCache {
         rows.find(*moment, moved.as_deref(), map, key)
     }
 
-    /// Caches the one id of a key that was not requested yet, unless caching it would evict another key.
+    /// Caches the only id of a key that was not requested yet, unless caching it would evict another key.
     pub(crate) fn cache_id_ahead(&mut self, map: usize, key: &[u8], id: u64) {
         let Some(words) = key_words(map, key) else { return };
         let key = NewKey { hash: hash(&self.ids.hasher, &words), words };
@@ -207,14 +207,15 @@ impl RowCache {
         }
     }
 
-    /// Returns the location that the row of the id found last had at some earlier time. The row may have moved since.
+    /// Returns the location at which the row of the last found id was stored when it was last read. The row may have
+    /// moved since then.
     #[inline]
     pub(crate) fn hint(&mut self, map: usize, id: u64) -> Option<ValueLocation> {
         let hint = *self.ids.hint(map, id)?;
         (hint != 0).then(|| unpack(hint))
     }
 
-    /// Stores the location of the row whose id was found last, for [`hint`](RowCache::hint).
+    /// Stores the location of the row of the last found id, for [`hint`](RowCache::hint).
     #[inline(always)]
     pub(crate) fn keep_hint(&mut self, map: usize, id: u64, value: ValueLocation) {
         if let Some(hint) = self.ids.hint(map, id)
@@ -236,7 +237,7 @@ impl RowCache {
         self.lookups = PATIENCE;
     }
 
-    /// Drops the previous tables, so that later look-ups do not change which rows are cached.
+    /// Drops the previous tables. After that, look-ups of cached rows do not change which rows are cached.
     #[cfg(test)]
     pub(crate) fn settle(&mut self) {
         self.ids.places.forget_before();
@@ -246,11 +247,11 @@ impl RowCache {
 
 /// Keys of id set maps that have one id.
 ///
-/// A slot is a cache line: the stamp with a part of the hash; the id; and the length, map and key, padded with zeroes.
-/// If the key is short, the last two words are hints: the locations of the rows with that id in two maps. A key is in
-/// one of [`SLOTS_PER_KEY`] neighbouring slots. A new key takes the first free slot, or the last slot if none is free.
-/// The key moves one slot forward each time it is requested again. So keys that are requested once do not evict keys
-/// that are requested often.
+/// A slot is a cache line: the stamp with a part of the hash; the id; and the length of the key, the map, and the key
+/// padded with zeroes. If the key is short, the last two words are hints: the locations of the rows with that id in two
+/// maps. A key is in one of [`SLOTS_PER_KEY`] neighbouring slots. A new key takes the first free slot, or the last slot
+/// if none is free. The key moves one slot forward each time it is requested again. So keys that are requested once do
+/// not evict keys that are requested often.
 struct CachedIds {
     places: GrowingTable<8>,
     hasher: RandomState,
@@ -310,7 +311,7 @@ impl CachedIds {
         Some(id)
     }
 
-    /// Returns the hint of the id found last: the word for the location of the id's row in `map`.
+    /// Returns the hint of the last found id: the word that stores the location of the id's row in `map`.
     #[inline(always)]
     fn hint(&mut self, map: usize, id: u64) -> Option<&mut u64> {
         let (number, last) = self.last;
@@ -372,7 +373,7 @@ fn id_in(
             continue;
         }
         if !moment.has(place[0] as u32, || moved.map_or(u32::MAX, |moved| moved.key_changed(*hash))) {
-            // Clear the old slot: it must not match together with the slot that is filled next.
+            // Clear the old slot, so that the key does not have two slots once the next slot is filled.
             table.place(number ^ way)[0] = 0;
             table.taken = table.taken.saturating_sub(1);
             return None;
@@ -398,7 +399,7 @@ fn tag(stamp: u32, hash: u64) -> u64 {
 /// Locations of the rows of numeric keys.
 ///
 /// A slot is two words: the stamp with the bits of number and map that the slot's index does not imply; and the offset
-/// of the value in the data file with its length. Consecutive numbers have consecutive slots.
+/// and length of the value in the data file. Consecutive numbers have consecutive slots.
 struct CachedRows {
     places: GrowingTable<2>,
 }
@@ -444,7 +445,7 @@ impl CachedRows {
         self.put(moment, (map, key), value, |is_free| is_free);
     }
 
-    /// Returns true if the slot was free.
+    /// Fills the slot of a row. Returns true if the slot was free.
     #[inline]
     fn put(
         &mut self,

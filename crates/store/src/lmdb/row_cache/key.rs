@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 /// A key of up to 45 bytes.
 pub(super) type KeyWords = [u64; 6];
 
-/// Packs length, map and key, padded with zeroes; returns `None` if the key is too long.
+/// Packs the length of a key, its map and the key, padded with zeroes; returns `None` if the key is too long.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "a key that fits has at most 45 bytes")]
 pub(super) fn key_words(map: usize, key: &[u8]) -> Option<KeyWords> {

@@ -1,15 +1,16 @@
-//! [`MovedPages`]: record of the pages and keys that commits have moved. Cached rows of a reading transaction that were
-//! not moved stay valid.
+//! [`MovedPages`]: record of the pages and keys that commits have moved. The cached rows that were not moved stay
+//! valid.
 //!
 //! A commit copies each page that it changes, and records in LMDB's map of free pages which pages it freed. A page that
-//! no commit has freed is unchanged, and so is every row in it. In addition, the writer records here each key whose set
-//! of ids it changes, before the commit. For each page and key, a table stores the stamp of the last commit that moved
-//! it. A table has fewer slots than there are pages or keys, so all pages or keys that share a slot count as moved
-//! together. A cached row is valid if nothing in its slot has moved since the row was last known to be valid.
+//! no commit has freed is unchanged, and so is every row in it. In addition, before each commit, the writer records in
+//! `MovedPages` each key whose set of ids it changes. For each page and key, a table stores the stamp of the last
+//! commit that moved it. A table has fewer slots than there are pages or keys, so all pages or keys that share a slot
+//! count as moved together. A cached row is valid if nothing in its slot has moved since the row was last known to be
+//! valid.
 //!
-//! This requires that every commit has recorded what it moved, which holds for all commits after `since` and up to
-//! `until`. A transaction whose state is older than `since` drops all its cached rows. A transaction whose state is
-//! newer than `until` uses no cached row until `until` reaches its state.
+//! This check requires that every commit has recorded the pages and keys that it moved. All commits after `since` and
+//! up to `until` have done so. A transaction whose state is older than `since` drops all its cached rows. A transaction
+//! whose state is newer than `until` uses no cached row until `until` reaches its state.
 
 #![expect(
     clippy::indexing_slicing,
@@ -33,8 +34,8 @@ const PLACES: usize = 1 << 20;
 
 /// Pages and keys that commits have moved.
 pub(crate) struct MovedPages {
-    /// The newest commit when recording began. This commit has stamp 1, and each later commit has the next stamp. Stamp
-    /// 0 is for earlier commits.
+    /// The newest commit when recording began. This commit has stamp 1, and each later commit has the next stamp.
+    /// Earlier commits have stamp 0.
     first_txn: u64,
     pages: Box<[AtomicU32]>,
     keys: Box<[AtomicU32]>,
@@ -68,16 +69,16 @@ impl MovedPages {
     }
 
     /// Returns true if all commits after `from` and up to `to` are recorded; `None` while the last of these commits may
-    /// still be recorded. The caller must be reading the state of `to` already.
+    /// still be recorded. The caller must already read the state of `to`.
     pub(crate) fn knows(&self, from: u64, to: u64) -> Option<bool> {
-        // Loads happen in the reverse order of the stores in `note`.
+        // The loads are in the reverse order of the stores in `note`.
         let is_taken_down = to <= self.until.load(Ordering::Acquire);
         is_taken_down.then(|| self.since.load(Ordering::Acquire) <= from)
     }
 
     /// Records that the commit `txn_id` changes the set of a key. Call it before the commit.
     pub(crate) fn key_changes(&self, map: usize, key: &[u8], txn_id: u64) {
-        // Longer keys are not cached.
+        // `key_words` returns `None` for keys that are too long to be cached.
         if let Some(words) = key_words(map, key) {
             self.keys[key_place(hash(&self.hasher, &words))].store(self.stamp(txn_id), Ordering::Relaxed);
         }
@@ -186,7 +187,7 @@ mod tests {
             }
         };
         (0..ROW_COUNT).for_each(ask_for);
-        // The tables grew during the look-ups. Rows of the table before the last growth are still cached; rows of older
+        // The tables grew during the look-ups. The rows in the previous table are still cached. The rows in older
         // tables are not.
         for known in [cached_rows(txn, tree).len(), cached_keys(txn, tree)] {
             assert!(known as u64 > ROW_COUNT / 2, "{known}");
@@ -225,7 +226,7 @@ mod tests {
         let lost = ROW_COUNT - known.len() as u64;
         assert!((2..60).contains(&lost), "a page has some 19 of these rows, and {lost} are evicted");
         assert_eq!(cached_keys(&txn, &tree), keys, "no set has changed");
-        // Several commits between two renewals, and a row that is moved to pages of its own and back.
+        // Commit several times between two renewals, and move a row to pages of its own and back.
         for len in [9_000, 100, 9_000] {
             tree.put(500, len);
             tree.put(1_500, len);
@@ -265,7 +266,7 @@ mod tests {
         let (_store, _writer, tree) = tree(&scratch);
         let mut txn = remembering(&tree);
         ask_all(&txn, &tree);
-        // A commit that does not record what it moves.
+        // This transaction does not record the pages that it moves.
         let mut silent = Txn::begin(&tree.env, TxnKind::Write).unwrap();
         silent.moved = None;
         silent.put(tree.rows, &3u64.to_be_bytes(), &[2; 50], PutKind::Set).unwrap();
@@ -277,7 +278,7 @@ mod tests {
         tree.put(1_000, 200);
         move_on(&mut txn);
         txn.skip_patience();
-        // The later commit is recorded, so the silent one never will be, and all rows are dropped.
+        // The later commit is recorded, so the silent commit will never be recorded, and all rows are dropped.
         assert_eq!((cached_rows(&txn, &tree).len(), cached_keys(&txn, &tree)), (0, 0));
         ask_all(&txn, &tree);
         tree.put(1_000, 100);

@@ -7,7 +7,7 @@ pub(crate) type ValueLocation = (u64, usize);
 const OFFSET_BITS: u32 = 48;
 const LEN_MAX: usize = u16::MAX as usize;
 
-/// Packs a location into a word; returns `None` if it does not fit.
+/// Packs a location into a word; returns `None` if the location does not fit.
 #[inline]
 pub(super) fn pack((offset, len): ValueLocation) -> Option<u64> {
     let fits = len <= LEN_MAX && offset >> OFFSET_BITS == 0;

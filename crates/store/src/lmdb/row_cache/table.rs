@@ -17,7 +17,7 @@ const PLACES_MIN: usize = 1 << 10;
 /// Size in bytes from which a table is allocated by a separate thread.
 const LARGE: usize = 4 << 20;
 
-/// Niceness of the thread that allocates a table. High, so that it does not delay threads that serve clients.
+/// Niceness of the thread that allocates a table. High, so that the thread does not delay threads that serve clients.
 const NICENESS: i32 = 19;
 
 /// Number of look-ups, per slot of the smaller table, after which the smaller table is dropped.
@@ -77,7 +77,7 @@ pub(crate) struct GrowingTable<const WORDS: usize> {
     pub(crate) table: Table<WORDS>,
     /// The previous table, while rows may be missing from the new table.
     before: Option<Before<WORDS>>,
-    /// A larger table that is being allocated.
+    /// Receiver of a larger table that is being allocated.
     coming: Option<Receiver<Table<WORDS>>>,
     place_count_max: usize,
 }
@@ -127,7 +127,7 @@ impl<const WORDS: usize> GrowingTable<WORDS> {
         }
     }
 
-    /// Returns true if more than `eighths` eighths of the slots are taken.
+    /// Returns true if at least `eighths` eighths of the slots are taken.
     #[inline]
     pub(crate) fn is_full(&self, eighths: usize) -> bool {
         self.table.taken > self.table.place_count / 8 * eighths

@@ -1,5 +1,5 @@
 //! A view that caches rows returns the same results as a view without a cache, whatever is committed between reads and
-//! however small its table is.
+//! however small the table of cached rows is.
 
 use fastrand::Rng;
 
@@ -9,11 +9,11 @@ use crate::{Read, StoreError, View};
 
 const KEY_COUNT: u32 = 400;
 
-/// Returns numbers and texts, short and long. The same bytes serve as keys of rows, sets and counters, so that only the
-/// map distinguishes them.
+/// Returns a numeric key or a text, short or long. The same bytes serve as keys of rows, sets and counters, so that
+/// only the map distinguishes them.
 fn key(number: u32) -> Vec<u8> {
     if number.is_multiple_of(2) {
-        // Some numbers are far apart and compete for the same slots.
+        // These numbers are far apart, and some of them compete for the same slots.
         return (u64::from(number) << (number % 6 * 5)).to_be_bytes().to_vec();
     }
     let mut key = number.to_be_bytes().to_vec();
@@ -79,7 +79,7 @@ fn cached_rows_are_the_rows_of_the_view() {
             if round % 3 == 0 {
                 store.checkpoint().unwrap();
             }
-            // Until it is renewed, the view continues in its own state.
+            // Until a view is renewed, it continues in its own state.
             cached_count += compare(&plain, &remembering, &mut random);
             plain.renew().unwrap();
             remembering.renew().unwrap();
@@ -119,7 +119,7 @@ fn caches_the_rows_of_a_leaf_together() {
     assert_eq!(cached_count(&view, 0..ROW_COUNT), 0);
     view.get(ROWS, &1_000_u64.to_be_bytes()).unwrap();
     let known = cached_count(&view, 0..ROW_COUNT);
-    // A row takes 58 bytes, a page has 4,096.
+    // A row takes 58 bytes, and a page has 4,096 bytes.
     assert!((30..=70).contains(&known), "{known} rows");
     let cached_sets = |view: &View| -> Vec<u64> {
         let map = view.map(SETS).index;

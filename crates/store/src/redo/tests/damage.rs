@@ -72,16 +72,16 @@ fn only_the_last_group_may_be_torn() {
     assert_eq!(scratch.read(0).unwrap(), model[..3], "the last one alone");
 }
 
-/// Symptom: random bytes over the end of the last group but one and over the head of the last group silently dropped
-/// both groups. Cause: only the head of the last group proved that the group existed.
+/// Symptom: the last two groups were silently dropped if random bytes replaced the end of the first and the head of the
+/// second. Cause: only the head of the last group proved that the group existed.
 #[test]
 fn the_tail_of_the_last_group_shows_that_the_one_before_was_durable() {
     let scratch = Scratch::new();
     let model = small_log(&scratch, &[10, 5_000, 9_000]);
     let path = scratch.segment(1);
     let file = writable(&path);
-    // The groups occupy the blocks 1, 2 and 3, 4 to 6. The damage leaves the head of the second group and the tail of
-    // the third.
+    // The groups occupy the blocks 1, 2 and 3, 4 to 6. The damage spares the head of the second group and the tail of
+    // the third group.
     let damage_of = |len: u64| vec![0xA5; len as usize];
     let missing = (path.clone(), 2 * BLOCK, RedoDamage::Missing { first: 2, last: 2 });
     with_bytes(&file, 2 * BLOCK + 100, &damage_of(3 * BLOCK), || {
@@ -133,7 +133,7 @@ fn reports_a_segment_with_the_name_of_another() {
 }
 
 /// Symptom: a pending segment that was removed, emptied, renamed or truncated was not reported. Now the mark requires
-/// it.
+/// each pending segment.
 #[test]
 fn reports_what_the_mark_requires_and_the_log_lacks() {
     let scratch = Scratch::new();
@@ -213,7 +213,7 @@ fn reports_what_the_mark_requires_and_the_log_lacks() {
     assert_eq!(only(0).0, scratch.segment(1));
     let (log, _) =
         RedoLog::open_with(&scratch.0, room(&scratch.0), &marked(last - 1), LEN_MIN..=LEN_MAX).unwrap();
-    // After closing, no segment is required.
+    // After the log is closed, no segment is required.
     log.trim(last).unwrap();
     log.close().unwrap();
     fs::remove_file(scratch.segment(3)).unwrap();

@@ -1,10 +1,10 @@
-//! At each call in turn the power fails, the process is killed, or the disk fails or is full. Meanwhile groups are
-//! appended, segments are created, reused and released, and the log is opened. The process under test is this binary
-//! again, running [`child`].
+//! Tests of failures at each file call in turn: the power fails, the process is killed, or the disk fails or is full.
+//! Meanwhile groups are appended, segments are created, reused and released, and the log is opened. The process under
+//! test is this binary again, running [`child`].
 //!
-//! The content of a group follows from its sequence and the number of the attempt, so nothing has to be stored for the
-//! comparison. The checkpointed sequence is in a separate file, as it would be in the data file. Calls on that file
-//! never fail.
+//! The content of a group follows from its sequence and the number of the attempt, so the test does not have to store
+//! the expected content. The checkpointed sequence is in a separate file, as it would be in the data file. Calls on
+//! that file never fail.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -79,7 +79,7 @@ fn child() {
         "write" => write(&open(directory).unwrap().0, directory),
         "fail" => write_on_a_failing_disk(directory),
         "full" => write_on_a_full_disk(directory),
-        // While less than the reserve is free, a failed write counts as a short write, whatever its error.
+        // While less than the reserve is free, a failed write is treated as a short write, whatever its error is.
         "cut short" => {
             let opened = File::open(directory).unwrap();
             write_until_refused(directory, Room::new(opened, directory, u64::MAX));
@@ -93,7 +93,7 @@ fn attempt_of(sequence: u64, payload: &[u8]) -> Option<u64> {
     (0..ATTEMPTS).find(|attempt| group(sequence, *attempt).payload() == payload)
 }
 
-/// Appends one group, and prints which attempt was acknowledged.
+/// Appends one group, and prints the number of the attempt that was acknowledged.
 fn append(log: &RedoLog) -> Result<()> {
     let sequence = log.last_sequence() + 1;
     let mut attempt = 0;
@@ -112,7 +112,7 @@ fn append(log: &RedoLog) -> Result<()> {
 }
 
 fn checkpoint(log: &RedoLog, directory: &Path, sequence: u64) -> Result<()> {
-    // Written completely under another name and then renamed, so that the file is always complete.
+    // The file is written completely under another name and then renamed, so that the file is always complete.
     let new = checkpointed_file(directory).with_extension("new");
     fs::write(&new, sequence.to_string()).unwrap();
     fs::rename(&new, checkpointed_file(directory)).unwrap();
@@ -241,8 +241,8 @@ impl Trial {
         }
     }
 
-    /// Opens the log and checks it. The log must hold every acknowledged group and no refused group. The log may hold
-    /// the group after the last acknowledged group.
+    /// Opens the log and checks it. The log must hold every acknowledged group and no refused group. The log may also
+    /// hold the one group that follows the last acknowledged group.
     fn check(&mut self, context: &str) {
         let (log, groups) = open(&self.data).unwrap_or_else(|error| panic!("{context}: {error}"));
         let checkpointed = checkpointed(&self.data);
@@ -289,7 +289,7 @@ fn the_power_goes_at_every_call() {
     for call in 1..=first.max(second) {
         let mut trial = Trial::new();
         for life in 0..2 {
-            // The second run opens an existing log and reuses segments.
+            // The second run of a child opens an existing log and reuses segments.
             let output = trial.run("write", |plan| plan.cut_at(call));
             losses += u64::from(trial.after(&output, call * 10 + life));
             trial.check(&format!("call {call}, life {life}"));
@@ -323,7 +323,7 @@ fn a_failed_sync_stops_the_log_and_what_is_acknowledged_after_a_restart_stays() 
 }
 
 /// After a failed sync, the last group may not be durable until opening has written it again. If the mark required the
-/// group before that, a power cut between the two writes would leave an intact log that is refused.
+/// group before it was written again, a power cut between the two writes would leave an intact log that is refused.
 #[test]
 fn a_power_cut_in_the_opening_after_a_failed_sync_leaves_a_log_that_opens() {
     for sync in (4..30).step_by(5) {

@@ -24,7 +24,7 @@ fn whole(scratch: &Scratch, findings: &Findings) -> Groups {
     groups_of(findings.replay(room(&scratch.0))).unwrap()
 }
 
-/// Returns the detached groups, with their changes reassembled.
+/// Returns the detached groups, encoded again from their changes.
 fn detached(scratch: &Scratch, findings: &Findings) -> Groups {
     let mut groups = Vec::new();
     let mut each = |sequence: u64, changes: &mut dyn Iterator<Item = Change<'_>>| {
@@ -59,8 +59,7 @@ fn places(scratch: &Scratch, number: u64) -> Vec<(u64, u64)> {
     places
 }
 
-/// If the newest segment is missing, the segments before it show no trace of the newest segment, and only the mark
-/// reveals it.
+/// If the newest segment is missing, the other segments contain no sign of it, and only the mark reveals it.
 #[test]
 fn reports_groups_that_the_mark_requires_and_no_segment_has() {
     let scratch = Scratch::new();
@@ -261,8 +260,8 @@ fn returns_every_group_without_a_data_file() {
     assert_eq!(findings.missing.len(), 1);
 }
 
-/// After random damage, the whole groups equal the first written groups, and opening the log returns no more groups
-/// than these.
+/// After random damage, the whole groups equal the first written groups, and a log that can be opened returns no other
+/// groups.
 #[test]
 fn random_damage_never_changes_the_whole_groups() {
     let mut random = Rng::with_seed(0x5a1f);

@@ -19,7 +19,7 @@ fn segments_double_in_size_and_a_large_group_gets_its_own() {
     assert_eq!(length(5), LEN_MAX);
     assert_eq!(scratch.read(0).unwrap(), model);
     drop(log);
-    // The segment of a single large group is not reused.
+    // A segment that was created for a single large group is not reused.
     let (log, replay) = scratch.open(0);
     assert_eq!(groups_of(replay).unwrap(), model);
     log.trim(log.last_sequence()).unwrap();
@@ -88,7 +88,7 @@ fn missing_segments_are_damage_unless_they_are_checkpointed() {
     let (file, offset, what) = damage(scratch.read(0));
     assert_eq!((file, offset), (scratch.segment(2), BLOCK));
     assert_eq!(what, RedoDamage::Missing { first: 1, last: last_of[0] });
-    // Two segments with swapped names.
+    // Swap the names of two segments.
     fs::rename(scratch.segment(2), scratch.segment(1)).unwrap();
     fs::rename(&aside, scratch.segment(2)).unwrap();
     let (file, _, what) = damage(scratch.read(0));
@@ -151,7 +151,7 @@ fn removes_unfinished_segments_and_no_foreign_files() {
     let model = small_log(&scratch, &[10]);
     fs::write(scratch.segment(2), b"").unwrap();
     fs::write(scratch.segment(3), vec![0; LEN_MIN as usize]).unwrap();
-    // A segment renamed for reuse, whose header is not written yet.
+    // Simulate a segment that was renamed for reuse and whose new header is not written yet.
     let old = frame::header(&Life { identity: IDENTITY, number: 1 });
     fs::write(scratch.segment(4), [&old[..], &fs::read(scratch.segment(1)).unwrap()[BLOCK_LEN..]].concat())
         .unwrap();

@@ -1,4 +1,4 @@
-//! Pages of a real data file with some bytes changed: no look-up and no traversal panics, whatever the result is.
+//! Tests with pages of a real data file in which some bytes are changed: no look-up and no traversal panics.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,8 @@
 use super::super::leaf::{LeafRows, Row};
 use super::super::page::{FLAGS, LEAF, LIST, LIST_END, ROW_HEAD};
 
-/// Builds a page the way LMDB fills it: the list of offsets grows upwards, rows are added from the end down.
+/// Builds a page the way LMDB fills it: the list of offsets grows from the start of the page, and rows are added from
+/// its end downwards.
 fn page(rows: &[(&str, &str, u16)]) -> Vec<u8> {
     let mut page = vec![0xee; 4096];
     let mut put = |at: usize, number: usize| page[at..at + 2].copy_from_slice(&(number as u16).to_ne_bytes());
@@ -43,11 +44,11 @@ fn rows_after_a_key() {
     let (rows, last) = rest(&page, found(&page, b"aone"));
     assert_eq!(rows, [(&b"bb"[..], &b""[..]), (&b"c"[..], &b"three"[..])]);
     assert_eq!(last, Some(&b"c"[..]));
-    // The row that LMDB returned may have an unsupported layout even if the rows after it have a supported one.
+    // The row that LMDB returned may have an unsupported layout even if the rows after it have a supported layout.
     assert_eq!(rest(&page, found(&page, b"cthree")), (vec![], None));
     assert_eq!(rest(&page, found(&page, b"dbig")).0, [(&b"e"[..], &b"four"[..])]);
     assert_eq!(rest(&page, found(&page, b"efour")), (vec![], None));
-    // No row begins at this place.
+    // No row begins at this slice.
     assert_eq!(rest(&page, &page[..1]), (vec![], None));
     assert_eq!(rest(&page, found(&page, b"three")), (vec![], None));
 }

@@ -35,7 +35,7 @@ fn filled() -> Scratch {
     scratch
 }
 
-/// Returns the rows from a key on, and whether a leaf traversal was in progress at the end.
+/// Returns the rows from a key on, and whether the cursor was using a leaf traversal at the end.
 fn rows(mut cursor: Cursor<'_>, from: &[u8]) -> (Vec<Vec<u8>>, bool) {
     let mut rows = Vec::new();
     let mut row = cursor.at_or_after(from).unwrap();
@@ -137,8 +137,8 @@ fn an_unsupported_page_ends_a_traversal() {
         image[page_of(page)][at].fill(byte);
         leaves(&image, root, &[])
     };
-    // Cases: a wrong page number; a page that is neither branch nor leaf; a list beyond the end of the page; row
-    // offsets and page numbers beyond the end.
+    // Cases: a wrong page number; a page that is neither branch nor leaf; a list of offsets that ends beyond the page;
+    // row offsets and page numbers that are too high.
     for (at, byte) in
         [(0..8, 0), (FLAGS..FLAGS + 2, 0x22), (LIST_END..LIST_END + 2, 0xff), (LIST..PAGE_LEN, 0xff)]
     {

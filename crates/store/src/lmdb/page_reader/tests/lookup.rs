@@ -132,8 +132,8 @@ fn leaves_unsupported_layouts_to_lmdb() {
         image
     };
     let root_at = root as usize * PAGE_LEN;
-    // Cases: a wrong page number; a page that is neither branch nor leaf; a list beyond the end of the page; row
-    // offsets beyond it; a truncated page.
+    // Cases: a wrong page number; a page that is neither branch nor leaf; a list of offsets that ends beyond the page;
+    // row offsets beyond the page; a truncated page.
     for (at, bytes) in
         [(0, [1, 0]), (FLAGS, [0x22, 0]), (LIST_END, [0xff, 0xff]), (LIST, [0xff; 2]), (LIST + 2, [0xff; 2])]
     {
