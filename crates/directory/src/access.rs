@@ -119,7 +119,8 @@ impl Requester {
     }
 }
 
-/// Limits that replace those of the settings for some requesters. `None` leaves the limit of the settings in force.
+/// Limits of one requester. A limit that is set replaces the limit of the settings. `None` leaves the limit of the
+/// settings in force.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequesterLimits {
     /// Maximum number of entries that a search, or a page of it, returns; 0 for no limit.

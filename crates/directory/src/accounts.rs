@@ -105,8 +105,8 @@ fn is_permanent(value: &[u8]) -> bool {
     value.starts_with(b"0000")
 }
 
-/// Returns the first free time from `time` on. Times of failures and grace logins must be distinct, because equal
-/// values count once (draft section 8.1.3.1).
+/// Returns the first time at or after `time` that is not taken. Times of failures and grace logins must be distinct,
+/// because equal values count once (draft section 8.1.3.1).
 pub(crate) fn distinct_time(mut time: i64, is_taken: impl Fn(i64) -> bool) -> i64 {
     while is_taken(time) {
         time = time.saturating_add(1);
@@ -124,8 +124,8 @@ pub(crate) fn has_policies(catalog: &Catalog) -> bool {
     catalog.class_sets().iter().any(|class_set| is_policy(catalog, &class_set.closure))
 }
 
-/// Reads all policies. An import can store any values. Each policy is applied as far as possible, and the rest becomes
-/// notices.
+/// Reads all policies. An import can store invalid values in a policy. A policy applies as far as its values are
+/// valid. Each fault becomes a notice.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
@@ -330,7 +330,7 @@ impl<'r> RecordedState<'r> {
         small(self.0.get(attribute as usize).copied().flatten())
     }
 
-    /// Returns true if an administrator has locked the account, or given it a start or an end.
+    /// Returns true if an administrator has locked the account, or set its start time or end time.
     fn is_restricted(&self) -> bool {
         let has = |attribute| self.values(attribute).next().is_some();
         self.values(AccountAttribute::LockedTime).any(|value| is_permanent(&value))

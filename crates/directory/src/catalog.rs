@@ -202,7 +202,7 @@ pub struct ClassSet {
     pub structural: Option<ClassId>,
     /// Whether the classes make an entry an alias, a referral or a subentry.
     pub flags: NodeFlags,
-    /// Whether a class allows memberURL.
+    /// Whether a class of the set allows memberURL.
     pub(crate) allows_member_url: bool,
     /// Whether the entries are dynamic: the server deletes them unless clients refresh them (RFC 2589).
     pub(crate) is_dynamic: bool,
@@ -642,7 +642,7 @@ impl Catalog {
     }
 
     /// Returns the number of an attribute type with these options (lower case, sorted, joined by `;`). Returns `None`
-    /// if no entry has or had it.
+    /// if no entry has or had the attribute.
     pub fn attribute_id(&self, type_id: TypeId, options: &str) -> Option<AttrId> {
         if options.is_empty() {
             // Most requests look up attributes without options. This path avoids an allocation for them.
@@ -705,7 +705,7 @@ impl Catalog {
         (0..).map(ClassSetId).zip(&self.class_sets)
     }
 
-    /// Returns the number of a set of classes (ascending by OID), if an entry has or had it.
+    /// Returns the number of a set of classes (ascending by OID). Returns `None` if no entry has or had this set.
     pub fn class_set_id(&self, classes: &[ClassId]) -> Option<ClassSetId> {
         self.class_set_ids.get(classes).copied()
     }

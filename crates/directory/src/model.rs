@@ -1,5 +1,5 @@
-//! Types that all other floors of the crate use: entry ids and rows, entries, records of changes, outcomes, limits.
-//! This floor never reads the store.
+//! Types that all other layers ("floors") of the crate use: entry ids and rows, entries, records of changes, outcomes,
+//! limits. These modules never read the store.
 
 pub(crate) mod access_rule;
 pub(crate) mod account_attribute;

@@ -54,8 +54,8 @@ pub struct ListedRequester {
 }
 
 impl AccessList {
-    /// Formats the list as lines of text. Each line has a word for its kind, a tab, and fields separated by tabs. A
-    /// line `who` describes requesters that the preceding rule names.
+    /// Formats the list as lines of text. Each line consists of a word for the line's kind, a tab, and fields
+    /// separated by tabs. A line `who` describes requesters that the preceding rule names.
     pub fn to_lines(&self) -> String {
         let mut lines = format!("list\t{}\n", self.what);
         for ListedRule { rule, covers_entry, requesters } in &self.rules {
@@ -239,7 +239,7 @@ enum Below {
     Everything,
 }
 
-/// Entries that a rule, or one place in a rule, covers.
+/// Entries that a rule, or one of the places in a rule, covers.
 #[derive(Clone, Copy, Debug)]
 struct Coverage {
     covers_entry: bool,

@@ -74,8 +74,8 @@ impl AllowedValues<'_> {
         }
     }
 
-    /// Returns the permitted part of a filter: forbidden tests become Undefined. If the right covers only some subtypes
-    /// or values of a type, the test is restricted to these.
+    /// Returns the permitted part of a filter: forbidden tests become Undefined. If the right covers only some
+    /// subtypes or values of a type, the test is restricted to the covered subtypes or values.
     pub(crate) fn left_of(self, term: &Term, catalog: &Catalog) -> Term {
         let all = |terms: &[Term]| terms.iter().map(|term| self.left_of(term, catalog)).collect();
         match term {
@@ -100,7 +100,8 @@ impl AllowedValues<'_> {
                     let shown =
                         VisibleTest { test: item.test.clone(), view: Arc::clone(view), right: self.right };
                     let test = Test::Visible(Box::new(shown));
-                    // The item above tests the values in the entry's DN, if the right covers them.
+                    // The item that was pushed before this item tests the values in the entry's DN, if the right
+                    // covers them.
                     let (dn_attributes, counts_described) = (false, false);
                     let rest = item.clone();
                     left.push(Term::Item(Item { attributes, test, dn_attributes, counts_described, ..rest }));

@@ -392,8 +392,8 @@ impl EffectiveRights {
         }
     }
 
-    /// Returns the extent to which the requester may read all values of these types in the subtree of `base`, as far as
-    /// the rules alone show it.
+    /// Determines from the rules alone, without reading entries, whether the requester may read all values of these
+    /// types in the subtree of `base`.
     ///
     /// # Errors
     /// The store failed.

@@ -143,7 +143,7 @@ impl EntryRights {
         self.by_value.as_ref()
     }
 
-    /// Returns the rights to single values, if they restrict this right to this type.
+    /// Returns the rights to single values, if they restrict the right `right` to the type `type_id`.
     pub(crate) fn over_values(&self, right: Rights, type_id: TypeId) -> Option<&Arc<ByValue>> {
         self.by_value.as_ref().filter(|by_value| by_value.is_for(right, type_id))
     }

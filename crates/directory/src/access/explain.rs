@@ -84,7 +84,7 @@ impl AccessExplanation {
         }
     }
 
-    /// Formats the explanation as lines of text. Each line has a word for its kind, a tab, and a value.
+    /// Formats the explanation as lines of text. Each line consists of a word for the line's kind, a tab, and a value.
     pub fn to_lines(&self) -> String {
         let mut lines = format!("{}\t{}\n", self.word(), self.verdict);
         for rule in &self.rules {
@@ -497,7 +497,7 @@ impl Explainer<'_> {
     fn add(&self, explanation: &mut AccessExplanation, question: RightQuestion<'_>) -> Result<()> {
         let rules = &self.applicable.rules().rules;
         let holding = self.applicable.holding(self.state, question.id, question.parent)?;
-        // Rules on single values decide only a right that covers some values.
+        // Rules on single values are deciding rules only if the right covers some values but not all.
         let is_partly = explanation.is_partly;
         let about = |place: &usize| {
             rules.get(*place).is_some_and(|rule| {

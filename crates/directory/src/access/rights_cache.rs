@@ -228,8 +228,8 @@ mod tests {
             assert_eq!(outcome.code, ResultCode::SUCCESS);
         }
         assert!(Arc::ptr_eq(&first, &rights(&directory, USERS[0])));
-        // No rule here depends on the values of the requester's own entry, so they are not a source. Otherwise every
-        // bind that records the last login would invalidate the rights.
+        // No rule here depends on the values of the requester's own entry, so these values are not a source. Otherwise
+        // every bind that records the last login would invalidate the rights.
         directory.modify(USERS[0], &[(ChangeOperation::Replace, "description", &["x"])]);
         assert!(Arc::ptr_eq(&first, &rights(&directory, USERS[0])));
         directory.modify(GROUPS[0], &[(ChangeOperation::Add, "member", &[USERS[0]])]);

@@ -465,8 +465,8 @@ impl RuleRights {
         rules.into_iter().any(|rule| rule.is_allow && rule.rights.has(EXPLAIN))
     }
 
-    /// Determines which rules apply to the entries of a container by their place in the tree, and sets them in
-    /// `traversal`.
+    /// Determines which rules cover the entries of a container because of the container's place in the tree. Stores
+    /// these rules in `traversal`.
     fn note_inherited(
         &self,
         state: TreeState<'_>,
@@ -518,7 +518,7 @@ impl RuleRights {
         Ok(false)
     }
 
-    /// Returns the rights that a set of rules grants, which are computed once for each set.
+    /// Returns the rights that a set of rules grants. The rights are computed once for each set.
     fn rights(&self, state: TreeState<'_>, holding: &[u64]) -> Arc<EntryRights> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(rights) = known.get(holding) {

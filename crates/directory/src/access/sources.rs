@@ -54,7 +54,7 @@ impl Sources {
         Ok(found)
     }
 
-    /// Returns true if these effects may invalidate the rights; `None` stands for any effects.
+    /// Returns true if these effects may invalidate the rights; `None` means that any effect is possible.
     pub(crate) fn are_touched_by(&self, touched: Option<&HashSet<EntryEffect, RandomState>>) -> bool {
         let Some(touched) = touched else { return true };
         let is_one = |touch: &EntryEffect| self.names.contains(touch) || self.own.contains(touch);

@@ -62,7 +62,7 @@ impl TypeSet {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own |= other);
     }
 
-    /// Returns the intersection of both sets.
+    /// Returns the types that are in this set and in `other`.
     pub(crate) fn and(&self, other: &TypeSet) -> TypeSet {
         TypeSet(self.0.iter().zip(&other.0).map(|(own, other)| own & other).collect())
     }

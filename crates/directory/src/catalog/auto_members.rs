@@ -17,7 +17,7 @@ use crate::model::rule_tokens::{Parser, named, tokens};
 /// Attribute that receives the members if the rule names none.
 const MEMBER: &str = "member";
 
-/// Returns the pending rules, for which existing entries are still to be examined.
+/// Returns the pending rules: rules for which some existing entries have not been examined yet.
 ///
 /// # Errors
 /// The row is damaged.

@@ -160,7 +160,7 @@ impl Catalog {
         def.is_link && !self.is_becoming_link(def.description.type_id)
     }
 
-    /// Computes the attribute numbers of each type again. The numbers for new values come first.
+    /// Computes the attribute numbers of each type again. The number for new values is the first of each type.
     fn number_types(&mut self) {
         self.by_type.iter_mut().for_each(Vec::clear);
         self.answering.iter_mut().for_each(|numbers| *numbers = AttributeNumbers::default());

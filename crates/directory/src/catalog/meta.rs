@@ -68,9 +68,9 @@ pub(crate) const META_CLASS_SET: u8 = b'C';
 /// DN of a suffix.
 pub(crate) const META_SUFFIX: u8 = b'S';
 /// Index of an attribute: version 2 (1), kinds (1: 1 equality, 2 ordering, 4 presence, 8 substring, 16 approximate).
-/// Then for each of values, presence, grams and sounds a phase (1: 0 absent, 1 being built, 2 complete, 3 being
-/// removed) and the entry id up to which its rows are built (8). Last, after its length, the OID of the matching rule
-/// of the grams. A row that is the single octet `01` means complete for equality and ordering.
+/// Then, for each index part (values, presence, grams, sounds), a phase (1: 0 absent, 1 being built, 2 complete, 3
+/// being removed) and the entry id up to which the part's rows are built (8). Last, after its length, the OID of the
+/// matching rule of the grams. A row that is the single octet `01` means complete for equality and ordering.
 pub(crate) const META_INDEX: u8 = b'I';
 /// contextCSN of a suffix, as text.
 pub(crate) const META_CONTEXT_CSN: u8 = b'N';
@@ -88,7 +88,8 @@ pub fn last_entry_id(read: &Read) -> Result<EntryId, OperationError> {
     id.map(EntryId).map_err(|_| OperationError::Damaged("last entry id".to_owned()))
 }
 
-/// Returns the random identifier of this data directory. Data that replace it have another identifier.
+/// Returns the generation: a random identifier of the data in this directory. Data that replace the present data have
+/// another generation.
 ///
 /// # Errors
 /// The row is damaged.

@@ -29,8 +29,8 @@ pub(crate) fn rule_filter(text: &str, schema: &Schema, secrets: &Secrets) -> Res
 
 /// Parses the filter that single values of an attribute must match.
 ///
-/// The result depends only on the value, and all spellings of the value have the same result. Therefore a requester
-/// learns no more about a stored value from the filter than from a filter on an asserted value.
+/// The result of the filter depends only on the value, and is the same for all spellings of the value. Therefore a
+/// requester learns no more about a stored value from the filter than from a filter on an asserted value.
 ///
 /// # Errors
 /// A message that describes the mistake in the filter, or why the attribute cannot have a filter on values.

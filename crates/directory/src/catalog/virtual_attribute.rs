@@ -79,7 +79,7 @@ impl VirtualAttribute {
         matches!(self, VirtualAttribute::EntryTtl | VirtualAttribute::CollectiveAttributeSubentries)
     }
 
-    /// Returns true if the values begin with end times of links, which filters compare.
+    /// Returns true if each value begins with the end time of a link. Filters compare this end time.
     pub(crate) fn is_end(self) -> bool {
         matches!(self, VirtualAttribute::ValueEnd | VirtualAttribute::MembershipEnd)
     }

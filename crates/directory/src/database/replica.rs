@@ -98,9 +98,9 @@ impl Directory {
 }
 
 impl Writer {
-    /// Applies records of the supplier in one commit, and stores the lineage after them if it has changed. `first` is
-    /// the position of the first record. Skips records that are already applied. Returns the time of the last change,
-    /// in microseconds since 1970.
+    /// Applies records of the supplier in one commit, and stores `lineage`, if given: the lineage after these records.
+    /// `first` is the position of the first record. Skips records that are already applied. Returns the time of the
+    /// last change, in microseconds since 1970.
     ///
     /// # Errors
     /// A record has a later version, or does not follow the last record, or the store failed. No record is then
@@ -139,7 +139,8 @@ impl Writer {
     }
 
     /// Makes this directory, which was a replica of `supplier`, the writer of the data. Stores the role, and the
-    /// lineage with the new writer's epoch. Durable on return. From then on, this writer decides changes.
+    /// lineage with the new writer's epoch. Durable on return. From then on, this server executes the changes of
+    /// clients.
     ///
     /// # Errors
     /// The store failed.
@@ -151,8 +152,8 @@ impl Writer {
         batch.commit()
     }
 
-    /// Gives this directory, which decided changes, another role. Durable on return. From then on, the directory
-    /// decides no changes.
+    /// Gives this directory, which was the writer, another role. Durable on return. From then on, the directory
+    /// executes no changes of clients.
     ///
     /// # Errors
     /// The store failed.

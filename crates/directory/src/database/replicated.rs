@@ -1,9 +1,10 @@
 //! Replication of a cluster node, which receives its changes from a log that all nodes share.
 //!
-//! The writer decides a batch as usual, and keeps it open while its records are sent to the shared log
-//! ([`WriteBatch::records`]). When the log has accepted the records, the writer commits the batch. Otherwise the writer
-//! drops the batch. The other nodes apply the same records with [`Writer::apply_group`]. Rows of the same commit store
-//! the node's state of the shared log. The keys and values of these rows are opaque to this crate.
+//! The writer executes the changes of a batch as usual, and keeps the batch open while its records are sent to the
+//! shared log ([`WriteBatch::records`]). When the log has accepted the records, the writer commits the batch.
+//! Otherwise the writer drops the batch. The other nodes apply the same records with [`Writer::apply_group`]. Rows of
+//! the same commit store the node's state of the shared log. The keys and values of these rows are opaque to this
+//! crate.
 //!
 //! A data directory with such rows is a node. Only the follower of the log may change it, because nodes stay equal only
 //! if they apply the same records at the same positions.
@@ -139,9 +140,9 @@ pub fn copy_node(from: &Path, to: &Path, options: &store::Options) -> Result<(),
 }
 
 impl Writer {
-    /// Applies records that another node decided, and stores the state of the shared log after them, in one commit.
-    /// `first` is the position of the first record. Records that are already applied are skipped, so a group may arrive
-    /// twice.
+    /// Applies records of another node, and stores the state that the shared log has after these records, in one
+    /// commit. `first` is the position of the first record. Records that are already applied are skipped, so a group
+    /// may arrive twice.
     ///
     /// # Errors
     /// A record has a later version, or does not follow the last record, or the store failed. Nothing of the group is
@@ -160,8 +161,8 @@ impl Writer {
 }
 
 impl WriteBatch<'_> {
-    /// Applies records that another server decided. `first` is the position of the first record. Records that are
-    /// already applied are skipped.
+    /// Applies records of another server. `first` is the position of the first record. Records that are already
+    /// applied are skipped.
     pub(super) fn append_group<'r>(
         &mut self,
         first: Position,
@@ -205,7 +206,7 @@ impl WriteBatch<'_> {
 
     /// Limits the number of further records and their total size, to which each record adds `overhead` bytes. A change
     /// whose records do not fit is refused without effect. [`take_rejected_room`](WriteBatch::take_rejected_room) then
-    /// returns the room that it needs.
+    /// returns the room that the refused change needs.
     pub fn limit_records(&mut self, room: RecordRoom, overhead: usize) {
         self.record_limit = RecordLimit::new(room, overhead);
     }

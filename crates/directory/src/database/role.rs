@@ -9,7 +9,7 @@ use crate::model::rows::META;
 /// Role of a data directory in replication without a shared log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ReplicationRole {
-    /// The directory decides changes. Every new directory has this role.
+    /// The directory executes the changes of clients. Every new directory has this role.
     #[default]
     Writer,
     /// The directory applies the records of its supplier.
@@ -19,7 +19,7 @@ pub enum ReplicationRole {
         /// Identifier of the new epoch.
         epoch: [u8; 16],
     },
-    /// The directory decides changes. The directory was a replica until it was promoted.
+    /// The directory executes the changes of clients. The directory was a replica until it was promoted.
     Promoted {
         /// URL of the former supplier.
         supplier: String,
@@ -30,7 +30,7 @@ pub enum ReplicationRole {
 pub(super) const REPLICA_ROW: [u8; 1] = [1];
 
 impl ReplicationRole {
-    /// Returns true if the directory may decide changes.
+    /// Returns true if the directory may execute changes of clients.
     pub fn may_write(&self) -> bool {
         matches!(self, ReplicationRole::Writer | ReplicationRole::Promoted { .. })
     }

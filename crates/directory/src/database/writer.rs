@@ -46,7 +46,8 @@ pub struct Writer {
     directory: Arc<Directory>,
     store: store::Writer,
     catalog: Arc<Catalog>,
-    /// Whether changes are allowed. False for a cluster node or a replica if the caller does not follow its log.
+    /// Whether changes are allowed. False for a cluster node or a replica, unless the caller follows the log from
+    /// which it receives its changes.
     may_change: bool,
     /// Whether the directory is a cluster node or a replica, so that its settings also apply to other machines.
     is_node: bool,
@@ -781,7 +782,7 @@ impl WriteBatch<'_> {
     }
 }
 
-/// Returns the outcome of a change that would succeed, with the no-op control.
+/// Returns the outcome of a request with the no-op control, if its change would succeed.
 fn no_operation_outcome() -> OperationError {
     OperationError::refused(ResultCode::NO_OPERATION, "the change would succeed; it was not made")
 }

@@ -42,7 +42,7 @@ fn take_from(
     Ok(until)
 }
 
-/// Sets the end time of a value, replacing any other. Does nothing if `until` is 0.
+/// Sets the end time of a value. Replaces an existing end time. Does nothing if `until` is 0.
 pub(crate) fn set(
     batch: &mut Batch<'_>,
     (source, attribute): (EntryId, AttrId),

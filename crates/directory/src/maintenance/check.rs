@@ -129,7 +129,7 @@ struct Report<'e> {
     checked: CheckSummary,
     /// Entries that cannot be read completely. Their derived rows are therefore unknown.
     unreadable: HashSet<u64>,
-    /// Whether the position of an entry in the tree is unknown.
+    /// Whether the position in the tree is unknown for at least one entry.
     lost_nodes: bool,
 }
 

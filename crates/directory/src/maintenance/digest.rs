@@ -5,8 +5,8 @@
 //! data. All other rows are derived from them: index rows, names, counters and reverse links. Derived rows are not
 //! compared, because each node builds index rows at its own pace.
 //!
-//! A part consists of an entry directly below a suffix entry, and all entries below it. If the entry has no
-//! subordinates, it belongs to the part of the suffix entry.
+//! A part consists of an entry directly below a suffix entry, and all entries below this entry. An entry directly
+//! below a suffix entry that has no subordinates belongs to the part of the suffix entry.
 //!
 //! Entries are read as rows without packed values, because nodes may have the same values in rows of different
 //! versions.
@@ -89,7 +89,8 @@ const SETTINGS: &str = "settings";
 /// Name of the part for rows of entries that do not exist or have no place in the tree.
 const NOWHERE: &str = "no entry";
 
-/// Maximum number of parts of entries. Further entries directly below a suffix entry belong to its part.
+/// Maximum number of parts of entries. Further entries directly below a suffix entry belong to the part of the suffix
+/// entry.
 const PARTS_MAX: usize = 500;
 
 /// Number of ids read in one step.

@@ -82,8 +82,8 @@ impl SourceChange {
     }
 }
 
-/// Maximum number of values of an attribute that are replaced as a whole. If there are more, only the differences are
-/// added and deleted.
+/// Maximum number of values of an attribute that are replaced as a whole. If there are more values, only the
+/// differences are added and deleted.
 const REPLACED_VALUES_MAX: usize = 64;
 
 /// Value of pwdAccountLockedTime for an account that stays locked until an administrator unlocks it.

@@ -17,7 +17,8 @@
 //! are only recorded by id. The writers of rows skip them.
 //!
 //! Ids are allocated in the order of the text, one for each record. A refused record leaves a gap. Entries of naming
-//! contexts that the import does not replace are carried over first, with their ids.
+//! contexts that the import does not replace are *carried over* first: they are copied into the new data file, with
+//! their ids.
 //!
 //! This module starts no thread, reads no clock, and opens no file except temporary files in the data directory. The
 //! caller reads the text in chunks, passes them to one preparer per thread, and keeps their order.

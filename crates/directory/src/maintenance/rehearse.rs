@@ -268,7 +268,7 @@ pub struct RulesVersion {
     pub requester: String,
     /// The access rules.
     pub rules: Vec<String>,
-    /// Expectations that were set last while these rules were in force.
+    /// Access expectations of the settings, as they were last set while these rules were in force.
     pub expectations: Vec<String>,
 }
 

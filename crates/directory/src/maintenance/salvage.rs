@@ -80,7 +80,8 @@ impl SalvagedDirectory {
         Ok(TreeState::stored(read, catalog, settings))
     }
 
-    /// Returns the last change that [`state`](SalvagedDirectory::state) contains; `None` if it contains none.
+    /// Returns the last change that [`state`](SalvagedDirectory::state) contains; `None` if the intact data contain no
+    /// change.
     ///
     /// # Errors
     /// The log cannot be read.

@@ -88,7 +88,7 @@ impl AttributeAllocation {
 pub struct ClassSetAllocation {
     /// Number allocated to the class set.
     pub id: ClassSetId,
-    /// OIDs of the classes, ascending. The last one is empty if a class was removed from the schema.
+    /// OIDs of the classes, ascending. The last OID is empty if a class was removed from the schema.
     pub oids: Vec<String>,
 }
 
@@ -111,8 +111,8 @@ impl ClassSetAllocation {
 /// End of `rules` if the schema defines the type with `X-LINK`.
 const LINK_MARK: &str = " link";
 
-/// Returns the syntax and matching rules of a type as one text. When the data is opened, this text is compared with the
-/// stored one.
+/// Returns the syntax and matching rules of a type as one text. When the data is opened, this text is compared with
+/// the stored text.
 pub(crate) fn rules_of(attribute_type: &AttributeType, schema: &Schema) -> String {
     let rule = |rule: Option<MatchingRule>| rule.map_or("-", MatchingRule::oid);
     format!(

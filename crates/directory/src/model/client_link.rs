@@ -9,7 +9,7 @@ use crate::model::sasl_mechanisms::{MAIL_TOKEN, MECHANISMS};
 /// Connection properties of the client that sent a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientLink {
-    /// Address of the client, or the one that a trusted proxy reports; `None` for a process on this machine.
+    /// Address of the client, or the address that a trusted proxy reports; `None` for a process on this machine.
     pub address: Option<IpAddr>,
     /// Whether TLS or a local socket protects the connection against eavesdropping and tampering.
     pub is_protected: bool,

@@ -194,7 +194,7 @@ impl CollectiveSubentries {
         attributes.iter().any(|attribute| self.numbers.binary_search(attribute).is_ok())
     }
 
-    /// Returns notices about ignored subentries and about those that cannot be applied as written.
+    /// Returns notices about ignored subentries and about subentries that cannot be applied as written.
     pub(crate) fn notices(&self) -> Vec<String> {
         let left_out = (self.left_out > 0).then(|| {
             format!(

@@ -1,4 +1,4 @@
-//! States of copied trees, which other servers own. One row of `meta` stores all of them.
+//! States of copied trees: subtrees whose data other servers own. One row of `meta` stores all of these states.
 
 use std::collections::BTreeMap;
 

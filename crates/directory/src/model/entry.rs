@@ -339,8 +339,8 @@ impl<'a> Attributes<'a> {
         None
     }
 
-    /// Returns the next matching attribute. `wanted` decides about short heads, `is_wanted` about long ones. Skips
-    /// other attributes without decoding them.
+    /// Returns the next matching attribute. `wanted` selects among attributes with short heads, `is_wanted` among
+    /// attributes with long heads. Skips other attributes without decoding them.
     #[inline]
     pub(crate) fn next_where(
         &mut self,
@@ -565,7 +565,7 @@ impl<'a> Iterator for OctetStrings<'a> {
 pub struct InlineIter<'a> {
     form: u8,
     bytes: &'a [u8],
-    /// Values of the last octet that the iterator has not returned yet, as OCTET STRINGs.
+    /// Values that the last octet represents and that the iterator has not returned yet, as OCTET STRINGs.
     listed: &'static [u8],
 }
 

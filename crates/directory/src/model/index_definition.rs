@@ -1,9 +1,9 @@
 //! Definition of an attribute type's index, and the state of its rows.
 //!
 //! Administrators define an index by *kinds*: the filters that the index answers. Its rows are divided into *parts*.
-//! Each kind has a part, but equality and ordering share one. Each part has its own [`Phase`], so that one part can be
-//! built while another answers filters. Log records change the definition. The phases are local to a data directory;
-//! `meta` stores them with the definition.
+//! Each kind has a part, but equality and ordering share one part. Each part has its own [`Phase`], so that one part
+//! can be built while another answers filters. Log records change the definition. The phases are local to a data
+//! directory; `meta` stores them with the definition.
 
 use schema::MatchingRule;
 
@@ -219,8 +219,8 @@ impl AttributeIndex {
         AttributeIndex { kinds, gram_rule, phases: IndexPart::ALL.map(phase) }
     }
 
-    /// Returns the index after a rebuild that wrote all rows of the maintained parts, and no others. No part remains to
-    /// be removed. A part that was being removed is still to be built if a kind needs it.
+    /// Returns the index after a rebuild that wrote all rows of the maintained parts, and no other rows. No part
+    /// remains to be removed. A part that was being removed is still to be built if a kind needs it.
     pub fn rebuilt(&self) -> AttributeIndex {
         let mut index = *self;
         for part in IndexPart::ALL {

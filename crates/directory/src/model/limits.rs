@@ -1,7 +1,7 @@
 //! All limits of this crate.
 
-/// Maximum number of names for which one entry has keys for DIGEST-MD5. They are the first values of the identity
-/// attributes.
+/// Maximum number of names for which one entry has keys for DIGEST-MD5. These names are the first values of the
+/// identity attributes.
 pub const DIGEST_NAMES_MAX: usize = 4;
 /// Maximum length in octets of a name that has keys for DIGEST-MD5.
 pub const DIGEST_NAME_SIZE_MAX: usize = 128;
@@ -19,9 +19,9 @@ pub const INLINE_VALUE_MAX: usize = 1_024;
 /// values, each value has its own row, in the order of normal keys.
 pub const INLINE_VALUE_COUNT_MAX: usize = 64;
 
-/// Minimum number of values of an attribute with one row per value. With fewer values, they move back into the entry
-/// row. The number is lower than [`INLINE_VALUE_COUNT_MAX`], so that an attribute near the limit does not move at every
-/// change.
+/// Minimum number of values of an attribute with one row per value. With fewer values, the values move back into the
+/// entry row. The number is lower than [`INLINE_VALUE_COUNT_MAX`], so that an attribute near the limit does not move
+/// at every change.
 pub const TABLE_VALUE_COUNT_MIN: usize = 32;
 
 /// Maximum number of attributes (types with their options) that one add or one modify names.
@@ -75,8 +75,8 @@ pub const RIGHTS_CACHED_MAX: usize = 4_096;
 /// Maximum number of links that inchainMatch reads to test one entry. Reading this many takes about 20 ms. More links
 /// cause adminLimitExceeded.
 pub const CHAIN_LINKS_MAX: u64 = if cfg!(test) { 500 } else { 100_000 };
-/// Maximum number of entries that lead to the asserted entry and that a filter item with inchainMatch caches. The same
-/// number of match results of other entries is cached.
+/// Maximum number of entries leading to the asserted entry that a filter item with inchainMatch caches. The same
+/// maximum applies to the cached match results of other entries.
 pub const CHAIN_CACHED_MAX: usize = 1 << 14;
 /// Maximum number of links that the planner follows for a search with inchainMatch. The search follows further links in
 /// slices.
@@ -207,7 +207,8 @@ pub const SYNC_RECORDS_MAX: u64 = 20_000;
 /// there are more, the refresh sends all entries.
 pub const SYNC_TOUCHED_MAX: usize = 10_000;
 
-/// Maximum number of deleted entries that a refresh names. If there are more, it names the present entries instead.
+/// Maximum number of deleted entries that a refresh names. If there are more, the refresh names the present entries
+/// instead.
 pub const SYNC_DELETED_MAX: usize = 100_000;
 
 /// Maximum number of deleted entries in the trace of a delete record. It is also the maximum number of entries with
@@ -271,16 +272,16 @@ pub const MESSAGE_BYTES_MAX: usize = if cfg!(test) { 4 << 20 } else { ber::CONTE
 /// value. A page or size limit reduces the number of keys that the search keeps.
 pub const SORT_BYTES_MAX: usize = if cfg!(test) { 64 << 10 } else { 32 << 20 };
 
-/// Maximum total length in octets of the normal forms of an entry's sort keys. Octets beyond it are not compared, so
-/// different entries may compare as equal. Such entries are ordered by id. With the id, the keys fit into a row key of
-/// a sort order.
+/// Maximum total length in octets of the normal forms of an entry's sort keys. Octets beyond this length are not
+/// compared, so different entries may compare as equal. Such entries are ordered by id. With the id, the keys fit into
+/// a row key of a sort order.
 pub const SORT_KEY_MAX: usize = 480;
 
 /// Maximum number of sort orders.
 pub const SORT_ORDERS_MAX: usize = 20;
 
-/// Maximum number of values of an entry that a sort searches for the least one, if they are not stored in order. If an
-/// entry has more values, the search is not sorted.
+/// Maximum number of values of an entry among which a sort searches for the least value, if the values are not stored
+/// in order. If an entry has more values, the search is not sorted.
 pub const SORT_VALUES_MAX: usize = if cfg!(test) { 100 } else { 1_000 };
 
 /// Maximum size in octets of a filter's shape in statistics. A longer shape is cut.

@@ -11,7 +11,7 @@ pub(crate) const LOW_END: u32 = 128;
 pub(crate) struct LowNumbers([u64; 2]);
 
 impl LowNumbers {
-    /// Returns true if the set contains the low seven bits of `number`.
+    /// Returns true if the set contains the number in the low seven bits of `number`.
     #[inline(always)]
     pub(crate) fn contains(self, number: u32) -> bool {
         let LowNumbers([low, high]) = self;

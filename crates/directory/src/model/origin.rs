@@ -6,7 +6,7 @@
 //!
 //! - 1: operation id
 //! - 2: epoch
-//! - 3: DN of the bound user, if the connection acts as another
+//! - 3: DN of the bound user, if the connection acts as another identity
 //! - 4: address of the client
 //! - 5: number of the connection
 //! - 6: message id

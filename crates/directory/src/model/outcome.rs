@@ -21,8 +21,8 @@ pub struct Outcome {
     pub referrals: Vec<String>,
     /// Server fault that caused the result. It is logged, but not sent to the client.
     pub fault: Option<ServerFault>,
-    /// Password policy error, for clients that request it. It takes only one octet, because every search moves an
-    /// outcome.
+    /// Password policy error, for clients that request it. The field takes only one octet, which keeps outcomes small:
+    /// every search moves one.
     pub policy: Option<PolicyError>,
 }
 

@@ -13,7 +13,8 @@ pub(crate) enum PasswordKind {
     Own,
     /// The password of an application.
     Application,
-    /// A value with other options, which permits no bind. Requests cannot store one, but older data may contain some.
+    /// A value with other options, which permits no bind. Requests cannot store such a value, but older data may
+    /// contain one.
     Unusable,
 }
 

@@ -21,8 +21,8 @@ pub struct PasswordPolicy {
     pub max_age: u32,
     /// Number of former passwords that the user may not use again.
     pub in_history: u32,
-    /// Check of new passwords. 0: none. 1: a password sent in clear is checked, and a hashed one is accepted. 2: a
-    /// hashed one is refused, because it cannot be checked.
+    /// Check of new passwords. 0: no check. 1: a clear password is checked, and a hashed password is accepted. 2: as
+    /// 1, but a hashed password is refused, because it cannot be checked.
     pub check_quality: u32,
     /// Minimum number of characters of a password.
     pub min_length: u32,
@@ -42,7 +42,7 @@ pub struct PasswordPolicy {
     pub max_failure: u32,
     /// Time after which a failed attempt no longer counts.
     pub failure_interval: u32,
-    /// Number of failures that are recorded. With 0, it is the number that locks the account.
+    /// Number of failures that are recorded. With 0, as many failures are recorded as lock the account.
     pub max_recorded_failure: u32,
     /// Delay of the response to the first failure. It doubles with each further failure.
     pub min_delay: u32,

@@ -162,7 +162,7 @@ pub struct Delete {
     pub id: EntryId,
     /// DN before the deletion. Links to the entry become this text.
     pub dn: String,
-    /// Link attributes whose values are removed if they name the deleted entry: those in the setting
+    /// Link attributes whose values are removed if they name the deleted entry: the attributes in the setting
     /// `integrity_attributes` at the time of the delete.
     pub vanishing: Vec<AttrId>,
     /// Replacement of a removed value, if it was the last value of an attribute that the object classes of its entry
@@ -330,7 +330,7 @@ impl Record {
 
 impl Change {
     /// Sets the replacement of last values in a record of a delete. If `may_keep` is false, the delete creates no
-    /// tombstones. If `may_trace` is false, its trace is dropped. Does nothing for other changes.
+    /// tombstones. If `may_trace` is false, the delete's trace is dropped. Does nothing for other changes.
     pub(crate) fn set_form_of_delete(&mut self, value: LastValue, may_keep: bool, may_trace: bool) {
         match self {
             Change::Delete(Delete { last, is_kept, trace, .. })

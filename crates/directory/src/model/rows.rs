@@ -84,7 +84,7 @@ pub const META: MapId = MapId::new(0);
 pub const NODES: MapId = MapId::new(1);
 /// Entry id -> attributes: see [`crate::model::entry`].
 pub const ENTRIES: MapId = MapId::new(2);
-/// Entry id, attribute, value key -> value. It contains three kinds of values:
+/// Entry id, attribute, value key -> value. The map contains three kinds of values:
 ///
 /// - values over 1,024 bytes (key: the first 16 bytes of the SHA-256)
 /// - values of an attribute with more than 64 values (key: the normal value)
@@ -263,7 +263,8 @@ pub fn index_key(attribute: AttrId, normal_value: &[u8]) -> Vec<u8> {
     key
 }
 
-/// Calls `show` with the key of a value in `index`, and returns its result. A short key is built on the stack.
+/// Calls `show` with the key of a value in `index`, and returns the result of `show`. A short key is built on the
+/// stack.
 pub(crate) fn with_index_key<T>(attribute: AttrId, normal_value: &[u8], show: impl FnOnce(&[u8]) -> T) -> T {
     let mut key = [0; 64];
     match key.get_mut(..4 + normal_value.len()) {

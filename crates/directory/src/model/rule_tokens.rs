@@ -132,7 +132,7 @@ impl<'t> Parser<'_, 't> {
     }
 
     /// Parses the conditions on the entries that a rule covers: `[in 'DN'] [matching 'FILTER']`. The rule ends after
-    /// them.
+    /// these conditions.
     pub(crate) fn covered_entries(&mut self) -> Result<CoveredEntriesText, String> {
         let mut covered = CoveredEntriesText::default();
         if self.takes("in") {

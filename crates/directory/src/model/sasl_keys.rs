@@ -11,7 +11,8 @@ pub struct SaslKeyRules {
     pub mechanisms: Vec<String>,
     /// Iteration count of SCRAM keys.
     pub iterations: u32,
-    /// Names for each of which a key for DIGEST-MD5 is derived, in the client's spelling. Empty without a realm.
+    /// Names for which keys for DIGEST-MD5 are derived, one key for each name, in the client's spelling. Empty without
+    /// a realm.
     pub names: Vec<String>,
     /// Realm of the keys for DIGEST-MD5; empty if DIGEST-MD5 is not among the mechanisms.
     pub realm: String,

@@ -2,10 +2,10 @@
 //! subschema subentry.
 //!
 //! Clients cache the schema and read it again when modifyTimestamp has changed (RFC 4512 section 4.2). Therefore
-//! modifyTimestamp changes exactly when the published definitions change. A settings record may change the definitions;
-//! the time is then that of its CSN. A new program may also ship other definitions than the previous program; a digest
-//! in `meta` shows this. The times survive a restart. Each change has a later time than the previous one, even within
-//! the same second.
+//! modifyTimestamp changes exactly when the published definitions change. A settings record may change the
+//! definitions; the time is then the time in the record's CSN. A new program may also ship other definitions than the
+//! previous program; a digest in `meta` shows this. The times survive a restart. Each change has a later time than the
+//! previous one, even within the same second.
 
 use schema::Schema;
 use sha2::{Digest, Sha256};

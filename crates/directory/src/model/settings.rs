@@ -62,8 +62,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Combines the settings of a node and of the directory. The administrator of the directory, if there is one, takes
-    /// precedence over that of the node.
+    /// Combines the settings of a node and of the directory. The administrator of the directory, if there is one,
+    /// takes precedence over the administrator of the node.
     pub fn of(node: &NodeSettings, general: &GeneralSettings) -> Settings {
         let mut node = node.clone();
         if !general.administrator.is_empty() {
@@ -72,7 +72,7 @@ impl Settings {
         Settings { node, general: general.clone() }
     }
 
-    /// Returns true if the settings contain access rules, which then determine the effective rights.
+    /// Returns true if the settings contain access rules. The access rules then determine the effective rights.
     pub fn has_access_rules(&self) -> bool {
         !self.general.access_rules.is_empty()
     }

@@ -26,7 +26,8 @@ pub struct Stamp {
 }
 
 /// Results of comparing the new passwords of a request with the entry's former passwords. The policy forbids reusing
-/// these. The results are valid only if the entry has no other former passwords when the writer decides the request.
+/// former passwords. The results are valid only if the entry has no other former passwords when the writer executes
+/// the request.
 #[derive(Clone, Debug, Default)]
 pub struct HistoryChecks {
     /// Stored forms of the former passwords that were compared.

@@ -1,8 +1,8 @@
 //! Tombstones: deleted entries that are kept for a time, so that they can be restored.
 //!
 //! Tombstones are rows of a separate map, which no ordinary search, index, link or count reads. `apply` makes a
-//! tombstone from the rows that a delete removes. It contains the entry's values, with links as entry ids, and the ids
-//! of entries with links to the deleted one.
+//! tombstone from the rows that a delete removes. The tombstone contains the entry's values, with links as entry ids,
+//! and the ids of entries with links to the deleted entry.
 //!
 //! Keys begin with a letter. The key of a tombstone is `d`, position of the delete, entry id. The key `u`, entryUUID,
 //! position has the entry id as its value.
@@ -15,8 +15,8 @@
 //! - link attributes by which other entries named this one. Each has its number, a byte, and the ids of these entries.
 //!   The byte is 1 if the values were removed with the entry, 0 if they became text.
 //!
-//! Version 2 is for entries with end times of values. It adds, after these ids, entry ids with the end times of their
-//! values. At the end, it adds value changes that set the end times of the entry's own values.
+//! Version 2 is for entries with end times of values. After these ids, version 2 adds entry ids with the end times of
+//! their values. At the end, it adds value changes that set the end times of the entry's own values.
 
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::model::record::{Value, ValueChange, put_value_change, take_value_change};
@@ -76,7 +76,8 @@ pub struct Tombstone {
 pub struct NamedBy {
     /// The link attribute.
     pub attribute: AttrId,
-    /// True if the values were removed with the deleted entry; false if its DN replaced them.
+    /// True if the values were removed with the deleted entry; false if the DN of the deleted entry replaced the
+    /// values.
     pub vanished: bool,
     /// Ids of the entries that had the values.
     pub sources: Vec<EntryId>,

@@ -1,8 +1,9 @@
 //! Rights to attributes that are the same at all entries of a subtree, determined from the rules without reading
 //! entries.
 //!
-//! A sort order contains the values of all entries. Results may come from it only if the requester may read these
-//! values at each entry that it may see. Otherwise the position of an entry in the results would reveal a hidden value.
+//! A sort order contains the values of all entries. A search may use a sort order only if the requester may read these
+//! values at each entry that the requester may see. Otherwise the position of an entry in the results would reveal a
+//! hidden value.
 
 use super::{Result, RuleRights};
 use crate::access::requester::Condition;
@@ -23,8 +24,8 @@ pub(crate) enum Readable {
 }
 
 impl RuleRights {
-    /// Returns the extent to which the requester may read all values of these types in the subtree of `base`, as far as
-    /// the rules alone show it.
+    /// Determines from the rules alone, without reading entries, whether the requester may read all values of these
+    /// types in the subtree of `base`.
     ///
     /// # Errors
     /// The store failed.

@@ -1,4 +1,5 @@
-//! Comparison of existing rows with expected rows. Reads both map by map, in the order of keys.
+//! Comparison of existing rows with expected rows. Reads the existing and the expected rows map by map, in the order
+//! of keys.
 
 use std::ops::Bound;
 

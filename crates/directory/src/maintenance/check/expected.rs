@@ -57,7 +57,7 @@ pub(super) fn derive(
     options: &CheckOptions<'_>,
     report: &mut Report<'_>,
 ) -> Result<ExpectedRows> {
-    // The sorters share the memory. Their final merges can use the same amount again.
+    // The sorters share the memory. The final merges of the sorters can use the same amount of memory again.
     let sorter = |part| Sorter::new(options.scratch, options.memory_bytes / 8 * part);
     let mut derivation = Derivation {
         state,

@@ -14,7 +14,8 @@ use crate::model::rows::{AttrId, EntryId, LINKED, NAMES, decode_name_row, id_key
 use crate::snapshot::Snapshot;
 use crate::tree::{Found, TreeState, damaged_row, entry_row};
 
-/// Maximum number of entries of a renamed tree for which the entries that link to them are found.
+/// Maximum number of entries of a renamed tree that are examined for links to them. In a larger tree, some links to its
+/// entries are not found.
 const TREE_MAX: usize = 100_000;
 
 /// Returns the doubtful entries at or below `base` with their DNs, and the position of the last record read. Reads the

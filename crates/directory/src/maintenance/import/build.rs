@@ -65,8 +65,7 @@ impl Builder {
 
     /// Locks the data directory and begins a new data file. The directory must contain data.
     ///
-    /// # Errors
-    /// Another process has the directory open, it contains no data, or the disk failed.
+    /// # Errors Another process has the directory open, the directory contains no data, or the disk failed.
     pub fn create(directory: &Path, options: &store::Options) -> Result<Builder> {
         let store = BulkStore::create(directory, MAPS, options)?;
         let old = store.old_view()?.ok_or(ImportError::Damaged("the data directory is empty"))?;
@@ -127,7 +126,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Writes `nodes`. Passes the entries without a place in the tree to `reject`.
+    /// Writes the rows of `nodes`. Passes the entries without a place in the tree to `reject`.
     ///
     /// # Errors
     /// The disk is full or failed.
@@ -299,7 +298,7 @@ fn meta_rows(read: &Read) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
         .collect()
 }
 
-/// Reads the next item from the file of nodes. Returns false at its end.
+/// Reads the next item from the file of nodes. Returns false at the end of the file.
 fn read_item(items: &mut impl std::io::Read, item: &mut Vec<u8>) -> Result<bool> {
     let mut length = [0; 4];
     match items.read_exact(&mut length) {

@@ -41,7 +41,8 @@ pub(super) struct Draft {
     /// attribute in `attributes` at that entry.
     numbers: Vec<(u64, usize)>,
     entry: u64,
-    /// Number of `attributes` of the current entry. The attributes after them are kept only for their capacity.
+    /// Number of elements of `attributes` that the current entry uses. Later elements are kept only to reuse their
+    /// memory.
     count: usize,
 }
 
@@ -97,8 +98,8 @@ impl Draft {
         self.count - 1
     }
 
-    /// Adds a value to the attribute with this number. `normalize` appends the normal form. If it fails, the value is
-    /// not added.
+    /// Adds a value to the attribute with this number. `normalize` appends the normal form. If `normalize` fails, the
+    /// value is not added.
     pub(super) fn add<E>(
         &mut self,
         number: usize,

@@ -8,9 +8,9 @@
 //!  first id (8, big-endian) | difference to the next (varint) | ...
 //! ```
 //!
-//! A key that occurs again soon stays in the table. Other keys are evicted, and their ids are passed on alone. Blocks
-//! are sorted by their first ids. Blocks of several threads overlap, so [`IdMerger`] merges them into one ascending
-//! list. A block never spans more than [`SPAN_MAX`] ids, which limits the number of blocks that overlap.
+//! A key that occurs again soon stays in the table. Other keys are evicted early, so their blocks contain few ids.
+//! Blocks are sorted by their first ids. Blocks of several threads overlap, so [`IdMerger`] merges them into one
+//! ascending list. A block never spans more than [`SPAN_MAX`] ids, which limits the number of blocks that overlap.
 
 #![expect(
     clippy::indexing_slicing,

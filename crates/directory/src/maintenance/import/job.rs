@@ -113,7 +113,7 @@ pub struct Job {
     /// Numbers of attributes and class sets before the import.
     pub(super) known_attributes: usize,
     pub(super) known_class_sets: usize,
-    /// All naming contexts. `targets` contains the indexes in this list of the naming contexts to import.
+    /// All naming contexts. `targets` contains the indexes of the naming contexts to import.
     pub(super) suffixes: Vec<Suffix>,
     pub(super) targets: Vec<usize>,
     pub(super) replace: bool,

@@ -81,7 +81,7 @@ fn is_object_class(job: &Job, description: &AttributeDescription) -> bool {
 
 impl KnownAttribute {
     /// Returns true if the normal form of an entry's only value need not be computed, because the value certainly has
-    /// one.
+    /// a normal form.
     pub(super) fn spares_normal(&self, value: &[u8]) -> bool {
         self.spared_rule.is_some_and(|rule| rule.surely_has_key(value))
     }
@@ -96,7 +96,7 @@ impl KnownAttribute {
 #[derive(Default)]
 pub(super) struct KnownAttributes {
     by_spelling: HashMap<Box<str>, ValueHandling>,
-    /// Attribute descriptions on the lines of the previous record. The next record usually has the same ones.
+    /// Attribute descriptions on the lines of the previous record. The next record usually has the same descriptions.
     recent: Vec<(Box<str>, ValueHandling)>,
     line: usize,
     all: Vec<KnownAttribute>,

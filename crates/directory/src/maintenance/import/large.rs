@@ -1,9 +1,9 @@
 //! Import of records too large for memory, such as a group with ten million members.
 //!
 //! The record is read twice, in chunks. The first pass counts the values of each attribute. The second pass adds the
-//! values of small attributes to the draft. For large attributes it makes rows immediately, because each of their
-//! values has its own row anyway. A duplicate value of a large attribute is stored once and not refused, because only
-//! the sorted rows reveal it.
+//! values of small attributes to the draft. For large attributes the second pass makes rows immediately, because each
+//! of their values has its own row anyway. A duplicate value of a large attribute is stored once and not refused,
+//! because only the sorted rows reveal the duplicate.
 
 use std::io::{self, Read};
 

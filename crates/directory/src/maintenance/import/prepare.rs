@@ -427,7 +427,7 @@ impl<'j> Preparer<'j> {
         }
     }
 
-    /// Counts a value with an end time. Refuses more than the limit.
+    /// Counts a value with an end time. Returns an error if the record has more end times than allowed.
     pub(super) fn count_end(&mut self) -> Result<(), OperationError> {
         self.end_count += 1;
         check_count(self.end_count)
@@ -556,7 +556,7 @@ impl<'j> Preparer<'j> {
         Ok(())
     }
 
-    /// Adds the values of the RDN that the entry lacks to the draft.
+    /// Adds to the draft the values of the RDN that the entry lacks.
     #[expect(clippy::indexing_slicing, reason = "the draft has just given out the number")]
     fn add_naming(&mut self, dn: &Dn<'_>) -> Result<(), OperationError> {
         for naming in naming_values(&self.job.schema, dn)? {
@@ -701,7 +701,8 @@ fn is_empty_group(schema: &Schema, classes: &ClassSet, present: &[Present<'_>]) 
     })
 }
 
-/// Computes the normal form of an attribute's value if it is missing. Must be called before its values are compared.
+/// Computes the normal form of an attribute's value if it is missing. Must be called before the attribute's values are
+/// compared.
 #[expect(clippy::indexing_slicing, reason = "the number is of one of the attributes of the draft")]
 fn complete_normal(
     job: &Job,

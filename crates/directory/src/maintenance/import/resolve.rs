@@ -35,7 +35,7 @@ pub struct Resolution {
     /// Entries with the same entryUUID as an earlier entry, each with the earlier entry; at most
     /// [`SAME_UUID_NAMED_MAX`].
     pub(super) same_uuid: HashMap<EntryId, EntryId>,
-    /// The schema, which reasons of refusals name.
+    /// The schema, which provides names for the texts of refusals.
     pub(super) schema: Arc<Schema>,
 }
 
@@ -238,8 +238,8 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// Returns the structure rule that governs an entry, if `superior` governs its superior. Returns the class of the
-    /// entry as an error if no rule permits the entry below this superior.
+    /// Returns the structure rule that governs an entry. `superior` is the rule that governs the entry's superior.
+    /// Returns the class of the entry as an error if no rule permits the entry below this superior.
     #[cold]
     fn governed(
         &self,

@@ -139,8 +139,8 @@ impl Rows {
     }
 }
 
-/// All rows, or all names, in sorted order. Merging takes as long as processing the merged rows, so the two may run on
-/// separate threads.
+/// All rows, or all names, in sorted order. Merging takes as long as processing the merged rows, so merging and
+/// processing may run on separate threads.
 pub struct SortedRows {
     sorted: Sorted,
 }

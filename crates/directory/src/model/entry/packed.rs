@@ -356,7 +356,7 @@ mod tests {
             ),
             (&["person", "top"], 2),
             (&["cn=admin"], 1),
-            // Values in other spellings, and times whose fields exceed their bits.
+            // Values in other spellings, and times whose fields exceed their bits, are not packed.
             (&["5E2A1F6E-0000-4000-8000-0000000000FF"], 38),
             (&["5e2a1f6e00000-4000-8000-0000000000ff"], 38),
             (&["20269927231048Z"], 17),

@@ -14,8 +14,8 @@ use crate::model::rows::AttrId;
 /// Initial capacity for heads; enough for most entries.
 const HEADS_CAPACITY: usize = 128;
 
-/// An entry row in memory that `apply` changes. Attributes stay encoded, so changing one copies the others without
-/// decoding them.
+/// An entry row in memory that `apply` changes. Attributes stay encoded, so a change of one attribute copies the other
+/// attributes without decoding them.
 #[derive(Clone, Debug, Default)]
 pub struct StoredEntry {
     /// Position of the last record that changed the entry.

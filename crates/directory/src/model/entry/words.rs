@@ -1,6 +1,7 @@
-//! Frequent values and lists of values. An entry row represents each of them by one octet.
+//! Frequent values and lists of values. An entry row represents each such value or list by one octet.
 //!
-//! The octets are part of the row format. A word or a list never changes its place, and new ones are appended.
+//! The octets are part of the row format. A word or a list never changes its place, and new words and lists are
+//! appended.
 
 use ber::Tag;
 

@@ -122,8 +122,8 @@ impl Preparer<'_> {
         }
     }
 
-    /// Adds the values in which Active Directory may repeat the name of the entry to the draft. Omits a value that only
-    /// repeats the name, if the classes do not allow its attribute.
+    /// Adds to the draft the values in which Active Directory may repeat the name of the entry. Omits a value that
+    /// only repeats the name if the classes do not allow its attribute.
     pub(super) fn take_names(&mut self, dn: &Dn<'_>, name: &NormalName) -> Result<(), OperationError> {
         let names = std::mem::take(&mut self.foreign_state.names);
         if names.is_empty() {

@@ -43,7 +43,7 @@ struct Value {
 }
 
 impl Preparer<'_> {
-    /// Adds the operational attributes that the text lacks to the draft.
+    /// Adds to the draft the operational attributes that the text lacks.
     pub(super) fn complete(&mut self, id: EntryId) -> Result<(), OperationError> {
         let mut server_values = match self.server_values.take() {
             Some(server_values) => server_values,
