@@ -1,5 +1,5 @@
 //! Tests of indexes that are defined and removed while the directory changes. Searches do not use incomplete indexes,
-//! and work continues after a restart.
+//! and unfinished work on indexes continues after a restart.
 
 use ldap::{ChangeOperation, ResultCode, Scope};
 
@@ -109,7 +109,8 @@ fn changes_during_the_build_are_indexed() {
     let mut directory = people();
     directory.define_index("description", "substring,presence");
     directory.run_index_slice(10);
-    // Changes, empties and deletes entries: first entries whose rows are already built, then others.
+    // Replaces values of one entry, removes the values of another, and deletes a third. The rows of the first three
+    // entries are already built; the rows of the other three are not.
     for number in [2, 30] {
         let dn = format!("cn=Person {number},{SUFFIX}");
         let value = "Sentence about birds";

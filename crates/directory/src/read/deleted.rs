@@ -18,7 +18,8 @@ pub(crate) use entry::{Deleted, Links};
 /// Returns a part of the list of deleted entries, newest first. Examines at most `TOMBSTONES_LISTED_MAX` tombstones.
 /// The caller must have checked that the requester may use the operation.
 ///
-/// # Errors protocolError if the request continues the list at a place that no earlier answer returned;
+/// # Errors
+/// protocolError if the request continues the list at a place that no earlier answer returned;
 /// invalidDNSyntax; the store failed.
 pub fn list(state: TreeState<'_>, request: &DeletedRequest<'_>) -> Result<DeletedAnswer, OperationError> {
     let schema = &state.catalog.schema;

@@ -154,7 +154,8 @@ impl Feed {
 
     /// Reads the records committed since the last change set, up to `current`, in about `budget` steps.
     ///
-    /// # Errors The store failed, or a record is damaged. The next call ends all listening searches.
+    /// # Errors
+    /// The store failed, or a record is damaged. The next call ends all listening searches.
     pub fn advance(&mut self, current: &Snapshot, budget: u32) -> Result<Advance> {
         let notified = {
             let mut registered = self.shared.lock();

@@ -137,7 +137,8 @@ impl Selection {
         match selector {
             "*" => self.all_user = true,
             "+" => self.all_operational = true,
-            // Alone, `1.1` selects no attributes. Together with other names it is ignored (RFC 4511 section 4.5.1.8).
+            // Alone, `1.1` selects no attributes. Together with other names, `1.1` is ignored (RFC 4511 section
+            // 4.5.1.8).
             "1.1" => {}
             _ => match selector.strip_prefix('@') {
                 Some(class) => self.add_class(class, schema),
@@ -200,7 +201,7 @@ impl Selection {
     }
 
     /// Returns the attribute numbers below [`LOW_END`] that are selected and that the secrecy of their attributes
-    /// permits. The caller must check each with [`permits`](Selection::permits).
+    /// permits. The caller must check each attribute with [`permits`](Selection::permits).
     #[inline]
     pub(super) fn low_numbers(&mut self, catalog: &Catalog) -> LowNumbers {
         let returnable = catalog.returnable();
@@ -233,7 +234,7 @@ impl Selection {
         self.decide(catalog, attribute) || self.decide_some(catalog, attribute)
     }
 
-    /// Returns true if a stored attribute is selected by its kind or by name.
+    /// Returns true if a stored attribute is selected by its kind (user or operational) or by name.
     #[inline]
     fn selects_attribute(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
         let by_kind = match catalog.attribute(attribute).is_operational {

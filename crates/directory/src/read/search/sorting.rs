@@ -2,8 +2,9 @@
 //!
 //! A match is not written at once. Instead, its sort key is added to a set. The size of the set is limited to the
 //! number of results to return: the size of a page, or the size limit. When all candidates are examined, the entries in
-//! the set are examined again in sort order, because they may have changed, and then written. The server keeps no state
-//! between pages. The cookie contains the last key of a page, and the next page has the first results after that key.
+//! the set are examined again in sort order, because they may have changed. Those that still match are written. The
+//! server keeps no state between pages. The cookie contains the last key of a page, and the next page has the first
+//! results after that key.
 //!
 //! `index::sort_key` makes the sort keys. If a sort order in the settings has the same keys, the results come from that
 //! order and no set is needed: see [`super::ordered`].
@@ -71,7 +72,7 @@ impl SortOutcome {
         SortOutcome::not(ResultCode::ADMIN_LIMIT_EXCEEDED, &text)
     }
 
-    /// Returns the outcome for a page that cannot be sorted, because the previous page was not sorted.
+    /// Returns the outcome for a page that must not be sorted because the previous page was not sorted.
     pub(super) fn as_before() -> SortOutcome {
         SortOutcome::not(ResultCode::ADMIN_LIMIT_EXCEEDED, "the pages before are not sorted")
     }

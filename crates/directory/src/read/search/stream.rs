@@ -209,7 +209,7 @@ impl EntryStream {
 }
 
 /// Returns the error for a result that is too large for any message. The search fails even if the dereference control
-/// is not critical. Sent without the control, the result would seem to name no entries.
+/// is not critical. Without the control, the client would conclude that the result names no entries.
 #[cold]
 fn too_long(has_control: bool) -> OperationError {
     let what = match has_control {

@@ -14,14 +14,14 @@
 //! An entry also changes when an entry that it names, or an entry above it, is renamed. The row of the entry does not
 //! show this, but the records since the cookie do. If an entry without subordinates was renamed, the entries that name
 //! it count as changed. All entries count as changed if an entry with subordinates was renamed, if settings were
-//! changed, or if there are too many records. The same applies after any change if the filter, or a filter of an access
-//! rule for the requester, tests virtual attributes that depend on other entries. Virtual attributes are not part of a
-//! content (section 3.2), except structuralObjectClass.
+//! changed, or if there are too many records. If the filter, or a filter of an access rule for the requester, tests
+//! virtual attributes that depend on other entries, any change at all makes all entries count as changed. Virtual
+//! attributes are not part of a content (section 3.2), except structuralObjectClass.
 //!
 //! Under access rules the content depends on the requester. Therefore the cookie also identifies the rules that
-//! applied, and all entries are sent if other rules apply now. OpenLDAP's consumers build a cookie without this part.
-//! That cookie is sufficient if no rule depends on groups, on filters for requesters, or on the client's connection. In
-//! that case only a rename of the requester's entry can change the rules that apply.
+//! applied, and all entries are sent if other rules apply now. OpenLDAP's consumers build a cookie that does not
+//! identify the rules. That cookie is sufficient if no rule depends on groups, on filters for requesters, or on the
+//! client's connection. In that case only a rename of the requester's entry can change the rules that apply.
 
 use data_encoding::HEXLOWER;
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
@@ -56,7 +56,7 @@ const BLOCK: usize = 512;
 #[derive(Debug)]
 pub(super) struct Sync {
     id: MessageId,
-    /// Position in the log of the content that the client has; 0 if the client has no content.
+    /// Log position of the state that the client has; 0 if the client has none.
     since: Position,
     /// Positions of the first and the last record since the cookie that are not read yet.
     unread: Option<(Position, Position)>,
@@ -287,7 +287,8 @@ impl Sync {
     }
 
     /// Sends the UUIDs of the unchanged entries that have not been sent yet. In a delete phase, first sends the UUIDs
-    /// of the deleted entries and of the entries in `changed` that were not sent, because they are no longer results.
+    /// of the entries that the client must delete: the deleted entries, and the entries in `changed` that were not
+    /// sent. The latter are no longer results.
     pub(super) fn name_present(&mut self, out: &mut Vec<u8>) {
         if self.is_listed {
             let mut deleted = std::mem::take(&mut self.deleted);
@@ -436,7 +437,7 @@ pub(super) fn touch_sources(
     touch_all(state, LINKED, (touched, max), |attribute| link_key(target, attribute))
 }
 
-/// For each attribute that names entries, adds the ids that `map` has under the key that `key` returns for the
+/// For each attribute that names entries, adds to `touched` the ids in `map` under the key that `key` returns for this
 /// attribute. Stops when `touched` has more than `max` entries.
 pub(super) fn touch_all<K: AsRef<[u8]>>(
     state: TreeState<'_>,

@@ -1,5 +1,5 @@
-//! A search in the tree: referrals first, then candidates in ascending id, scanned by one thread or in parts, within
-//! the limits of the search.
+//! A search in the tree. It sends the referrals first, and then the results in ascending id. Either one thread scans
+//! the candidates, or several threads scan parts of them. The limits of the search apply in both cases.
 
 mod follow;
 mod sorted;

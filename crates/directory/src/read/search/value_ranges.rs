@@ -181,8 +181,8 @@ impl Part {
         }
         let Some(row) = candidate.entry(state)?.attributes().find(|row| row.id == id) else { return Ok(()) };
         let def = state.catalog.attribute(id);
-        // Indexes count only readable values. If some values may be hidden, values before the range are tested and
-        // skipped one by one.
+        // The bounds of a range count only readable values. If some values may be hidden, values before the range are
+        // tested and skipped one by one.
         let from = if view.is_none() { std::mem::take(&mut self.skipped) } else { 0 };
         for_each_value_from(state, candidate.id, &row, from, &mut |value| {
             if view.is_some_and(|view| !view.allows(READ, name.type_id, schema, value, &mut key)) {

@@ -130,7 +130,7 @@ fn no_bound_of_a_critical_control_is_met_with_success() {
     }
 }
 
-/// Returns the names in the first column of the table of controls, which may contain several names.
+/// Returns the names in the first column of the table of controls. A cell may contain several names.
 fn documented_controls() -> Vec<String> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/protocol.md");
     let page = std::fs::read_to_string(path).unwrap();

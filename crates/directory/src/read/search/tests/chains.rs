@@ -78,7 +78,8 @@ fn chains_lead_to_the_asserted_entry_in_both_directions() {
             ("member", "cn=dev,dc=example,dc=com", &["cn=dev", "cn=staff", "cn=web"]),
             ("memberOf", "cn=dev,dc=example,dc=com", everyone),
             ("memberOf", "cn=staff,dc=example,dc=com", everyone),
-            // memberOf counts both kinds of members. The stored attributes count only their own kind.
+            // memberOf follows the values of member and of uniqueMember. A test of a stored attribute follows only the
+            // values of that attribute.
             ("memberOf", "cn=all,dc=example,dc=com", everyone),
             ("uniqueMember", "cn=web,dc=example,dc=com", &["cn=all"]),
             ("uniqueMember", "cn=cid,dc=example,dc=com", &[]),
@@ -227,8 +228,8 @@ fn a_large_group_is_followed_in_slices() {
     assert_eq!(leaves(&found), expected);
 }
 
-/// A group with many members, and an asserted entry that many other groups name: following the chain from either end is
-/// costly.
+/// The tested group has many members, and many other groups name the asserted entry. Therefore following the chain from
+/// either end is costly.
 #[test]
 fn a_long_test_is_refused() {
     let mut directory = TestDirectory::with_suffix_entry();

@@ -270,12 +270,12 @@ fn controls_see_the_values() {
         seldom: Some(Box::new(seldom)),
         ..RequestControls::default()
     };
-    // Matched values.
+    // The matched values control selects collective values too.
     let matched_values = vec![FilterBuf::parse("(c-l=b*)").unwrap()];
     let controls = with(RareControls { matched_values, ..RareControls::default() });
     let question = Question { controls, ..Question::new(ADA, Scope::BaseObject, "(uid=*)") };
     assert_eq!(question.attributes(&["*"]).ask(&directory).entries[0].texts("c-l"), ["Bergen"]);
-    // The control for real attributes only: collective attributes are not real.
+    // With the control for real attributes only, results have no collective attributes, because these are not real.
     let controls = || {
         let origin = Some(AttributeOrigin::Stored);
         with(RareControls { origin, ..RareControls::default() })
@@ -298,7 +298,7 @@ fn controls_see_the_values() {
     };
     assert_eq!(sorted(&["l"]), ["uid=ada", "uid=bob", "uid=carl", "cn=Dora+sn=Lang"]);
     assert_eq!(sorted(&["-l"]), ["cn=Dora+sn=Lang", "uid=carl", "uid=bob", "uid=ada"]);
-    // The assertion of a change.
+    // The assertion of a change tests collective values too.
     for (assertion, code) in
         [("(c-l=oslo)", ResultCode::SUCCESS), ("(c-l=rome)", ResultCode::ASSERTION_FAILED)]
     {
@@ -310,7 +310,7 @@ fn controls_see_the_values() {
         let stamp = directory.stamp();
         assert_eq!(directory.execute_with(&request, &controls, &stamp).code, code);
     }
-    // The copy of an entry.
+    // The copy of a changed entry contains collective values.
     let asked = EntryCopyOptions { is_critical: true, selection: SelectionBuf::from_iter(["l"]) };
     let requester = Requester::Administrator { dn: "cn=admin".to_owned() };
     let id = directory.snapshot.state().entry_of(&name(&directory, BOB)).unwrap().unwrap();

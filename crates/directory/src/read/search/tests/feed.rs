@@ -307,8 +307,8 @@ fn waiting_searches_share_one_snapshot() {
     assert_eq!(directory.snapshot.directory().shared_snapshots(), 0);
 }
 
-/// Clients that do not read pin snapshots, whose number is limited. Above the limit, the searches of the slowest
-/// clients end.
+/// Each client that does not read its changes pins a snapshot. The number of pinned snapshots is limited. Above the
+/// limit, the searches of the slowest clients end.
 #[test]
 fn searches_of_clients_that_do_not_read_are_ended() {
     use crate::model::limits::SHARED_SNAPSHOTS_MAX;

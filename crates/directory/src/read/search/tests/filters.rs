@@ -1,4 +1,4 @@
-//! Every kind of filter item, every kind of attribute, three-valued logic.
+//! Tests of every kind of filter item and attribute, and of three-valued logic.
 
 use super::{Question, add, leaves, sample};
 use crate::testing::{SUFFIX, TestDirectory};
@@ -158,8 +158,8 @@ fn logic_has_three_values() {
             ("(|)", &[]),
             ("(!(|))", ALL),
             ("(!(&))", &[]),
-            // These items are Undefined: they have an unknown type, an invalid value, a missing rule, or test a
-            // password.
+            // These items are Undefined, because they have an unknown type, an invalid value or no matching rule, or
+            // because they test a password.
             ("(nonsense=x)", &[]),
             ("(!(nonsense=x))", &[]),
             ("(|(nonsense=x)(uid=ada))", &["uid=ada"]),

@@ -74,7 +74,7 @@ fn only_values_that_match_an_item_are_returned() {
     assert_eq!(texts(&["objectClass"], &["(objectClass=inetOrgPerson)"], "objectClass"), ["inetOrgPerson"]);
     assert!(ada(&["objectClass"], &["(objectClass=person)"]).is_empty());
     assert!(!ada(&["objectClass"], &["(objectClass=*)"]).is_empty());
-    // Virtual attributes match too, and unknown ones match nothing.
+    // Items on virtual attributes match values too. Items that are Undefined, or that no value meets, match nothing.
     let groups = ["(memberOf=CN=few,ou=groups,dc=example,dc=com)"];
     assert_eq!(texts(&["memberOf"], &groups, "memberOf"), ["cn=few,ou=groups,dc=example,dc=com"]);
     assert_eq!(texts(&["entryDN", "sn"], &["(entryDN=*)"], "entryDN").len(), 1);

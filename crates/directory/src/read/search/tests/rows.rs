@@ -112,7 +112,7 @@ fn escaped(text: &str) -> String {
     })
 }
 
-/// Returns a random part of a text that consists of whole characters.
+/// Returns a random substring of a random text, at character boundaries.
 fn piece(rng: &mut Rng) -> String {
     let characters: Vec<char> = rng.choice(&TEXTS).unwrap().chars().collect();
     let start = rng.usize(..characters.len());

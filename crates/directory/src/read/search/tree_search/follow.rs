@@ -3,10 +3,10 @@
 //!
 //! The search holds the snapshot whose state the client has received, called the known snapshot. At first it is the
 //! snapshot of the initial results. After commits the search takes a newer snapshot. A [`ChangeSet`] names the entries
-//! that may differ between the two, and the search evaluates each of these entries on both snapshots. It reports an
-//! entry that matched and no longer matches as deleted, and sends an entry that matches now. Then the newer snapshot
-//! becomes the known snapshot. In an event loop, a [`Feed`] builds the change set for all searches and holds the known
-//! snapshot while they wait. A search that is slower than the feed builds its own change set.
+//! that may differ between the two snapshots. The search evaluates each of these entries on both. It reports an entry
+//! that matched and no longer matches as deleted, and sends an entry that matches now. Then the newer snapshot becomes
+//! the known snapshot. In an event loop, a [`Feed`] builds the change set for all searches and holds the known snapshot
+//! while they wait. A search that is slower than the feed builds its own change set.
 //!
 //! An entry that moved with its superior is sent under its new DN. The search ends if more may have changed than a
 //! change set names. The client then polls or searches again. The search also ends if records change the access rules
