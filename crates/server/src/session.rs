@@ -135,7 +135,7 @@ pub(crate) struct Session {
     transaction: Option<Box<Transaction>>,
     /// Limits from `[[limit]]` tables. Boxed because most sessions have only the common limits.
     limits: Option<Box<OwnLimits>>,
-    /// Index in `outstanding` at which the choice of the next search to run a slice begins.
+    /// Index in `outstanding` from which the session looks for the next search that can run a slice.
     next_slice: u32,
     /// Position that the first request in the input waits for.
     position_wait: Option<Box<PositionWait>>,
@@ -527,7 +527,7 @@ impl Session {
         let index = self.outstanding.iter().position(|other| other.ticket == ticket)?;
         let Outstanding { head, work, abandoned, .. } = self.outstanding.remove(index);
         if self.outstanding.is_empty() {
-            // Frees the memory that a burst of requests has occupied.
+            // This frees the memory that a burst of requests has occupied.
             self.deferred = VecDeque::new();
         }
         (!abandoned).then_some((head, work))

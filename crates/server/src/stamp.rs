@@ -54,7 +54,7 @@ impl Default for Random {
 }
 
 impl Random {
-    /// Returns sixteen random bytes. Each call returns different ones.
+    /// Returns sixteen random bytes. Each call returns different bytes.
     ///
     /// # Errors
     /// The system returns no random bytes. That is possible only shortly after the boot.

@@ -28,7 +28,7 @@ pub struct UnfinishedFile {
 
 impl UnfinishedFile {
     /// Adds a path to the registry. Must be called before the file is created. If it were called afterwards, a signal
-    /// between the two could leave the file.
+    /// between the two steps could leave the file.
     pub fn new(path: PathBuf) -> UnfinishedFile {
         registry().insert(path.clone());
         UnfinishedFile { path }

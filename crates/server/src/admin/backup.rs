@@ -32,7 +32,8 @@ const TEMPORARY: &str = "/var/tmp";
 /// may be using the directory. Creates the backup's folder if it does not exist. Reads the new file back before it
 /// returns. If `rules` has no recipients, the recipients in the node file are used.
 ///
-/// # Errors There are too many recipients, or the backup is encrypted and there are no recipients. There is no data, or
+/// # Errors
+/// There are too many recipients, or the backup is encrypted and there are no recipients. There is no data, or
 /// it cannot be read. Another process writes to the backup, or the new file was not stored correctly.
 pub fn make_backup(
     config: &Config,

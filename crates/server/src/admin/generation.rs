@@ -22,7 +22,8 @@ use crate::stamp::Random;
 /// Replaces the data of a node by the data in the folder `from`, which belongs to another node or is a copy of one. No
 /// server may be using the node's directory. The node keeps its identity.
 ///
-/// # Errors The node is served, or `from` does not contain a node of this cluster.
+/// # Errors
+/// The node is served, or `from` does not contain a node of this cluster.
 pub fn reseed_node(config: &Config, from: &Path) -> Result<u32, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     let settings = settings_of(config)?;

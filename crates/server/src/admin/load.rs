@@ -17,7 +17,8 @@ impl Opened {
     ///
     /// Clear passwords are stored unchanged. The caller must hash them before the call.
     ///
-    /// # Errors The directory refuses an entry or fails. In that case no entry is added.
+    /// # Errors
+    /// The directory refuses an entry or fails. In that case no entry is added.
     pub fn load(&mut self, entries: impl IntoIterator<Item = NewEntry>) -> Result<usize, ServeError> {
         if self.config().cluster.is_some() {
             return Err(LoadError::Node.into());

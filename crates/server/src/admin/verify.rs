@@ -48,7 +48,8 @@ pub fn duplicates_of_few(config: &Config, entries_max: u64) -> Result<Option<Vec
 /// Checks a data directory that no other process has open. Repairs the rows that can be derived from its entries.
 /// Passes each finding to `each`, with a flag that is true if the finding was repaired.
 ///
-/// # Errors There is no data, another process has it open, or it cannot be read or written.
+/// # Errors
+/// There is no data, another process has it open, or it cannot be read or written.
 pub fn repair(config: Config, each: &mut dyn FnMut(&Finding, bool)) -> Result<RepairSummary, ServeError> {
     check_data(&config)?;
     let _owner = FolderOwner::of(&config.data);

@@ -82,7 +82,8 @@ impl SettingsText {
 
 /// Parses the text of a settings file.
 ///
-/// # Errors All problems of the text. If there are problems, they include contradictory settings. If there are none,
+/// # Errors
+/// All problems of the text. If there are problems, they include contradictory settings. If there are none,
 /// the caller must check for contradictory settings with [`directory::settings::check()`].
 pub fn parse(text: &str, read_schema: &mut ReadSchema<'_>) -> Result<SettingsText, Vec<TextProblem>> {
     if text.len() > TEXT_SIZE_MAX {

@@ -1,8 +1,8 @@
 //! The TLS layer of a connection (RFC 4513 section 3), between the socket and the LDAP messages.
 //!
 //! The layer never blocks. Reading takes the octets that the socket has, and returns plaintext. Sending encrypts at
-//! most [`TLS_CHUNK_MAX`] octets more than the socket has accepted. Therefore the layer buffers no more than that for a
-//! peer that does not read. An idle session has only its keys and an empty read buffer.
+//! most [`TLS_CHUNK_MAX`] octets more than the socket has accepted. Therefore the layer buffers at most that many
+//! octets for a peer that does not read. An idle session has only its keys and an empty read buffer.
 
 use std::io::{self, BufRead, ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct TlsSession {
     plaintext: usize,
     /// Number of plaintext octets that are encrypted and not sent yet.
     unsent: usize,
-    /// Whether neither the socket nor the TLS session will return another octet.
+    /// Whether the socket and the TLS session will return no further octets.
     has_ended: bool,
 }
 
@@ -151,7 +151,8 @@ impl TlsSession {
             self.plaintext = if taken == 0 { 0 } else { self.plaintext.saturating_sub(taken) };
         }
         if count > 0 || room == 0 {
-            // The stream may have ended after these octets. No event would announce that.
+            // The stream may have ended after these octets. No event would announce the end, so the caller must read
+            // again.
             return Ok(Incoming::Octets(count, self.plaintext > 0 || self.has_ended || !is_drained));
         }
         Ok(if self.has_ended { Incoming::End } else { Incoming::Nothing })

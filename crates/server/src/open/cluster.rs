@@ -55,8 +55,8 @@ pub(super) fn run(node: Node, _: Writer, _: &Arc<WriteQueue>, _: &Health, _: &dy
     match node {}
 }
 
-/// Returns the generation of the data that clients receive. All nodes of a cluster share one generation, which is no
-/// secret. Without a cluster it is derived from the generation of the directory.
+/// Returns the generation of the data that clients receive. All nodes of a cluster share one generation. That
+/// generation is no secret. Without a cluster, the result is derived from the generation of the directory.
 pub(super) fn generation(directory: &Directory) -> Result<[u8; 16], ServeError> {
     #[cfg(feature = "kafka")]
     if let Some(cursor) = replication::Cursor::of_rows(&directory.log_rows()?) {

@@ -19,7 +19,7 @@ pub struct Server {
     pub(super) urls: Vec<ServerUrl>,
     pub(super) addresses: Vec<SocketAddr>,
     pub(super) health: Arc<Health>,
-    /// The event loops. They are dropped before `services`, because they use them.
+    /// The event loops. The event loops are dropped before `services`, because they use the services.
     pub(super) loops: EventLoops,
     pub(super) services: Services,
 }
@@ -47,8 +47,8 @@ impl Server {
         self.handle.clone()
     }
 
-    /// Waits until the server has stopped. All changes that were answered are then on disk. Operations that did not
-    /// finish within the time limit were not answered.
+    /// Waits until the server has stopped. When this function returns, all changes that were answered are on disk.
+    /// Operations that did not finish within the time limit were not answered.
     ///
     /// # Errors
     /// The server stopped because of an error.

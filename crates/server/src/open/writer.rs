@@ -16,8 +16,8 @@ use crate::workers::service::Service;
 use crate::workers::writer::{self, replaced};
 
 /// Starts the thread. When the thread is stopped, it first makes the changes in the queue. Therefore the threads that
-/// add changes must stop before it. If the data of a cluster node must no longer be served, the thread stops the server
-/// through `control`.
+/// add changes must stop before this thread. If the data of a cluster node must no longer be served, the thread stops
+/// the server through `control`.
 ///
 /// # Errors
 /// The system cannot start a thread.

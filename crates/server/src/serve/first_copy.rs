@@ -5,9 +5,9 @@
 //! cookie is stored, and the thread that follows the source continues from it. If there is no cookie, for example after
 //! a crash, that thread compares all entries.
 //!
-//! If the source fails after it has sent a part of the entries, that part is imported, and the thread copies the other
-//! entries one by one. If the source does not send the entry at the base, the import changes nothing, and the thread
-//! copies all entries.
+//! If the source fails after it has sent a part of the entries, that part is imported. The thread that follows the
+//! source then copies the other entries one by one. If the source does not send the entry at the base, the import
+//! changes nothing, and that thread copies all entries.
 
 use std::io::{self, Read};
 use std::sync::Arc;

@@ -53,7 +53,7 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// Returns the user and group in the settings. Returns `None` if the process already runs as them.
+    /// Returns the user and group in the settings. Returns `None` if the process already runs as this user and group.
     ///
     /// # Errors
     /// The user or the group does not exist, or the process is not root and cannot become this user.
@@ -111,7 +111,8 @@ impl Account {
                 true => Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK,
                 false => Access::READ_OK | Access::WRITE_OK,
             };
-            // A link may lead to a key outside of the data directory, and the key needs to be readable only.
+            // Symbolic links are not checked. A link may lead to a key outside of the data directory that the process
+            // must only read.
             if !found.is_symlink() && rustix::fs::access(&path, wanted).is_err() {
                 return refused(path);
             }

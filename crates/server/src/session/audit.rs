@@ -102,7 +102,8 @@ impl Session {
         let is_audited = context.audit.keeps(&context.snapshot, kind, who, target_of(&message.request));
         let traces = context.shared.traces.as_deref();
         let is_sampled = traces.is_some_and(|traces| traces.samples() && traces.has_room());
-        // A forwarded operation is sampled by its operation id. The id is not assigned yet.
+        // A forwarded operation is sampled by its operation id, which is not assigned yet. Therefore every operation
+        // that may be forwarded gets an event.
         let may_be_linked = |traces: &TraceFeed| {
             (traces.forwards && !matches!(kind, Kind::Search | Kind::Compare))
                 || is_forwarded(&message.request)

@@ -97,7 +97,7 @@ pub(crate) struct Shared {
     pub(crate) audit: Option<Arc<AuditFeed>>,
     /// Queue of operations to trace, if the settings name a receiver of traces.
     pub(crate) traces: Option<Arc<TraceFeed>>,
-    /// Generation of the data as clients receive it, to which positions belong.
+    /// Generation of the data, in the form that clients receive. A position is valid only together with its generation.
     pub(crate) generation: [u8; 16],
 }
 
@@ -132,7 +132,8 @@ pub(crate) struct Context {
     pub(crate) random: Random,
     /// Amount of memory that connections have freed and that the allocator has not returned to the system.
     pub(crate) released: ReleasedMemory,
-    /// See [`Disclosure::last_base`](crate::telemetry::operation_event::Disclosure).
+    /// The last search base that an event was allowed to contain. See
+    /// [`Disclosure`](crate::telemetry::operation_event::Disclosure).
     pub(crate) last_base: RefCell<String>,
     /// Events for the audit trail.
     pub(crate) audit: AuditBuffer,

@@ -40,7 +40,8 @@ type Deferral = fn(&mut Session, &mut Context, &Request<'_>, &mut Vec<u8>) -> Op
 /// A check that may refuse a request.
 type Refusal = fn(&Session, &Context, &Arrival<'_>) -> Option<Outcome>;
 
-/// Checks that defer a request, in the order in which they apply. A request is counted only after it has passed them.
+/// Checks that defer a request, in the order in which they apply. The counters of received requests include a request
+/// only after it has passed these checks.
 const DEFERRALS: [Deferral; 2] = [Session::defer_bind, Session::defer_start_tls];
 
 /// Checks that refuse a request, in the order in which they apply.

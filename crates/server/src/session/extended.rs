@@ -114,8 +114,9 @@ impl Session {
         }
     }
 
-    /// Adds a request to the outstanding ones, because another thread has accepted it. `taken` is the memory that the
-    /// thread uses for it, in bytes, or the reason why no thread accepted it.
+    /// Completes the submission of a request to another thread. If the thread has accepted the request, `taken` is the
+    /// memory that the thread uses for it, in bytes, and the request becomes outstanding. Otherwise answers the request
+    /// with the outcome in `taken`.
     pub(super) fn keep_taken(
         &mut self,
         to: Responder<'_>,

@@ -182,7 +182,7 @@ pub(super) enum Work {
         /// Account of the search's processor time, if the search is costly.
         account: Option<Arc<ScanAccount>>,
         follows: bool,
-        /// The client's permission for a persistent search, counted until it is dropped.
+        /// Permission for a persistent search. Dropping it makes room for another search of the client.
         _place: Option<Box<ListeningPlace>>,
     },
     /// The writer, or another thread that carries out an extended operation.

@@ -1,7 +1,7 @@
 //! The Password Modify extended operation (RFC 3062). The server rewrites it as a Modify of userPassword.
 //!
-//! Therefore the hash pool, the writer, the log and the limits treat the request like a Modify. If it contains the old
-//! password, only the value that the old password verifies is replaced, otherwise all values.
+//! Therefore the hash pool, the writer, the log and the limits treat the request like a Modify. If the request contains
+//! the old password, only the value that the old password verifies is replaced. Otherwise all values are replaced.
 
 use std::borrow::Cow;
 

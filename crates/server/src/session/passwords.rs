@@ -33,7 +33,7 @@ pub(super) struct PasswordHolder<'a> {
 }
 
 impl PasswordHolder<'_> {
-    /// Returns the value for a compare, after which the session keeps its requester.
+    /// Returns the value for a compare. It has no requester, because a compare does not change the session's requester.
     fn holder_of_no_entry() -> PasswordHolder<'static> {
         PasswordHolder { requester: None, acts_as: None, name: "" }
     }

@@ -39,8 +39,8 @@ impl Session {
         self.position_wait.as_deref().copied()
     }
 
-    /// Returns the refusal of a read, if the data may be older than the node's settings allow. The administrator may
-    /// always read, and the entries about the server itself may always be read.
+    /// Returns the reason to refuse a read if the data may be older than the node's settings allow. The administrator
+    /// may always read, and the entries about the server itself may always be read.
     pub(super) fn refuse_old(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
         let age = context.shared.read_age.as_deref()?;
         let is_bounded = match request {

@@ -103,8 +103,8 @@ impl Session {
         if let Some(begun_at) = begun_at {
             search.measure(micros_since(begun_at), Box::new(move || micros_since(begun_at)));
         }
-        // If the session has another search to run, this one waits for its turn. Therefore even a thousand scans that
-        // arrive together run one slice at a time.
+        // If the session has another search to run, the new search waits for its turn. Therefore even a thousand scans
+        // that arrive together run one slice at a time.
         let waits = self.wants_slice() || (self.has_search() && is_long(&search));
         let step = if waits { Step::More } else { search.run(&to.context.snapshot, to.out, &SLICE) };
         if step == Step::Done {

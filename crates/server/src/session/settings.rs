@@ -10,7 +10,8 @@ use super::responder::Responder;
 use super::{Next, Session};
 use crate::workers::settings_change::check_requester;
 
-/// Returns true if a request changes settings. The writer also answers malformed requests.
+/// Returns true if a request changes settings. Also returns true for a malformed request, because the writer answers
+/// it.
 pub(super) fn changes_settings(request: &ExtendedRequest<'_>) -> bool {
     SettingsRequest::decode(request.value).is_none_or(|asked| asked.is_change())
 }

@@ -191,7 +191,8 @@ impl Session {
         }
     }
 
-    /// Returns the refusal of a request, if the connection must be protected or the authentication stronger.
+    /// Returns the reason to refuse a request if the connection must be protected, or if the authentication must be
+    /// stronger.
     pub(super) fn refuse_unprotected(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
         self.refuse_without_tls(context, request).or_else(|| self.refuse_weak(context, request))
     }
@@ -211,7 +212,7 @@ impl Session {
         Some(Outcome::new(ResultCode::CONFIDENTIALITY_REQUIRED, text))
     }
 
-    /// Returns the refusal of a bind that is too weak for the listener, or of an anonymous client's request.
+    /// Returns the reason to refuse a bind that is too weak for the listener, or a request of an anonymous client.
     fn refuse_weak(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
         let weakest = self.rules(context).weakest_bind;
         if weakest == BindStrength::Anonymous {

@@ -4,8 +4,8 @@
 //! receives all changes as one request. Therefore a transaction blocks no other client before its commit. A connection
 //! has at most one transaction.
 //!
-//! If one of the changes is refused, the transaction cannot be committed. A client that pipelines requests sends the
-//! end of the transaction before it reads the refusal.
+//! If one of the changes is refused, the transaction cannot be committed. A client that pipelines requests may send the
+//! commit before it reads the refusal.
 
 use std::mem::size_of;
 use std::ops::ControlFlow;

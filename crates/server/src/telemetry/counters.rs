@@ -22,7 +22,7 @@ pub(crate) const OPERATION_NAMES: [&str; OPERATIONS] =
 /// Number of the counted kinds of operations.
 pub(crate) const OPERATIONS: usize = 10;
 
-/// All result codes from this one upwards have one common counter.
+/// Lowest result code without a separate counter. This code and all higher codes share one counter.
 const CODES: u32 = 124;
 
 /// A kind of operation, as an index into [`OPERATION_NAMES`].

@@ -13,7 +13,7 @@ use directory::search::{FilterShape, MissingIndex};
 
 use crate::limits::{ADVISED_FILTERS_MAX, ADVISED_INDEXES_MAX, ADVISED_SHAPES_MAX};
 
-/// Cost in entries of a search that was refused at its start. It would have examined many entries.
+/// Cost, in entries, of a search that was refused at its start. Such a search would have examined many entries.
 const REFUSED_COST: u64 = 100_000;
 
 /// Statistics about searches without a suitable index.

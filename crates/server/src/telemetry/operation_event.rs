@@ -150,7 +150,8 @@ fn describe_request(request: &Request<'_>, disclosure: &Disclosure<'_>, event: &
     };
     match request {
         Request::Bind(bind) => {
-            // For other methods, the user is known only after the bind.
+            // The target is recorded here only if the bind contains a name that is a DN. Otherwise the user is known
+            // only after the bind.
             let is_sasl = matches!(bind.authentication, Authentication::Sasl { .. });
             if if is_sasl { !bind.name.is_empty() } else { is_dn(bind.name) } {
                 event.text(Field::Target, &name_text(bind.name, disclosure));

@@ -64,8 +64,8 @@ impl TracedOperation {
     }
 }
 
-/// A stage of an operation: its name and its end. It begins at the end of the previous stage. The first stage begins
-/// with the operation.
+/// A stage of an operation: its name and its end. A stage begins at the end of the previous stage. The first stage
+/// begins with the operation.
 pub(crate) type Stage = (&'static str, Instant);
 
 /// Returns the name, the begin and the end of each stage. Times are in microseconds after `started`.

@@ -77,7 +77,7 @@ enum Present {
 }
 
 impl Copies {
-    /// Creates a server of copies of a directory. The copies are stored in the folder `data`.
+    /// Creates the state for serving copies of a directory. The copies are stored in the folder `data`.
     pub(crate) fn new(directory: &Arc<Directory>, data: &Path, mailboxes: &Arc<[Mailbox]>) -> Copies {
         let inner = Inner {
             directory: Arc::downgrade(directory),

@@ -23,7 +23,7 @@ struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    /// Answers that wait, in the order of their times, and of their numbers for equal times.
+    /// Answers that wait, ordered by time. Answers with equal times are ordered by number.
     answers: BinaryHeap<Reverse<(Instant, u64)>>,
     addresses: std::collections::HashMap<u64, Address>,
     next: u64,

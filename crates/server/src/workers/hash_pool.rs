@@ -52,8 +52,8 @@ struct HashJob {
 /// An operation's claim on the result of a job. Dropping the claim cancels the job.
 pub(crate) struct HashClaim {
     alive: Arc<()>,
-    /// Number of claims that were dropped before a thread took their jobs. It may be too low: a thread checks the claim
-    /// again when it takes a job.
+    /// Number of claims that were dropped before a thread took their jobs. The number may be too low. Therefore a
+    /// thread checks the claim again when it takes a job.
     given_up: Arc<AtomicU64>,
 }
 

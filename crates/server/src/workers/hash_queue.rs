@@ -8,10 +8,10 @@
 //! cost continues in its source's next turn. If a job cannot be divided, its source skips later turns. Therefore a
 //! source that submits a thousand jobs, or a job of a thousand hashes, delays only itself.
 //!
-//! Three classes protect against a flood from a thousand sources: sources with recent right passwords, new sources, and
-//! sources with several wrong passwords in a row. A class has three of four turns while a later class also has jobs, so
-//! that no class starves. When a lane is full, it evicts a job of a later class, or of the source with the highest
-//! cost.
+//! Three classes, in this order, protect against a flood from a thousand sources: sources with recent right passwords,
+//! new sources, and sources with several wrong passwords in a row. A class has three of four turns while a later class
+//! also has jobs, so that no class starves. When a lane is full, it evicts a job of a later class, or of the source
+//! with the highest cost.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -114,7 +114,7 @@ struct Waiting<J> {
     job: J,
 }
 
-/// One turn in this number goes to a later lane or class first.
+/// Out of this number of turns, one goes first to a later lane or class.
 const TURNS: u64 = 4;
 
 impl Reputations {
@@ -240,7 +240,7 @@ impl<J> FairQueue<J> {
         order.into_iter().find_map(|(queue, lane)| queue.pop(lane))
     }
 
-    /// Makes a source skip `turns` turns, because a job took more than one. A source without waiting jobs is not
+    /// Makes a source skip `turns` turns, because a job took more than one turn. A source without waiting jobs is not
     /// charged, because the queue stores nothing about it.
     pub(super) fn charge(&mut self, place: &Place, turns: u32) {
         let class = self.lane_mut(place.lane).class(place.reputation);
@@ -249,9 +249,10 @@ impl<J> FairQueue<J> {
         }
     }
 
-    /// Makes room for a job of `cost` hashes at `place`. Removes the newest job for which `may_go` returns true, from
-    /// the worst class that has one, and within the class from the source with the highest cost. If it is the class of
-    /// `place`, that cost must be higher than the cost of `place`'s source with the new job.
+    /// Makes room for a job of `cost` hashes at `place`. Removes the newest job for which `may_go` returns true. The
+    /// job is from the worst class that has such a job, and within the class from the source with the highest cost. If
+    /// that class is the class of `place`, the cost of the job's source must be higher than the cost that the source of
+    /// `place` would have with the new job.
     pub(super) fn evict(
         &mut self,
         place: &Place,

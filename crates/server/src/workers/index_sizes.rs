@@ -50,7 +50,8 @@ impl MeasuredIndexes {
         !state.has_stopped
     }
 
-    /// Stores the result of a measurement; `None` if it failed, so that the last sizes remain.
+    /// Stores the result of a measurement. `None` means that the measurement failed. In that case the last sizes
+    /// remain.
     fn store(&self, sizes: Option<IndexSizes>, began: Instant, now: Instant) {
         let pause = now.saturating_duration_since(began).saturating_mul(INDEX_SIZES_PAUSE);
         let mut state = self.lock();

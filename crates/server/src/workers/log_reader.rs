@@ -382,7 +382,7 @@ impl Supplier<'_> {
         Arc::new(LogAnswer { newest: self.newest, lineage, part, comparison }.encode())
     }
 
-    /// Returns the refusal to send records, if the replica's data or position does not permit it.
+    /// Returns the answer that refuses records, if the replica's data or position does not permit sending them.
     fn refusal(&self, read: &LogRead) -> Result<Option<LogPart<'static>>, OperationError> {
         if !self.generations.contains(&read.generation) {
             return Ok(Some(LogPart::OtherData));

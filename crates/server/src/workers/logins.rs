@@ -4,7 +4,7 @@
 //! changes. A recorded last login is accurate only to the precision of the policy. Therefore a login may wait for a
 //! fraction of that precision ([`LOGIN_WAIT_DIVISOR`]). Logins are gathered for that time and then recorded over the
 //! same time, a few each second. The check for idle accounts includes waiting logins. When the server stops, all logins
-//! are recorded. A crash loses them.
+//! are recorded. A crash loses the waiting logins.
 
 use std::collections::HashMap;
 use std::io;

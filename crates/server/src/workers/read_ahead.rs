@@ -55,7 +55,7 @@ pub(crate) struct PrefetchJob {
 enum Work {
     /// Pages to read from the disk.
     Pages(Vec<PageNumber>),
-    /// Complete messages whose requests the thread traverses in dry runs, one after another.
+    /// Complete messages. The thread makes dry runs of their requests, one after another.
     Requests { requester: Arc<Requester>, messages: Vec<u8> },
 }
 
@@ -87,7 +87,7 @@ struct JobQueue {
 pub(crate) struct ReadAheadFigures {
     /// Number of threads started.
     pub(crate) threads: AtomicU64,
-    /// Number of requests that the threads traversed in dry runs.
+    /// Number of requests of which the threads made dry runs.
     pub(crate) requests: AtomicU64,
     /// Number of pages prefetched.
     pub(crate) pages: AtomicU64,
@@ -175,7 +175,7 @@ pub(crate) fn dry_run(
             jobs.extend(whole);
             return DryRun { ready: 0, awaited, is_all: true };
         } else if absent.is_walk {
-            // When this request is the first of the input, a prefetch thread will traverse it.
+            // When this request is the first of the input, a prefetch thread will make its dry run.
             break;
         }
         end += frame.len();
@@ -197,8 +197,8 @@ fn first_frame(input: &[u8], message_size_max: usize) -> Option<&[u8]> {
     input.get(..size)
 }
 
-/// Divides the complete messages at the start of `input` into jobs of a few messages, so that several threads can
-/// traverse the requests of one connection. Ends before the first message that is incomplete or too large.
+/// Divides the complete messages at the start of `input` into jobs of a few messages, so that several threads can make
+/// dry runs for one connection at the same time. Ends before the first message that is incomplete or too large.
 #[expect(clippy::indexing_slicing, reason = "begin and end count whole messages of the input")]
 fn whole_requests(
     address: Address,
@@ -365,7 +365,7 @@ fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
     }
 }
 
-/// Performs jobs. First prefetches all pages, then traverses the requests.
+/// Performs jobs. First prefetches all pages, then makes the dry runs.
 fn run_jobs(
     jobs: &[PrefetchJob],
     snapshot: &mut Snapshot,
@@ -386,7 +386,7 @@ fn run_jobs(
     }
 }
 
-/// Traverses requests in dry runs. Returns the number of requests.
+/// Makes dry runs of requests. Returns the number of requests.
 fn go_through(snapshot: &Snapshot, requester: &Requester, messages: &[u8], scratch: &mut Vec<u8>) -> u64 {
     let (mut rest, mut count) = (messages, 0);
     while let Some(frame) = first_frame(rest, usize::MAX) {
@@ -419,9 +419,9 @@ impl PrefetchJob {
 ///
 /// The kernel counts the octets that each thread caused to be read from a disk. A loop becomes cold if it waited for
 /// such reads for more than a small part of a tick. It becomes warm again after some ticks in which the reads of the
-/// whole process, including prefetch threads, were too few to delay the loop that long. A cold loop is slower: it
-/// traverses every request twice, and asks the kernel about each page that it has not used recently. Therefore
-/// occasional page faults do not make a loop cold.
+/// whole process, including prefetch threads, were too few to delay the loop that long. A cold loop is slower: it goes
+/// through every request twice, and asks the kernel about each page that it has not used recently. Therefore occasional
+/// page faults do not make a loop cold.
 ///
 /// A tick costs two short reads from `/proc`. If the kernel does not count these reads, a loop is never cold. Counts of
 /// major faults are not usable instead: a page in memory that is being written, for example by a checkpoint, may cause
@@ -606,7 +606,7 @@ mod tests {
         assert_eq!(reading.ready(&input, never), 0);
         reading.one_is_done();
         assert_eq!(reading.ready(&input, pages(10, 0)), 10);
-        // A prefetch thread traverses the whole input. Therefore `dry_run_one` is not called again.
+        // A prefetch thread makes the dry run of the whole input. Therefore `dry_run_one` is not called again.
         assert_eq!(reading.ready(&input, |_| DryRun { ready: 0, awaited: 1, is_all: true }), 0);
         reading.one_is_done();
         assert_eq!(reading.ready(&input, never), 30);

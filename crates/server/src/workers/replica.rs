@@ -75,7 +75,8 @@ struct Replica {
     sent: Option<Vec<Pending>>,
     /// Time at which the changes in `sent` were forwarded.
     sent_at: Instant,
-    /// Decided changes. Each is answered when the data has reached its position.
+    /// Changes whose results the supplier has sent. Each is answered when this replica has applied the records up to
+    /// the change's position.
     decided: Vec<Decided>,
     /// Time at which forwarding changes last failed.
     forward_failed: Option<Instant>,

@@ -1,5 +1,5 @@
-//! One long search that scan threads share. They claim ranges of ids, and produce a piece of the result from each
-//! range.
+//! One long search that scan threads share. The threads claim ranges of ids, and produce a piece of the result from
+//! each range.
 //!
 //! Threads claim ranges in ascending order. The client receives the pieces in ascending order, even if they are
 //! finished in another order. If a piece uses up its budget, the rest of its range is claimed before any later range.
@@ -44,8 +44,8 @@ pub(crate) struct ScanOwner {
 }
 
 struct Progress {
-    /// Scanners that no thread uses. A thread takes one for a range. The first always remains, and is copied if more
-    /// are needed.
+    /// Scanners that no thread uses. A thread takes one for a range. The first scanner always remains, and is copied if
+    /// more scanners are needed.
     scanners: Vec<PartScanner>,
     /// Ranges before `next_id` whose pieces have not been taken, by their first id.
     parts: BTreeMap<u64, Part>,

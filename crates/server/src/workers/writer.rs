@@ -1,8 +1,9 @@
 //! The one thread that changes the directory.
 //!
-//! All changes that wait when the thread becomes free form one batch. The thread decides them in order, and each change
-//! sees the effects of earlier ones. Then one commit with one sync makes all of them durable. One message per event
-//! loop contains the answers. Therefore each change costs less disk time if more clients send changes at the same time.
+//! All changes that wait when the thread becomes free form one batch. The thread executes them in order, and each
+//! change sees the effects of earlier ones. Then one commit with one sync makes all of them durable. One message per
+//! event loop contains the answers. Therefore each change costs less disk time if more clients send changes at the same
+//! time.
 //!
 //! A session reserves room in the queue before it reads a change from its connection. While the queue is full, the
 //! connection is not read. Therefore a client that pipelines a million adds is slowed down and not refused.
@@ -65,7 +66,7 @@ pub(crate) struct WriteRequest {
 
 /// Work for the writer. It does not implement `Debug`, because it may contain passwords.
 pub(crate) enum WriterWork {
-    /// Make the change in this encoded message. The writer decodes the message again, which is fast. In return, no
+    /// Make the change in this encoded message. The writer decodes the message again, which is fast. Therefore no
     /// request type needs an owned form.
     Message(Zeroizing<Vec<u8>>),
     /// Make all of these changes, or none of them.

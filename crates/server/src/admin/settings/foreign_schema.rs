@@ -101,7 +101,8 @@ impl ForeignSchema {
     /// If the settings come from the existing directory, puts them in force together with the added schema. Otherwise
     /// does nothing. Returns a line for each change.
     ///
-    /// # Errors The same as those of [`apply`].
+    /// # Errors
+    /// The same as those of [`apply`].
     pub fn apply(&self, config: &Config) -> Result<Vec<String>, ServeError> {
         match self.of_directory {
             true => Ok(apply(config.clone(), &self.file, |_| ())?.lines),

@@ -164,8 +164,8 @@ impl ChangeList {
         stored.strip_prefix(self.kind.word().as_bytes())
     }
 
-    /// Returns true if a stored cookie belongs to Active Directory. Its links follow renamed entries, as in this
-    /// server.
+    /// Returns true if a stored cookie belongs to Active Directory. In Active Directory, links follow renamed entries,
+    /// as in this server.
     pub(super) fn is_dir_sync(stored: &[u8]) -> bool {
         stored.starts_with(Kind::DirSync.word().as_bytes())
     }

@@ -47,7 +47,8 @@ pub(super) struct Session<'f> {
     random: Random,
     /// Entries that the refresh has sent or named as unchanged; `None` when the refresh is complete.
     refresh: Option<Refresh>,
-    /// entryCSNs of the entries that the refresh has sent in a state whose changes slapd sends again.
+    /// entryCSNs of the entries that the refresh has sent with changes that are newer than its cookie. slapd sends
+    /// these changes again.
     newer: HashMap<SyncUuid, String>,
     /// Cookie in the search request; `None` if it had none.
     sent_cookie: Option<Vec<u8>>,
@@ -510,7 +511,8 @@ impl<'f> Session<'f> {
         let Some(cookie) = cookie else { return Ok(()) };
         let is_stored = match settled {
             BatchOutcome::All => self.lacking() == rejected,
-            // The state of an earlier cookie is still stored.
+            // The stored state belongs to an earlier cookie. It stays correct unless the number of rejected entries has
+            // changed.
             BatchOutcome::SomeWait if self.was_complete && !cookie.is_empty() => {
                 self.rejected.count() == rejected
             }

@@ -33,7 +33,7 @@ pub(super) struct Block {
     pub(super) first: u64,
     /// The records; empty if the supplier has no more.
     pub(super) records: Vec<Vec<u8>>,
-    /// The supplier's last position, which it read after `requested`.
+    /// The position of the supplier's last record, which the supplier read after the time `requested`.
     pub(super) newest: u64,
     pub(super) requested: Instant,
     /// Lineage that the supplier sent.

@@ -35,7 +35,7 @@ struct Waiter {
     _reservation: Option<Reservation>,
 }
 
-/// A change that the supplier has decided, until this replica has applied it.
+/// A change whose result the supplier has sent, until this replica has applied it.
 pub(super) struct Decided {
     position: u64,
     waiter: Waiter,
@@ -194,7 +194,7 @@ impl Replica {
         self.answer_decided();
     }
 
-    /// Answers the decided changes that this replica has applied.
+    /// Answers the changes in `decided` that this replica has applied.
     pub(super) fn answer_decided(&mut self) {
         let position = self.position;
         let ready: Vec<Decided> =

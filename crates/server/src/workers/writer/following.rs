@@ -47,7 +47,7 @@ pub(crate) struct GroupEnd {
 pub(crate) struct UnappliedChanges {
     /// Whether an entry was renamed.
     pub(crate) has_renames: bool,
-    /// Changes that can only be made after others.
+    /// Changes that can only be made after other changes.
     pub(crate) waiting: Vec<usize>,
     /// Changes that the directory refused.
     pub(crate) refused: Vec<(usize, Outcome)>,
@@ -85,8 +85,8 @@ impl FollowedChanges {
         let _ = self.done.send(outcome);
     }
 
-    /// Makes the changes. A change that needs others is tried again after them, unless a later change of the same entry
-    /// was tried.
+    /// Makes the changes. A change that depends on other changes is tried again after them, unless a later change of
+    /// the same entry was tried.
     pub(super) fn execute(&self, batch: &mut WriteBatch<'_>, random: &mut Random) -> Outcome {
         if !batch.is_copy(&self.base) {
             let text = "the copy was promoted, or is no longer configured";

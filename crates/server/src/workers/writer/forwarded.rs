@@ -1,4 +1,4 @@
-//! Conversion of the passwords in changes that another server decides.
+//! Conversion of the passwords in changes that are sent to another server.
 
 use directory::HistoryChecks;
 use replication::forward::Prepared;

@@ -34,7 +34,7 @@ pub(crate) struct WriteQueue {
     audit: Option<Arc<AuditFeed>>,
     /// Reader of the log for replicas, which gets a notice of each commit.
     log_reader: Option<Arc<LogReader>>,
-    /// Age of the data, which depends on whether this server decides changes.
+    /// Age of the data, which is notified when this server becomes the writer or ceases to be the writer.
     read_age: Option<Arc<ReadAge>>,
     /// Whether the writer measures its batches for traces.
     is_timed: bool,
@@ -120,12 +120,12 @@ impl WriteQueue {
         WriteQueue { audit, log_reader: Some(log_reader), ..self }
     }
 
-    /// Sets the age of the data. The queue notifies it when this server begins or ceases to decide changes.
+    /// Sets the age of the data. The queue notifies it when this server becomes the writer or ceases to be the writer.
     pub(crate) fn aging(self, read_age: Option<Arc<ReadAge>>) -> WriteQueue {
         WriteQueue { read_age, ..self }
     }
 
-    /// Records whether this server decides changes from now on.
+    /// Records whether this server is the writer from now on.
     pub(super) fn decides(&self, is_writer: bool) {
         if let Some(age) = &self.read_age {
             age.decides(is_writer, Instant::now());
