@@ -176,7 +176,7 @@ fn end(out: &mut Printer<Box<dyn Write>>, damages: u64, target: &str) -> ExitCod
     }
 }
 
-/// Prints events, each with the access rules that decide it.
+/// Prints events, each with the access rules that decide its operation.
 fn explain(
     folder: &Path,
     arguments: &AuditArguments,

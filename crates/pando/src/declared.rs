@@ -74,7 +74,8 @@ pub(crate) struct RunOptions<'a> {
     pub(crate) prunes: bool,
     /// Fingerprint that the plan must have.
     pub(crate) expected: Option<&'a str>,
-    /// Whether the run begins with a change of settings, without which the server cannot decide about the entries.
+    /// Whether the run begins with a change of settings. Without that change, the server cannot decide the changes of
+    /// entries.
     pub(crate) follows_settings: bool,
 }
 
@@ -202,7 +203,7 @@ fn decided(connection: &mut Connection, change: &EntryChange, dry: bool) -> Resu
     })
 }
 
-/// Earlier changes of a plan on which the server's decisions about later changes depend.
+/// Earlier changes of a plan. The server's decisions about later changes depend on them.
 #[derive(Default)]
 struct Earlier {
     added: HashSet<String>,

@@ -1,4 +1,5 @@
-//! `pando doctor`: looks for what will hurt a server: files, disk, system, and what the running server reports.
+//! `pando doctor`: looks for problems in the files, the disk, the system, and the figures that the running server
+//! reports.
 
 mod machine;
 mod running;

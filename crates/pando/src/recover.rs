@@ -190,7 +190,7 @@ struct Recovery<'a> {
 }
 
 impl Recovery<'_> {
-    /// Brings back the subtree, or only the entry with `--entry-only`.
+    /// Brings back the subtree, or with `--entry-only` only the entry.
     fn entries(&mut self, directory: &ReadOnlyDirectory) -> Result<(), RecoverError> {
         let base = self.arguments.dn.as_str();
         let only = self.arguments.entry_only.then(|| parse(&format!("(entryDN={})", filter_value(base))));

@@ -1,4 +1,4 @@
-//! `pando support`: writes one file with the information that others need to understand a problem, without secrets.
+//! `pando support`: writes one file with the information that is needed to diagnose a problem, without secrets.
 
 mod masked;
 

@@ -46,7 +46,7 @@ const DUE: Duration = Duration::from_millis(300);
 pub(super) struct Figures {
     /// Number of changes by [`Kind`] that had an effect or were refused as expected.
     pub(super) kinds: [u64; KINDS],
-    /// Values that another entry had.
+    /// Number of changes refused because another entry had the unique value.
     duplicates: u64,
     unknown: u64,
     forwarded: u64,

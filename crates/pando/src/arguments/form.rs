@@ -5,7 +5,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use super::members;
 use crate::print::Form;
 
-/// Commands without both options, each with the reason. An item also applies to the subcommands of its command.
+/// Commands that have neither `--json` nor `--quiet`, each with the reason. An item also applies to the subcommands of
+/// its command.
 const WITHOUT: [(&str, &str); 6] = [
     ("serve", "it writes a log"),
     ("follow", "it writes a log"),

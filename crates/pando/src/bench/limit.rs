@@ -18,7 +18,7 @@ use super::{Cpus, Stop, failed, parse_duration, summary, this_program};
 
 /// The simplest shipped workload. The null responder is measured with it, as the lower bound of every server.
 const WORKLOAD: &str = "oid-search-sequential";
-/// Duration in seconds of a floor measurement that is part of another run.
+/// Duration in seconds of a measurement of the null responder within another run.
 const EMBEDDED_SECONDS: u64 = 3;
 /// Beginning of the line that the null responder prints when it accepts connections.
 const READY: &str = "pando bench limit: ready on ldap://";

@@ -267,7 +267,7 @@ fn measure_target(
     if let Some(message) = failure.filter(|_| run.workloads.iter().all(|result| !result.complete)) {
         return Err(Stop::Failed(message));
     }
-    // A floor that was measured on this machine does not apply to load from other machines.
+    // The rate of the null responder on this machine does not apply to load from other machines.
     if arguments.no_limit || machines.is_some() {
         return Ok(());
     }

@@ -108,7 +108,7 @@ fn take(step: &Step, arguments: &SuiteArguments, output: &Path, folder: Option<&
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().map_err(wrong)?;
     match status.code() {
         Some(0) => write(&done, &step.run),
-        // The result contains the failures, which the goals report, so the suite continues.
+        // The result contains the failures, and the goals report them, so the suite continues.
         Some(7) => Ok(()),
         _ => Err(failed(format!("step {}: its command ended with {status}", step.name))),
     }

@@ -73,7 +73,7 @@ pub(super) fn operation(record: &LdifRecord<'_>) -> &'static str {
 pub(super) struct Earlier(HashSet<String>);
 
 impl Earlier {
-    /// Returns true if an earlier record would change the entry, or an entry above it. The server can then not decide
+    /// Returns true if an earlier record would change the entry, or an entry above it. The server then cannot decide
     /// this record.
     pub(super) fn decides(&self, record: &LdifRecord<'_>) -> bool {
         let mut names = vec![record.dn];

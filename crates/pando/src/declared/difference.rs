@@ -243,7 +243,7 @@ impl<'c> Planner<'c> {
         rdn.avas.iter().map(|ava| (self.comparison.canonical(ava.attribute), value(&ava.value))).collect()
     }
 
-    /// Returns the values, with `more` added unless it is equal to one of them.
+    /// Returns the values, and also `more` unless it is equal to one of the values.
     fn with_value(&self, name: &str, values: &[DeclaredValue], more: DeclaredValue) -> Vec<DeclaredValue> {
         let normal = |value: &DeclaredValue| self.comparison.normal(name, &value.bytes);
         let is_there = values.iter().any(|value| normal(value) == normal(&more));

@@ -237,7 +237,7 @@ mod tests {
             let line = format!("x:< {url}\n");
             assert_eq!(changed(line.as_bytes(), false, Some(&inner)), line, "{url}");
         }
-        // The first line has a URL, but no directory is given. The second only looks like a URL.
+        // The first line has a URL, but no directory is given. The second line only looks like a URL.
         assert_eq!(changed(b"x:< deep/c\ny: a:< deep/c\n", false, None), "x:< deep/c\ny: a:< deep/c\n");
         assert_eq!(changed(b"y: a:< deep/c\n", false, Some(&inner)), "y: a:< deep/c\n");
         std::fs::remove_dir_all(folder).unwrap();

@@ -125,7 +125,7 @@ pub(crate) fn json_value(value: &[u8]) -> Value {
     }
 }
 
-/// Returns the text of a table cell: the values of an attribute with whatever options, such as languages.
+/// Returns the text of a table cell: the values of an attribute with any options, such as languages.
 fn cell(entry: &SearchEntry<'_>, name: &str) -> String {
     let is_wanted = |description: &str| {
         let base = description.split(';').next().unwrap_or_default();

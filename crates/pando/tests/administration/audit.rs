@@ -688,7 +688,7 @@ fn a_full_disk_holds_requests_back_until_there_is_room() {
                 answered.fetch_add(SEARCHES, Ordering::Relaxed);
             }
         });
-        // The queue of events to write is bounded. When it is full, the log reports it, and responses stop.
+        // The queue of events to write is bounded. When the queue is full, the server logs this and sends no responses.
         let begun = std::time::Instant::now();
         while !pando.log().contains("requests are held back") {
             assert!(begun.elapsed() < DEADLINE, "{}", pando.log());

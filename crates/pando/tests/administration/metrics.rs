@@ -348,7 +348,7 @@ fn alert_rules_and_dashboard_use_metrics_that_exist() {
     let parsed: serde_json::Value = serde_json::from_str(&dashboard).unwrap();
     assert!(parsed["panels"].as_array().unwrap().len() > 20);
 
-    // A single server has no metrics of clusters and replicas, so those are only looked up in the documentation.
+    // A single server has no metrics of clusters and replicas, so the test only looks those up in the documentation.
     let documented = metrics::documented();
     let exists = metric_names(&metrics);
     let is_of_several = |name: &str| name.starts_with("pando_cluster_") || name.starts_with("pando_replica");

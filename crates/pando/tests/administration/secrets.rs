@@ -22,7 +22,7 @@ const OLD: &str = "pl4nted-of-anna-before";
 const GUESS: &str = "pl4nted-and-wrong";
 const TOKEN: &str = "pl4nted-for-metrics";
 
-/// Texts that two servers have output, each with its place.
+/// Texts that two servers have output, each with the name of its source.
 struct Seen(Vec<(String, String)>);
 
 impl Seen {

@@ -31,7 +31,8 @@ fn start_with(scratch: &Scratch, settings: &str, stored: impl Fn(&str) -> String
     pando
 }
 
-/// Debian's saslauthd, which binds to a server as the user whose password it verifies. Ended when dropped.
+/// Debian's saslauthd, which binds to a server as the user whose password it verifies. Dropping this value ends the
+/// daemon.
 struct Saslauthd(Child);
 
 impl Saslauthd {

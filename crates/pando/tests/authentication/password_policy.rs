@@ -535,8 +535,8 @@ fn a_lock_ends_whatever_part_of_a_second_it_began_in() {
     assert!(state(&pando, "anna").values("pwdAccountLockedTime").is_empty());
 }
 
-/// Regression test: with pwdInHistory, a change to a hashed password was always answered with busy. Now the octets of
-/// the hash are compared with the history, and otherwise pwdCheckQuality decides.
+/// Regression test: with pwdInHistory, a change to a hashed password was always answered with busy. Now only the octets
+/// of the hash are compared with the history, and pwdCheckQuality decides whether a hash is accepted.
 #[test]
 fn hashed_passwords_pass_as_the_quality_says() {
     const FIRST: &str = "{SSHA}yYfB0fXx0j8l9M4mUVmc2a3SLpVhYmNk";

@@ -186,7 +186,7 @@ fn a_user_is_named_as_in_sasl() {
         ResultCode::SUCCESS
     );
     assert_eq!(modify(&mut administrator, named("u:ghost", b"x")).0, ResultCode::NO_SUCH_OBJECT);
-    // Refused: the names of other users, a name without an entry, and a name that two entries have.
+    // The server refuses the names of other users, a name without an entry, and a name that two entries have.
     let twin = [("objectClass", "account"), ("uid", "anna")];
     assert!(administrator.add(&format!("uid=anna,{SUFFIX}"), &twin).unwrap().is_success());
     let mut answer = |name: &'static str| {

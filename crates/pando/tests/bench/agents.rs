@@ -35,7 +35,7 @@ dn = "uid=user.{n},ou=oracle,dc=com"
 "#;
 const ENTRIES: &str = "500";
 
-/// The process of an agent, killed when dropped.
+/// The process of an agent. Dropping this value kills the process.
 struct AgentProcess {
     child: Child,
     address: String,

@@ -51,7 +51,7 @@ fn run(name: &str, uri: &str, options: &Options) -> Result<WorkloadResult, Drive
     driver::run(&workload::shipped(name).unwrap(), &Targets::resolve(&[uri]).unwrap(), options)
 }
 
-/// Starts a slapd that refuses all requests without TLS. Returns it and its certificate.
+/// Starts a slapd that refuses all requests without TLS. Returns the server and its certificate.
 fn secure_slapd(scratch: &Scratch) -> (Slapd, String) {
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
     let certificate = scratch.write("certificate.pem", made.cert.pem());

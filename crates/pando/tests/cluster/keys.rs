@@ -87,7 +87,8 @@ fn a_former_node_cannot_write_with_an_old_key() {
     assert_eq!(add_unit(&mut one, "before").code, ResultCode::SUCCESS);
     assert_eq!((key(&first), key(&second)), (1, 1));
 
-    // Rotate the key by command while clients make changes. All nodes receive it; a stopped node receives it later.
+    // Rotate the key by command while clients make changes. All running nodes receive the new key. The stopped node
+    // receives it later.
     assert!(third.stop().success());
     let said = cluster.cluster_command(2, &["rotate-key"]).expect_code(0);
     said.expect_output("is in force; messages under another count no longer");
@@ -119,7 +120,8 @@ fn a_former_node_cannot_write_with_an_old_key() {
     let refused = cluster.cluster_command(3, &["fetch-keys", "--keys-from", &address]);
     assert!(refused.code != Some(0) && refused.stderr.contains("no keys of node 1"), "{refused}");
 
-    // The former node forges a group with its old key that would be the next one. All nodes ignore and report it.
+    // The former node uses its old key to forge a group that would be the next one. All nodes ignore the group and
+    // report it.
     assert_eq!(figure(&first, "Alarms"), "0");
     assert_eq!(add_unit(&mut first.administrator(), "genuine").code, ResultCode::SUCCESS);
     cluster.expect_equal(&[(1, &first), (2, &second)]);

@@ -196,8 +196,8 @@ fn the_administrator_is_the_same_on_every_node(cluster: &Cluster, first: &Pando,
     second
 }
 
-/// A row of a stopped node is altered. When the node starts, it detects that, reports the place, and stops serving. It
-/// cannot be started again until it has other data.
+/// A row of a stopped node is altered. When the node starts, it detects the difference, reports which part of the data
+/// differs, and stops serving. It cannot be started again until it has other data.
 fn a_node_with_other_data_stops_serving(cluster: &Cluster, first: &Pando, second: &Pando) -> Pando {
     cluster.join(3);
     let third = cluster.start(3);

@@ -12,8 +12,8 @@ const SLICE_BYTES: usize = 2_500;
 /// Maximum number of starts of a node until a round is complete. At each start, one slice is compared.
 const STARTS_MAX: usize = 30;
 
-/// A row of one node is altered, inside or outside the slice that is compared when it starts. When a later slice
-/// contains the row, the node stops. The other nodes know the progress of the round.
+/// A row of one node is altered. The row may be inside or outside the slice that is compared when the node starts. When
+/// a later slice contains the row, the node stops. The other nodes know the progress of the round.
 #[test]
 fn a_slice_of_a_round_finds_what_was_altered() {
     let (cluster, first) = Cluster::new("cluster-slices");

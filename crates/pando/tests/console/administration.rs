@@ -217,7 +217,7 @@ fn histories_list_changes_which_are_undone() {
         assert!(made == Some(409) && said.contains("have changed since") && said.contains(name), "{refusal}");
     }
     assert_eq!(values(&mut administrator, "member"), [anna.as_str()]);
-    // Refused are: a preview that is out of date, undoing an add, and a change of another entry.
+    // The server refuses a preview that is out of date, an undo of an add, and a change of another entry.
     let stale = [("dn", sales.as_str()), ("position", "1"), ("csn", "x"), ("step", "apply")];
     assert_eq!(browser.post("/history", &stale).status, 422);
     let position = changes[0]["position"].to_string();

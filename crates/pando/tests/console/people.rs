@@ -15,7 +15,7 @@ pub(crate) const SIGNED_IN: [(&str, &str); 4] =
 /// Pages that need no session.
 pub(crate) const OPEN: [&str; 4] = ["/forgotten-password", "/health", "/new-password", "/sign-in"];
 
-/// Pages that only some people may see. Every person who signs in may see the others.
+/// Pages that only some people may see. Every person who signs in may see all other pages.
 const RESTRICTED: [(&str, &[&str]); 14] = [
     ("/access/rehearse", &["administrator"]),
     ("/audit", &["administrator", "auditor"]),
@@ -55,7 +55,7 @@ pub(crate) fn status(person: &str, path: &str) -> u16 {
     let restricted = RESTRICTED.iter().find(|(known, _)| *known == path);
     match (person, path) {
         _ if OPEN.contains(&path) => 200,
-        // Redirected to the page for signing in.
+        // The visitor is redirected to the page for signing in.
         ("anonymous", _) => 303,
         // The administrator has no entry. Other users are redirected to their own entry.
         ("administrator", "/account/seen") => 404,

@@ -47,7 +47,7 @@ fn photos_are_uploaded_and_served_as_images_alone() {
     assert_eq!(shown.headers("x-content-type-options"), ["nosniff"]);
     assert!(shown.headers("content-security-policy").concat().contains("default-src 'none'"));
     assert!(browser.get(&format!("/entry?dn={}", quoted(&dn))).text().contains("photo?attribute=jpegPhoto"));
-    // Refused: scripts in disguise, files that are too large, and forms without the session's token.
+    // The server refuses scripts in disguise, files that are too large, and forms without the session's token.
     for no_photo in [&b"<svg onload=alert(1)>"[..], b"", b"GIF89a<script>", b"\x89PNG\r\n\x1a\n"] {
         assert_eq!(put(no_photo).status, 422);
     }

@@ -46,8 +46,8 @@ fn s3_of_seaweedfs_has_every_moment() {
     large_files_are_uploaded_in_parts(&scratch, &storage);
 }
 
-/// A server writes a backup to a bucket. Commands list, verify, prune and restore it. Each of them locks the bucket
-/// meanwhile.
+/// A server writes a backup to a bucket. Commands list, verify, prune and restore it. Each command locks the bucket
+/// while it runs.
 fn keeps_every_moment(scratch: &Scratch, storage: &S3) {
     let place = place("of/node-1");
     S3::credentials(scratch, "keys", SECRET);

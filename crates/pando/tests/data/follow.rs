@@ -74,8 +74,8 @@ struct Changes {
     random: fastrand::Rng,
     connection: Connection,
     count: u32,
-    /// Whether the source renames links together with their entries and replicates that, which slapd does not. If true,
-    /// two people may also exchange their names.
+    /// Whether the source changes links when it renames the entries that they name, and replicates these changes. slapd
+    /// does not. If true, two people may also exchange their names.
     links_follow: bool,
 }
 
@@ -412,8 +412,8 @@ fn a_copy_equals_a_slapd_that_repairs_names_later() {
         assert!(theirs.modify_dn(&from, &rdn, None).unwrap().is_success());
         replace(&mut theirs, &group, "description", &[&rdn]);
     }
-    // A person's unit and the unit of the person's manager are renamed at the same time. refint may then miss the
-    // repair, so that the old name stays at the source.
+    // A person's unit and the unit of the person's manager are renamed at the same time. refint may then fail to repair
+    // the manager value, so that the old name stays at the source.
     for number in 0..10 {
         let (above, below) = (format!("ou=a{number},{SUFFIX}"), format!("ou=b{number},{SUFFIX}"));
         [&above, &below]

@@ -32,7 +32,7 @@ fn an_export_over_ldap_is_the_one_from_the_files() {
     let referral =
         [("objectClass", "referral"), ("objectClass", "extensibleObject"), ("ref", "ldap://elsewhere/")];
     add(&mut admin, &format!("ou=away,{SUFFIX}"), &referral);
-    // Some entries are older than their superiors, at two levels, and one is younger.
+    // Some entries, at two levels of the tree, are older than their superiors. One entry is younger than its superior.
     let unit = |name| [("objectClass", "organizationalUnit"), ("ou", name)];
     add(&mut admin, &format!("ou=b,{SUFFIX}"), &unit("b"));
     add(&mut admin, &format!("ou=c,{SUFFIX}"), &unit("c"));

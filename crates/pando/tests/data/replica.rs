@@ -72,8 +72,8 @@ fn the_log_is_served_from_any_position_in_parts() {
     assert_eq!(records(&read(&mut admin, &same)).0, 11);
     let other = LogRequest { digest: &last[16..], ..same };
     assert_eq!(LogAnswer::decode(&read(&mut admin, &other)).unwrap().part, LogPart::Diverged(10));
-    // The answer is different if the position is beyond the log, if the request is for other data, or if the requester
-    // knows a later writer.
+    // The answer contains no records if the position is beyond the log, if the request is for other data, or if the
+    // requester knows a later writer.
     let beyond = LogRequest { position: newest + 5, ..asked };
     assert_eq!(LogAnswer::decode(&read(&mut admin, &beyond)).unwrap().part, LogPart::Diverged(newest + 1));
     let foreign = LogRequest { generation: [1; 16], ..asked };

@@ -209,7 +209,7 @@ fn killed_replicas_and_suppliers_end_equal() {
             }
         }
     }
-    // The replica still has the address of the supplier's first start.
+    // The replica's settings still contain the address that the supplier had at its first start.
     let again = supplier.address() != address;
     if again {
         let mut place = place;

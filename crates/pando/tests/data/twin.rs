@@ -16,7 +16,7 @@ use test_support::slapd::Slapd;
 use test_support::tree::{add, add_person, person_dn, plant, replace, set_password};
 use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch, rounds, seed};
 
-/// A running proxy, killed when dropped.
+/// A running proxy. Dropping this value kills it.
 struct Twin {
     child: Child,
     address: SocketAddr,

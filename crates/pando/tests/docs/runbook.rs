@@ -69,8 +69,8 @@ pub(crate) fn each_section_of_the_runbook_does_what_it_says() {
     let before = identity(&mut admin);
     let count = delete_services(&mut admin);
     assert!(count > 1);
-    // The superior is deleted last and alone, so this command restores only it. The entries below it are restored
-    // afterwards.
+    // The superior is deleted last and alone, so this command restores only the superior. The entries below it are
+    // restored afterwards.
     shell(&scratch, &block(deleted, 0));
     assert!(admin.entry(SERVICES, &["1.1"]).unwrap().is_some());
     delete_services(&mut admin);

@@ -81,7 +81,7 @@ fn certificates_are_found_by_serial_number_and_issuer() {
     let of_attributes = "attributeCertificateAttribute;binary";
     let values = prescriptions.each_ref().map(Vec::as_slice);
     assert_eq!(change(&mut admin, add, of_attributes, &values), ResultCode::SUCCESS);
-    // Refused: a value that exists already, and a structure that is not an attribute certificate.
+    // The server refuses a value that exists already, and a structure that is not an attribute certificate.
     let again = change(&mut admin, add, of_attributes, &values[..1]);
     assert_eq!(again, ResultCode::ATTRIBUTE_OR_VALUE_EXISTS);
     let wrong = change(&mut admin, add, of_attributes, &[&own]);

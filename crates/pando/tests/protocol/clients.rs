@@ -73,7 +73,7 @@ fn ldap_utils_with_unusual_wishes() {
         .expect_output("namingContexts: dc=example,dc=com");
     // A wrong password and a SASL mechanism that is not offered are refused.
     run("ldapwhoami", &["-x", "-H", &url, "-D", ADMIN_DN, "-w", "wrong"], "").expect_code(49);
-    // A size limit, ManageDsaIT, and an unknown control, which is refused only if it is critical.
+    // Tests a size limit, ManageDsaIT, and an unknown control, which is refused only if it is critical.
     let all = ["-b", SUFFIX, "-z", "2", "(objectClass=*)", "1.1"];
     ldap_utility("ldapsearch", server, &all, "").expect_code(4).expect_error("Size limit exceeded");
     ldap_utility("ldapsearch", server, &["-M", "-b", SUFFIX, "-s", "base", "1.1"], "").expect_code(0);

@@ -39,8 +39,8 @@ fn every_section_has_a_test() {
     assert_eq!(page.headings(), SECTIONS.map(|(heading, _)| heading));
 }
 
-/// Starts a server with the sample. Returns it and a section in which its names and addresses replace those of the
-/// examples.
+/// Starts a server with the sample. Returns the server and the section with this heading. In the section, the names and
+/// addresses of the server replace those of the examples.
 fn given(name: &str, heading: &str) -> (Scratch, Pando, Section) {
     let scratch = Scratch::new(name);
     let names = ["--suffix", SUFFIX, "--admin-dn", ADMIN];
@@ -139,7 +139,7 @@ fn sdk() -> String {
     repository().join(".dev/unboundid-ldapsdk.jar").display().to_string()
 }
 
-/// Needs a Java compiler.
+/// Runs the Java programs of the section. Needs a Java compiler.
 #[test]
 #[ignore = "./dev test clients"]
 fn java() {

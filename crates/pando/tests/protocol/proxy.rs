@@ -122,7 +122,7 @@ fn a_malformed_header_closes_the_connection_silently() {
     for start in [&bind[..], broken, &long, huge, b"\x16\x03\x01\x02\0"] {
         assert_eq!(rest_of(connect(pando.address(), start)), b"", "{}", start.escape_ascii());
     }
-    // Half of a header, followed by the end of input, or by silence until the time limit of the first request.
+    // Sends half of a header, followed by the end of input, or by silence until the time limit of the first request.
     let half = connect(pando.address(), &header_for("192.0.2.7:1")[..20]);
     half.shutdown(std::net::Shutdown::Write).unwrap();
     assert_eq!(rest_of(half), b"");

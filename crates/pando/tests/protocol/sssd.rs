@@ -89,8 +89,8 @@ impl Drop for Sssd {
     }
 }
 
-/// Longer timeouts. By default, SSSD gives up after 6 seconds, and kills a process that works on one group for 30
-/// seconds; both can happen on a busy machine.
+/// Timeouts that are longer than SSSD's defaults. By default, SSSD gives up after 6 seconds, and kills a process that
+/// has worked on one group for 30 seconds. Both can happen on a busy machine.
 const PATIENCE: &str =
     "timeout = 120\nldap_search_timeout = 120\nldap_network_timeout = 120\nldap_opt_timeout = 120\n";
 

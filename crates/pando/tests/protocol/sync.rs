@@ -111,8 +111,8 @@ fn slapd_follows(name: &str, kind: &str, is_bound: bool) {
     let (first, second) = (person_dn("anna"), person_dn("sync5"));
     add(&mut admin, &group, &[("objectClass", "groupOfNames"), ("member", &first), ("member", &second)]);
     follow("a group");
-    // Pando sends the group with the new name of its member. OpenLDAP ignores an entry whose entryCSN it knows, so it
-    // gets the new name only after the next change of the group.
+    // Pando sends the group with the new name of its member. OpenLDAP ignores an entry whose entryCSN it knows, so
+    // OpenLDAP gets the new name only after the next change of the group.
     assert!(admin.modify_dn(&second, "uid=member", None).unwrap().is_success());
     let change = (ChangeOperation::Delete, "member", &[first.as_str()][..]);
     assert!(admin.modify(&group, &[change]).unwrap().is_success());

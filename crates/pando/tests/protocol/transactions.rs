@@ -56,7 +56,7 @@ fn a_commit_makes_all_changes_or_none() {
     assert!(other.entry(&person_dn("bert"), &["1.1"]).unwrap().is_none());
     assert_eq!(failure(&end(&mut admin, &identifier, true)).0, ResultCode::UNWILLING_TO_PERFORM, "used up");
 
-    // If a change fails, none is made, and the response names the one that failed.
+    // If a change fails, no change is made, and the response names the failed change.
     let identifier = start(&mut admin);
     add_unit(&mut admin, &identifier, "two");
     let failing = add_unit(&mut admin, &identifier, "one").0;

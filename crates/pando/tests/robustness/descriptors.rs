@@ -17,7 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const CHANGES: usize = 60;
 const VALUE_LEN: usize = 100_000;
 
-/// Opens connections until one is not answered. Returns them, and the reason.
+/// Opens connections until one is not answered. Returns the connections, and the reason why the last one was not
+/// answered.
 fn open_all(pando: &Pando) -> (Vec<Connection>, String) {
     let mut open = Vec::new();
     loop {

@@ -124,7 +124,7 @@ impl Pending {
             .expect_output(&format!("as they were after the change at position {saved}, 2"))
             .expect_output(&format!("lost: the changes at positions {} to {lost_to} cannot", saved + 1))
             .expect_output(&format!("after the gap that can be read: position {}, 2", lost_to + 1));
-        // One line for each change after the gap, in order, without values.
+        // The report has one line for each change after the gap, in order, without values.
         let told: Vec<&str> =
             run.stdout.lines().filter(|line| line.starts_with("not applied: position")).collect();
         let behind: Vec<u64> = (last + 1..=self.frames.last().unwrap().sequence).collect();
@@ -236,7 +236,7 @@ fn records_before_a_gap_are_saved_and_none_after_it() {
     let lost = format!("add \"{}\"", dn(pending.entry_of(later.sequence)));
     assert!(!run.stdout.contains(&lost), "{run}");
 
-    // Without the header of a segment, no information is missing: the groups contain it too.
+    // If the header of a segment is damaged, no information is lost, because the groups contain it too.
     let headless = pending.copy("headless");
     flip(&headless.join(&first.segment), 9);
     let run = salvage(&headless, &headless.with_extension("ldif")).expect_code(0);

@@ -128,7 +128,7 @@ fn a_patch_changes_what_it_names() {
     let filter = format!("{ENTERPRISE}:manager.value eq \"{}\" and active eq false", id(&manager));
     assert_eq!(scim.found("/Users", &filter).len(), 1);
 
-    // A new name together with other changes.
+    // Sends a new name together with other changes.
     let renamed = scim.patch(
         &path,
         &json!([

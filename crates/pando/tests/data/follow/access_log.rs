@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Starts slapd with an access log in this folder. It lists content synchronization, because the module is loaded, and
-/// refuses it, because the database has no overlay.
+/// Starts slapd with an access log in this folder. slapd lists content synchronization as supported, because the module
+/// is loaded. It refuses such searches, because the database does not have the overlay.
 fn source(folder: &Scratch) -> (Slapd, std::path::PathBuf) {
     let log = folder.join("log");
     std::fs::create_dir(&log).unwrap();

@@ -227,7 +227,8 @@ fn dir_sync_of_active_directory() {
     let first = || vec![domain(), anna(), group("member;range=0-0")];
     let everything = || answer(SUFFIX, "(objectClass=*)", first());
     // The start of the copy requests a cookie and the entries. The group is too long for one answer, so the start
-    // leaves the first copy to the following thread. That thread requests the cookie and the entries again.
+    // leaves the first copy to the thread that follows the source. That thread requests the cookie and the entries
+    // again.
     let cookies = || {
         [
             Answer { control: cookie(true, b"0"), expected: sync(b""), ..answer(SUFFIX, "", vec![anna()]) },
