@@ -2,7 +2,8 @@
 //!
 //! `cargo bench -p bench --bench driver_accuracy`, on a quiet machine, because any disturbance of a thread adds to the
 //! measured latency. A histogram with three digits is exact to 0.1%. The remaining difference is the time of two passes
-//! through the kernel. Large differences at a stall mean that latencies are not measured from the intended start.
+//! through the kernel. If the differences are large when the responder stalls, the driver does not measure latencies
+//! from the intended start.
 
 #![allow(clippy::unwrap_used, reason = "a bench that fails has no figures")]
 
@@ -38,7 +39,7 @@ fn main() {
     print(&format!("stall {stall}"), &measured, &given);
 }
 
-/// Sends a thousand requests a second, with as many slots as requests that may wait.
+/// Sends a thousand requests a second, with enough slots for all requests that may be outstanding at a time.
 fn run(faults: Faults) -> (Latency, Report) {
     let responder = Responder::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), faults).unwrap();
     let targets = Targets::resolve(&[format!("ldap://{}", responder.address())]).unwrap();

@@ -22,14 +22,14 @@ pub struct LimitError {
     error: io::Error,
 }
 
-/// A control group with a memory limit. Dropping the value removes the group, if the processes in it have ended.
+/// A control group with a memory limit. Dropping the value removes the group, if all processes of the group have ended.
 #[derive(Debug)]
 pub struct MemoryLimit {
     folder: PathBuf,
 }
 
 impl MemoryLimit {
-    /// Creates a group that may use this much memory, and no swap.
+    /// Creates a group that may use up to `bytes` bytes of memory, and no swap.
     ///
     /// # Errors
     /// This machine does not permit it.
@@ -84,7 +84,7 @@ impl MemoryLimit {
 
 impl Drop for MemoryLimit {
     fn drop(&mut self) {
-        // A group with a running process cannot be removed. Its name shows which program created it.
+        // A group with a running process cannot be removed. If it remains, its name shows which program created it.
         let _ = fs::remove_dir(&self.folder);
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-/// Clock ticks per second in /proc: USER_HZ, which is 100 on every Linux architecture that Pando supports.
+/// Clock ticks per second in /proc (USER_HZ). The value is 100 on every Linux architecture that Pando supports.
 const TICKS_PER_SECOND: u64 = 100;
 
 /// Returns the user and system time that a process has used, including threads that have ended. The resolution is 10
@@ -54,7 +54,7 @@ pub fn stolen_time() -> io::Result<Duration> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unexpected form of /proc/stat"))
 }
 
-/// Parses the stolen time: the eighth number of the first line, which has the sums over all processors.
+/// Parses the stolen time: the eighth number of the first line; that line has the sums over all processors.
 fn parse_stolen(stat: &str) -> Option<Duration> {
     let figures = stat.lines().next()?.strip_prefix("cpu ")?;
     let ticks: u64 = figures.split_whitespace().nth(7)?.parse().ok()?;

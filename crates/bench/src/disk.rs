@@ -1,9 +1,9 @@
 //! Traffic of the disk that contains a server's files, as counted by the disk's driver.
 //!
-//! /proc/PID/io is not usable: its `write_bytes` counts pages that a process made dirty. A page of a mapped file, such
-//! as LMDB's, counts again each time the kernel write-protects the page. The count may thus be hundreds of times the
-//! number of octets that reach the disk. The driver counts sectors that reach the disk, but for all processes.
-//! Therefore the result names the device.
+//! The counters in /proc/PID/io are not usable, because `write_bytes` counts pages that a process made dirty. A page of
+//! a mapped file, such as LMDB's, counts again each time the kernel write-protects the page. The count may thus be
+//! hundreds of times the number of octets that reach the disk. The disk's driver counts the sectors that reach the
+//! disk, but in total for all processes. Therefore the result names the device.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -6,9 +6,10 @@
 //! were busy all the time. The driver checks every answer: its result code, its number of entries, and whether the
 //! expected entry is among them.
 //!
-//! In a closed loop, a client sends its next request after the answer to its last one. A closed loop finds the maximum
-//! rate of a server. In an open loop, requests have intended start times at a fixed rate. Latency counts from the
-//! intended start, so the latency of a request that is sent late includes the wait that a user would experience.
+//! In a closed loop, a client sends its next request when it has received the answer to its previous request. A closed
+//! loop finds the maximum rate of a server. In an open loop, requests have intended start times at a fixed rate.
+//! Latency counts from the intended start, so the latency of a request that is sent late includes the wait that a user
+//! would experience.
 //!
 //! # Placeholders
 //!
@@ -73,7 +74,7 @@ pub struct Options {
     pub threads: usize,
     /// Seed of random keys and values.
     pub seed: u64,
-    /// Seed of the data. It is used if a template determines the DNs of the keys.
+    /// Seed of the data. The seed is needed if the DNs of the keys come from a template.
     pub data_seed: u64,
     /// Name and password for the binds of connections; anonymous if absent.
     pub bind: Option<(String, String)>,
@@ -92,8 +93,8 @@ pub struct Options {
     /// Index of this load machine, and the number of load machines. The machines divide the keys of the data among
     /// them.
     pub shard: (u64, u64),
-    /// Whether the target is the null responder. If so, nothing is prepared, and the responder's only entry is the
-    /// expected entry of every search.
+    /// Whether the target is the null responder. If true, no preparation is made, and every search expects the
+    /// responder's only entry.
     pub canned: bool,
     /// Whether to check that the data exists before the measurement.
     pub check_data: bool,
@@ -101,13 +102,13 @@ pub struct Options {
     pub clean_up: bool,
     /// Whether to store the histogram of every second, for merging with other load machines.
     pub keep_histograms: bool,
-    /// Synchronization with other load machines, before the load and again before the cleanup.
+    /// Synchronization with other load machines. It is used before the load begins and again before the cleanup.
     #[serde(skip)]
     pub together: Option<StartBarrier>,
 }
 
 /// Synchronization of several load machines. The function is called when this machine is ready, and waits for the other
-/// machines. It returns the time at which all machines continue, or `None` if they do not continue.
+/// machines. It returns the time at which all machines continue, or `None` if the run must not continue.
 #[derive(Clone)]
 pub struct StartBarrier(Arc<dyn Fn() -> Option<Instant> + Send + Sync>);
 
@@ -255,7 +256,7 @@ pub enum DriveError {
         /// Advice for loading the data.
         hint: String,
     },
-    /// The other load machines failed to continue.
+    /// This load machine cannot continue, because the other load machines do not.
     #[error("the coordinator of the load machines has gone")]
     LeftAlone,
     /// An error of the driver itself.
@@ -367,7 +368,7 @@ fn ready(workload: &Workload, options: &Options) -> Result<Plan, DriveError> {
 }
 
 /// Returns the source addresses of connections. If the options name none, connections to loopback use many addresses,
-/// because two addresses can have only about 28,000 connections.
+/// because only about 28,000 connections are possible between a source address and a server's address.
 fn sources(targets: &Targets, options: &Options) -> Vec<IpAddr> {
     let are_loopback =
         targets.addresses.iter().all(|address| address.ip().is_loopback() && address.is_ipv4());
@@ -459,7 +460,8 @@ fn drive(
     })
 }
 
-/// Returns the numbers of the workload's own entries that deletes use first, if no other operation uses these entries.
+/// Returns the numbers of the workload's own entries that deletes use first. The range is empty if other operations
+/// also use these entries.
 fn own_for_deletes(workload: &Workload, options: &Options) -> std::ops::Range<u64> {
     use crate::workload::KeySource;
     let uses = |keys: KeySource| {

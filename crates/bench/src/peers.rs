@@ -56,13 +56,13 @@ pub enum IndexKind {
     /// `(a=*)`
     #[strum(to_string = "presence", serialize = "pres")]
     Presence,
-    /// `(a=v*)`, `(a=*v*)`
+    /// `(a=v*)` and `(a=*v*)`
     #[strum(to_string = "substring", serialize = "sub")]
     Substring,
-    /// `(a>=v)`, `(a<=v)`
+    /// `(a>=v)` and `(a<=v)`
     #[strum(to_string = "ordering", serialize = "ord")]
     Ordering,
-    /// `(a~=v)`
+    /// `(a~=v)` (approximate match)
     #[strum(to_string = "approximate", serialize = "approx")]
     Approximate,
 }
@@ -83,7 +83,7 @@ pub struct Index {
     pub kinds: Vec<IndexKind>,
 }
 
-/// Parses `cn:equality,substring` or `cn:eq,sub`; without kinds, equality.
+/// Parses `cn:equality,substring` or `cn:eq,sub`. If there are no kinds, as in `cn`, the index is an equality index.
 impl FromStr for Index {
     type Err = String;
 
@@ -126,8 +126,8 @@ pub fn merge_indexes(mut all: Vec<Index>, more: &[Index]) -> Vec<Index> {
     all
 }
 
-/// Storage form of passwords in the data, the same on all servers. Servers store new passwords as {SSHA}, or in clear
-/// text for [`Clear`](Passwords::Clear).
+/// Storage form of passwords in the data, the same on all servers. New passwords are stored as {SSHA} on all servers,
+/// or in clear text with [`Clear`](Passwords::Clear).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoStaticStr)]
 pub enum Passwords {
     /// {SSHA}: one round of SHA-1, which costs a server almost no time.
@@ -159,17 +159,15 @@ pub struct Setup {
     pub schema: Option<String>,
     /// Storage form of passwords.
     pub passwords: Passwords,
-    /// Whether a line is logged for every operation.
+    /// Whether the servers log a line for every operation.
     pub operation_log: bool,
-    /// Whether an audit trail records every operation, if the server has an audit trail in addition to its operation
-    /// log.
+    /// Whether the server records every operation in its audit trail, if it has an audit trail.
     pub audit: bool,
     /// Whether the load uses TLS. If so, a server without a certificate receives one.
     pub tls: bool,
-    /// Cores of the server; all cores if empty. Bulk loaders run on all cores.
+    /// Numbers of the cores on which the server runs; all cores if empty. Bulk loaders run on all cores.
     pub server_cores: Vec<usize>,
-    /// Size of the data as LDIF in bytes, from which the memory and the map size of servers that need such settings are
-    /// derived.
+    /// Size of the data as LDIF, in bytes. The memory and map-size settings of some servers are derived from it.
     pub ldif_bytes: u64,
     /// Memory of the machine.
     pub memory_bytes: u64,
@@ -216,7 +214,7 @@ pub struct BulkLoad {
     pub disk_bytes: u64,
 }
 
-/// A product, configured in its own folder.
+/// A server product, configured in its own folder.
 pub trait Peer {
     /// Returns product and version: `OpenLDAP 2.5.13`.
     fn product(&self) -> &str;
@@ -359,7 +357,7 @@ pub fn free_address() -> Result<SocketAddr, PeerError> {
     address.map_err(|error| PeerError::Io { what: "a free port".to_owned(), error })
 }
 
-/// Returns the `{SSHA}` hash of a password (RFC 2307 section 5.3, salted), which all servers can verify.
+/// Returns the `{SSHA}` hash of a password (RFC 2307 section 5.3, salted), a form that all servers can verify.
 pub(crate) fn ssha(password: &[u8], salt: [u8; 8]) -> String {
     use base64::Engine;
     use sha1::Digest;

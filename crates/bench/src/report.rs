@@ -3,7 +3,7 @@
 //! The only input of a [`Report`] is the results ([`crate::result`]) of one or more runs. [`groups`] sorts the results
 //! for comparison, [`problems`] finds problems that a reader must know, [`charts`] and [`plot`] draw. [`documents`]
 //! puts the figures into tables like those of the published measurements that some workloads repeat, [`verdict`]
-//! summarizes the comparison in a sentence, and [`view`] collects everything as text for the page's template
+//! summarizes the comparison in a sentence, and [`view`] formats all of this as text for the page's template
 //! (`report/page.html`, `report/style.css`).
 //!
 //! The page is one file, without scripts, and refers to no other file. Its tables contain the numbers of the plots, so
@@ -31,7 +31,7 @@ use minijinja::context;
 use minijinja::value::Serde;
 use std::io::{self, Write};
 
-/// Results to show together.
+/// Results of one or more runs, shown together.
 pub struct Report {
     runs: Vec<RunResult>,
     reference: Option<String>,
@@ -93,8 +93,8 @@ impl Report {
             .render(context! { style, page => Serde(&page), headings => view::RESULT_HEADINGS })?)
     }
 
-    /// Writes all workloads with the servers in columns, as tables in Markdown. Writes nothing if there are too few
-    /// servers to compare.
+    /// Writes tables in Markdown, with a row for each workload and a column for each server. Writes nothing if there
+    /// are too few servers to compare.
     ///
     /// # Errors
     /// The sink fails.

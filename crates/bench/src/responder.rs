@@ -38,7 +38,7 @@ const TICK: Duration = Duration::from_millis(50);
 const LISTENER: Token = Token(usize::MAX);
 const TIMER: Token = Token(usize::MAX - 1);
 
-/// Actions of a responder.
+/// Counts of a responder's actions.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Requests answered.
@@ -49,7 +49,8 @@ pub struct Report {
     pub wrong: u64,
     /// Connections closed on purpose.
     pub closed: u64,
-    /// Time from reading each delayed request to writing its answer. The client waits at least that long.
+    /// Time from reading each delayed request to writing its answer. The latency that the client measures is at least
+    /// as long.
     pub delays: Latency,
     /// Begin and end of each stall.
     pub stalls: Vec<(Instant, Instant)>,
@@ -101,7 +102,7 @@ impl Responder {
 
 impl Drop for Responder {
     fn drop(&mut self) {
-        // Callers that need the outcome use `finish()`.
+        // The outcome is ignored; callers that need it use `finish()`.
         let _ = self.end();
     }
 }
@@ -213,7 +214,7 @@ impl Server {
         Ok(std::mem::take(&mut self.report))
     }
 
-    /// Stalls if a stall is due. During a stall, requests wait in the kernel.
+    /// Waits on this thread if a stall is due. Requests then wait in the kernel.
     fn stall(&mut self) {
         let (Some(stall), Some(at)) = (self.faults.stall, self.next_stall) else { return };
         // The schedule of stalls begins with the first request.

@@ -1,9 +1,9 @@
 //! The results of a run: saving, reading, merging.
 //!
-//! A [`RunResult`] is one JSON file: the machine it ran on ([`Environment`]), and one [`WorkloadResult`] for every
-//! workload on every server, with all latencies as an HdrHistogram ([`Latency`]) and one [`Second`] for every second.
-//! The file contains all information that a reader needs to judge a figure, including the settings of the server. The
-//! report uses nothing but the file.
+//! A [`RunResult`] is one JSON file: the machine of the load driver ([`Environment`]), and one [`WorkloadResult`] for
+//! every workload on every server, with all latencies as an HdrHistogram ([`Latency`]) and one [`Second`] for every
+//! second. The file contains all information that a reader needs to judge a figure, including the settings of the
+//! server. The report uses nothing but the file.
 //!
 //! A file whose name ends with `.zst` is a kept run ([`RunResult::write`]): it is compressed with Zstandard, and its
 //! histograms contain only the values that reports show. It is read like any other result file.
@@ -79,16 +79,16 @@ pub struct Ratio {
     pub server: String,
     /// Server whose figures are the denominators.
     pub by: String,
-    /// Operations a second.
+    /// Ratio of the operations per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_second: Option<f64>,
-    /// CPU time of the server per operation.
+    /// Ratio of the server's CPU time per operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_per_operation: Option<f64>,
-    /// The latency that half of the operations did not exceed.
+    /// Ratio of the latencies that half of the operations did not exceed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50: Option<f64>,
-    /// The latency that 99% of the operations did not exceed.
+    /// Ratio of the latencies that 99% of the operations did not exceed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99: Option<f64>,
 }
@@ -96,7 +96,7 @@ pub struct Ratio {
 /// Comparison of the answers of several servers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Name of the workload whose requests were sent.
+    /// Name of the workload that supplied the requests.
     pub workload: String,
     /// Products that were compared.
     pub servers: Vec<String>,

@@ -118,7 +118,7 @@ pub fn write_ldif(out: impl Write, suffix: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Values by which the parts of the sample refer to each other.
+/// Values that several entries of the sample refer to, such as the suffix.
 struct Sample {
     suffix: String,
     mail_domain: String,
@@ -220,7 +220,7 @@ pub fn suffix_entry(suffix: &str) -> Result<SampleEntry, UnsupportedSuffix> {
 }
 
 impl SampleEntry {
-    /// Turns a plain suffix entry into the suffix entry of the sample.
+    /// Adds to a plain suffix entry the attributes that the sample's suffix entry has.
     fn sample(mut self) -> SampleEntry {
         let is_domain = self.attributes.iter().any(|(name, _)| name.eq_ignore_ascii_case("dc"));
         let organization = self.attributes.iter_mut().find(|(name, _)| name == "o");

@@ -1,7 +1,8 @@
-//! A small generator of numbers that are the same on every machine and in every release.
+//! A small generator of pseudo-random numbers that are the same on every machine and in every release.
 //!
-//! Sample and benchmark data are generated from a seed, and their results are compared over years. Crates for random
-//! numbers may change their sequence in a new version. This module is SplitMix64, in ten lines that must not change.
+//! Sample and benchmark data are generated from a seed, and results with that data are compared over years. Crates for
+//! random numbers may change their sequence in a new version. This module is SplitMix64, in ten lines that must not
+//! change.
 
 /// SplitMix64 generator. It must not be used for secrets.
 #[derive(Clone, Debug)]

@@ -15,10 +15,10 @@ use crate::peers::Product;
 use crate::peers::ratios::median;
 use crate::result::{OperationKind, RunResult, Second, WorkloadResult};
 
-/// Name that goals use for the null responder in place of a server's name.
+/// Name of the null responder in goals, which otherwise contain a server's name.
 const NULL: &str = "null";
 
-/// The verbs of `pando bench` that a step may use: those that write one result file.
+/// The subcommands of `pando bench` that a step may use. Each of them writes one result file.
 const VERBS: [&str; 3] = ["peers", "run", "sweep"];
 
 /// A suite, in the form of its file.
@@ -47,7 +47,8 @@ pub struct Suite {
 pub struct Step {
     /// Name of the step in goals: lower-case letters, digits and hyphens. The result of the step is `NAME.json.zst`.
     pub name: String,
-    /// The verb of `pando bench` and its options, separated by spaces. File names are relative to the suite's folder.
+    /// The subcommand of `pando bench` and its options, separated by spaces. File names are relative to the suite's
+    /// folder.
     pub run: String,
 }
 
@@ -55,7 +56,7 @@ pub struct Step {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Goal {
-    /// Subject of the goal in the table; empty if the subject is the same as for the previous goal.
+    /// Subject of the goal in the table; empty if the goal has the same subject as the previous goal.
     #[serde(default)]
     pub title: String,
     /// The figure that the goal limits.
@@ -77,7 +78,7 @@ pub struct Goal {
     pub at_most: Option<f64>,
 }
 
-/// A figure of a result: the median over its rounds.
+/// A figure of a result. If there are several rounds, the median over the rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
@@ -292,8 +293,8 @@ impl Goal {
         }
         let mut values = figures.iter().map(|(_, figure)| *figure);
         let own = values.next().unwrap_or_default();
-        // If there are several divisors, the figure that is the hardest to reach is used: the greatest with `at_least`,
-        // the least with `at_most`.
+        // If there are several divisors, the figure that makes the goal hardest to reach is used: the greatest with
+        // `at_least`, the least with `at_most`.
         let others = if self.at_least.is_some() { values.reduce(f64::max) } else { values.reduce(f64::min) };
         let value = others.map_or(own, |others| own / others);
         let is_reached = self.at_least.is_none_or(|wanted| value >= wanted)

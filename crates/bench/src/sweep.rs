@@ -26,7 +26,7 @@ pub struct Sweep<'s> {
     pub products: &'s [Product],
     /// Paths of the servers' programs.
     pub programs: &'s Programs,
-    /// Folder for the data. No other program may use it.
+    /// Folder for the data. No other program may use the folder.
     pub folder: PathBuf,
     /// The processors that servers run on.
     pub server_cores: Vec<usize>,
@@ -40,7 +40,7 @@ pub struct Sweep<'s> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SweepError {
-    /// Not exactly one quantity grows.
+    /// The number of quantities with several values is not one.
     #[error("give several values to exactly one of entries, memory and connections: a curve has one axis")]
     Axes,
     /// The workload needs a setting that not all servers have.
@@ -68,7 +68,7 @@ impl Steps {
     /// Returns the quantity that grows.
     ///
     /// # Errors
-    /// Not exactly one quantity grows.
+    /// The number of quantities with several values is not one.
     pub fn axis(&self) -> Result<SweepAxis, SweepError> {
         let lengths = [
             (self.entries.len(), SweepAxis::Entries),
@@ -117,7 +117,7 @@ pub fn sweep(
             if let Err(error) = run.server(*product, &folder) {
                 run.failed(*product, workload, error.to_string());
             }
-            // The data is removed now, because the data of the next server may be as large.
+            // Remove the data now, because the data of the next server may need the space.
             let _ = std::fs::remove_dir_all(&folder);
         }
         let _ = std::fs::remove_dir_all(&sweep.folder);
@@ -161,7 +161,7 @@ impl Run<'_, '_> {
         setup: &peers::Setup,
         description: &ServerDescription,
     ) -> Result<(), PeerError> {
-        // The limit must outlive the server to which it applies.
+        // The limit is declared before the server, so that it is dropped after the server has ended.
         let limit = description.memory_limit_bytes.map(MemoryLimit::new).transpose();
         let limit = limit.map_err(|error| PeerError::Answer(error.to_string()))?;
         if limit.is_some() {

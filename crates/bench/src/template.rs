@@ -1,12 +1,12 @@
-//! LDIF of any size from a template, in the language of SLAMD's MakeLDIF, and of OpenDJ's and UnboundID's make-ldif.
-//! `docs/how-to/generate.md` describes the language and how Pando's version of it differs.
+//! LDIF of any size from a template, in the template language of SLAMD's MakeLDIF, which OpenDJ's and UnboundID's
+//! make-ldif also use. `docs/how-to/generate.md` describes the language and how Pando's version of it differs.
 //!
 //! A [`Template`] is read once: `source` splits files into lines, `parse` makes blocks of the lines, `tag` splits
 //! values into parts, and `plan` resolves names and counts. Its data can then be generated any number of times: `entry`
 //! makes one entry, and `generate` makes all entries, with several threads. Every entry depends only on the seed and
 //! the number of the entry. Therefore the same seed gives the same octets for any number of threads, and written
-//! entries and members of groups need not be stored. At most one value is in memory as a whole; the members of a group
-//! are written piece by piece.
+//! entries and members of groups need not be stored. At most one value is in memory at a time, and the members of a
+//! group are written one after the other.
 //!
 //! Templates are not checked against a schema, but a test checks the shipped templates against Pando's schema.
 
@@ -36,14 +36,14 @@ pub use shipped::{SHIPPED, ShippedTemplate, find as shipped};
 /// Maximum nesting depth of included files.
 pub const INCLUDE_DEPTH_MAX: u32 = 16;
 
-/// Parameters that the caller sets, not the template.
+/// Parameters that the caller and not the template determines.
 #[derive(Clone, Debug, Default)]
 pub struct Parameters {
     /// Values that replace those of constants of the template. The template must define these constants. Names may be
     /// in any case.
     pub constants: BTreeMap<String, String>,
-    /// The number of main entries. The number is the value of the constant `entries`, or of `numusers` if the template
-    /// has no `entries`.
+    /// The number of main entries. The number replaces the value of the constant `entries`, or of `numusers` if the
+    /// template has no `entries`.
     pub entries: Option<u64>,
 }
 

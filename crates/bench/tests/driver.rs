@@ -1,4 +1,4 @@
-//! The load driver against the null responder.
+//! Tests of the load driver with the null responder as the server.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use bench::driver::{self, Options, Targets};
@@ -68,7 +68,7 @@ fn every_answer_is_counted() {
     assert!(totals.operations > 0 && totals.entries == totals.operations);
     assert_eq!(totals.latency.count(), totals.operations);
     assert_eq!(result.seconds.iter().map(|second| second.operations_total()).sum::<u64>(), totals.operations);
-    // Answers that arrive after the end do not count. There is at most one for each client.
+    // Answers that arrive after the end do not count. There is at most one such answer for each client.
     assert!(
         (0..=8).contains(&(report.answered - totals.operations)),
         "{} {}",
@@ -101,8 +101,8 @@ fn every_mix_is_measured_as_its_weights_say() {
         let count = result.operations_total() as f64;
         for (kind, share) in wanted {
             let measured = result.operations.get(&kind).map_or(0, |totals| totals.operations) as f64 / count;
-            // Draws are random, so the share may deviate by five standard deviations, and by the requests that are
-            // outstanding at the end.
+            // Draws are random, so the share may deviate by five standard deviations, and also by the number of
+            // requests that are outstanding at the end.
             let allowed = 5.0 * (share * (1.0 - share) / count).sqrt() + 20.0 / count;
             assert!(
                 (measured - share).abs() <= allowed,

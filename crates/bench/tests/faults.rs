@@ -1,4 +1,4 @@
-//! The driver measures the faults of the null responder. It measures the whole length of delays and stalls, and the
+//! Tests that the driver measures the faults of the null responder: the whole length of delays and stalls, and the
 //! number of wrong answers and closed connections.
 //!
 //! No test compares latencies that were measured at different times. A busy machine can only increase latencies, so the
@@ -22,7 +22,7 @@ fn search() -> Workload {
     shipped("oid-search-random").unwrap()
 }
 
-/// Runs against a responder with these faults. Returns the driver's result and the responder's report.
+/// Runs the driver with a responder that has these faults. Returns the driver's result and the responder's report.
 fn run(faults: Faults, options: Options) -> (WorkloadResult, Report) {
     let responder = Responder::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), faults).unwrap();
     let targets = Targets::resolve(&[format!("ldap://{}", responder.address())]).unwrap();
@@ -130,7 +130,7 @@ fn wrong_answers_are_counted_one_by_one() {
         let (result, report) = run(Faults { wrong_every: Some(every), ..Faults::default() }, options);
         let totals = &result.operations[&OperationKind::Search];
         assert!(!result.is_clean() && totals.errors == 0);
-        // Answers that arrive after the end are not counted. There is at most one for each client.
+        // Answers that arrive after the end are not counted. There is at most one such answer for each client.
         assert!(report.wrong >= totals.wrong_answers && report.wrong - totals.wrong_answers <= 5, "{every}");
         assert!(totals.wrong_answers + 5 >= (totals.operations + totals.wrong_answers) / every, "{every}");
         assert_eq!(totals.examples, ["not the entry asked for"]);
@@ -149,8 +149,8 @@ fn closed_connections_are_failures_and_are_opened_again() {
     assert!(closed >= noticed && closed - noticed <= 5, "{closed} {noticed}");
     assert_eq!(result.unanswered, result.connections_closed);
     assert_eq!(result.failures, ["the server closed a connection"]);
-    // The driver has connected again: more requests were answered than the first five connections could send before all
-    // of them were closed.
+    // The driver has opened new connections, because more requests were answered than five connections can send before
+    // all of them are closed.
     assert!(result.operations[&OperationKind::Search].operations > 45);
 }
 

@@ -1,4 +1,4 @@
-//! The files in `bench-runs/` are small, complete, and enough for the reports.
+//! Tests that the files in `bench-runs/` are small and complete, and that reports can be made from them.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use bench::report::Report;

@@ -1,4 +1,5 @@
-//! The reported rate of an open loop is the rate of answers in the measured time, never the requested rate.
+//! Tests that the reported rate of an open loop is the rate of answers in the measured time, and never the requested
+//! rate.
 //!
 //! The null responder delays every answer by 100 ms, and each connection has one outstanding request. So 200
 //! connections behave like a server with 2,000 operations a second, however fast the machine is.
@@ -54,8 +55,9 @@ fn check_figures(result: &WorkloadResult, times_speed: f64) {
 #[test]
 fn a_rate_that_the_server_keeps_up_with_is_the_rate() {
     for times_speed in [0.5, 0.95] {
-        // A busy machine may stop this process for so long that it cannot catch up at this rate, which the result
-        // reports. Therefore one good attempt is enough: a defect appears in every attempt.
+        // A busy machine may stop this process for so long that it cannot catch up at this rate. The result then
+        // reports that the rate was missed. So one good attempt is enough, because a defect would appear in every
+        // attempt.
         let is_kept = |_| {
             let result = run_at(times_speed);
             check_figures(&result, times_speed);

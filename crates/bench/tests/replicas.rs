@@ -1,4 +1,5 @@
-//! Replicating servers, set up as by `./dev cluster --measure`: a change that one server accepts reaches all servers.
+//! Tests of replicating servers, which are set up as by `./dev cluster --measure`. A change that one server accepts
+//! must reach all servers.
 //!
 //! `./dev test` uses slapd; `./dev test-peers` fetches OpenDJ and runs the ignored test too.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]

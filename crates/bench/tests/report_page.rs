@@ -1,5 +1,5 @@
-//! The report in a real browser: all content is visible and fits on the screen and on paper, and the browser reports no
-//! errors.
+//! Tests of the report in a real browser. All content must be visible and fit on the screen and on paper, and the
+//! browser must report no errors.
 //!
 //! The page has no scripts, so another page shows it in a frame, examines it, and prints the findings.
 

@@ -1,5 +1,5 @@
-//! The sample organization follows the shipped schema: every name is defined, every value follows its syntax, and no
-//! required attribute is missing. (The tests of the server check that it loads the sample.)
+//! Tests that the sample organization follows the shipped schema: every name is defined, every value follows its
+//! syntax, and no required attribute is missing. (The server's own tests check that the server loads the sample.)
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::collections::HashSet;

@@ -1,6 +1,6 @@
-//! Pando could load the entries of the shipped templates. Every name and value is valid under the shipped schema and
-//! the template's additional definitions. Every entry has the attributes that its classes require, and only attributes
-//! that its classes allow.
+//! Tests that Pando could load the entries of the shipped templates. Every name and value is valid under the shipped
+//! schema and the template's additional definitions. Every entry has the attributes that its classes require, and only
+//! attributes that its classes allow.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::collections::{BTreeMap, HashSet};
@@ -87,8 +87,8 @@ fn groups_can_be_of_names_as_well() {
     check_all(oid, &[("groupclass", "groupOfNames"), ("member", "member")]);
 }
 
-/// The lengths in the published template stay unchanged, such as a photo of 2,048 characters, and digits as telephone
-/// numbers.
+/// Values must have the lengths and forms of the published template, such as a photo of 2,048 characters and a
+/// telephone number of digits only.
 #[test]
 fn the_values_of_the_published_template_keep_their_lengths() {
     let text = ldif(bench::template::shipped("oid").unwrap(), &[]);

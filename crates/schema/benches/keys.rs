@@ -1,7 +1,7 @@
 //! Costs of look-ups and keys, which every search needs.
 //!
-//! Run with `cargo bench -p schema --bench keys`. Each figure is the best of 100 runs of 20,000, to exclude other work
-//! on the machine. On one core of a Xeon under KVM, 2026-11-20:
+//! Run with `cargo bench -p schema --bench keys`. Each figure is the best of 100 runs of 20,000 operations, to exclude
+//! other work on the machine. On one core of a Xeon under KVM, 2026-11-20:
 //!
 //! | operation | ns |
 //! |---|---|

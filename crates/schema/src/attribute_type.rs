@@ -22,7 +22,7 @@ pub enum AttributeUsage {
 /// An attribute type definition (RFC 4512 section 4.1.2), including the properties inherited from its supertypes.
 #[derive(Debug, Clone)]
 pub struct AttributeType {
-    /// Index in the schema.
+    /// Index of the type in its schema.
     pub id: TypeId,
     /// Numeric OID as text.
     pub oid: String,
@@ -57,7 +57,7 @@ pub struct AttributeType {
     pub link: bool,
     /// Whether values are always transferred with the `binary` option (RFC 4522, RFC 4523 section 2).
     pub binary_transfer: bool,
-    /// The definition in RFC 4512 notation, as the subschema entry publishes it.
+    /// The definition in RFC 4512 notation, in the form that the subschema entry publishes.
     pub definition: String,
     /// `name()`, with `;binary` appended if the syntax requires it.
     pub(crate) returned_name: String,

@@ -1,7 +1,8 @@
-//! Builds a [`Schema`] from texts: removes duplicates, then resolves names to ids, then inheritance.
+//! Building of a [`Schema`] from texts. It removes duplicates, then resolves names to ids, and then resolves
+//! inheritance.
 //!
-//! All mistakes are reported, not only the first. If a name is unknown because its own definition has a mistake, it is
-//! not reported again ([`Mistakes`]).
+//! All mistakes are reported, not only the first. If a name is unknown only because its own definition has a mistake,
+//! the unknown name is not reported ([`Mistakes`]).
 
 mod classes;
 mod copies;
@@ -26,7 +27,7 @@ use syntaxes::Syntaxes;
 use table::{Oids, Table};
 use types::resolve_types;
 
-/// The shipped files. Each file comes after the files on which it depends, which matters only to readers.
+/// The shipped files. Each file comes after the files on which it depends. This order is only for readers.
 const SHIPPED: &[(&str, &str)] = &[
     ("system.schema", include_str!("../files/system.schema")),
     ("core.schema", include_str!("../files/core.schema")),
@@ -106,7 +107,7 @@ impl Schema {
     /// Returns the shipped schema: every file in `crates/schema/files`. Built once per process.
     ///
     /// # Panics
-    /// The shipped files contradict each other, which a test excludes.
+    /// The shipped files contain mistakes. A test excludes this.
     pub fn shipped() -> Arc<Schema> {
         static SHIPPED: OnceLock<Arc<Schema>> = OnceLock::new();
         let build =
@@ -170,7 +171,7 @@ impl SchemaBuilder {
         for located in self.of_kind(Kind::Syntax) {
             syntaxes.add(located, &mut mistakes, &mut notices);
         }
-        // A text cannot define a matching rule, but files list the rules that they use.
+        // Matching rules are built in, and a text cannot define one. But some files list the rules that they use.
         for located in self.of_kind(Kind::MatchingRule).chain(self.of_kind(Kind::MatchingRuleUse)) {
             if MatchingRule::find(&located.definition.oid).is_none() {
                 notices.push(WithoutEffect::notice(located, "the matching rule is not known here"));

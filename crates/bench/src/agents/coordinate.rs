@@ -1,4 +1,4 @@
-//! The coordinator: runs a workload on several agents and adds up their results.
+//! The coordinator, which runs a workload on several agents and adds up their results.
 
 use super::Token;
 use super::protocol::{
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Number of round trips from which a clock is estimated.
 const CLOCK_ROUND_TRIPS: usize = 9;
-/// Time between the order to start and the start. It is longer than the transmission of the order takes.
+/// Time between the order to start and the start itself. The order must arrive within this time.
 const LEAD: Duration = Duration::from_millis(300);
 /// Maximum time to connect to one agent.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -142,7 +142,7 @@ fn orders(
         options: Options {
             clients: Some(clients / machines + usize::from(index < clients % machines)),
             rate: rate.map(|rate| rate / machines as f64),
-            // The seeds differ, because each machine needs different random keys.
+            // Each machine gets its own seed, so that it uses different random keys.
             seed: options.seed.wrapping_add((index as u64) << 32),
             shard: (index as u64, machines as u64),
             check_data: options.check_data && index == 0,
@@ -244,8 +244,8 @@ fn reason(error: &io::Error) -> String {
 }
 
 impl Clock {
-    /// Estimates the difference to the agent's clock from round trips. Each has its duration, the time of sending, and
-    /// the agent's time at the answer.
+    /// Estimates the difference to the agent's clock from round trips. Each round trip is given by its duration, the
+    /// coordinator's time at sending, and the agent's time in the answer.
     fn estimate(trips: &[(u64, u64, u64)]) -> Clock {
         let shortest = trips.iter().min_by_key(|(round_trip, ..)| *round_trip);
         let Some(&(round_trip, sent, theirs)) = shortest else {
@@ -275,7 +275,7 @@ impl Stage {
     }
 }
 
-/// A run from the orders to the result.
+/// State of a run, from the orders to the result.
 struct Run<'a> {
     machines: &'a [Machine],
     workload: &'a Workload,
@@ -325,7 +325,8 @@ impl<'a> Run<'a> {
         self.merged()
     }
 
-    /// Handles an agent's message. A result before the start ends the run: the server does not support the workload.
+    /// Handles an agent's message. A result that arrives before the start ends the run, because it means that the
+    /// server does not support the workload.
     fn handle_message(
         &mut self,
         index: usize,
@@ -466,7 +467,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Adds the cost of the server's processes on this machine.
+/// Adds to the result the cost of the server's processes on this machine.
 fn add_cost(sum: &mut WorkloadResult, observer: Observer) {
     let (cost, seconds, failure) = observer.finish();
     sum.cost = cost.or(sum.cost.take());

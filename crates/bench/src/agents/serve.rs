@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 
 /// Maximum number of connections. One of them may run a workload; the others have not authenticated yet.
 const CONNECTIONS_MAX: usize = 16;
-/// Maximum time between two orders of one run. It is long, because the slowest agent may still be preparing.
+/// Maximum time between two orders of one run. It is long, because an agent that is ready waits for the slowest agent
+/// to prepare.
 const ORDERS_MAX: Duration = Duration::from_secs(3600);
 /// Maximum time by which a start may lie in the future.
 const AHEAD_MAX: Duration = Duration::from_secs(60);
@@ -191,7 +192,7 @@ fn work(order: &RunOrder, stream: &TcpStream) -> Result<WorkloadResult, String> 
     let (stop, stopped) = mpsc::channel::<()>();
     let alive = Arc::clone(&line);
     let ticker = std::thread::Builder::new().name("bench-alive".to_owned()).spawn(move || {
-        // This loop ends when the other end of the channel is dropped.
+        // The loop ends when the sender of the channel is dropped.
         while stopped.recv_timeout(WORD_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
             if alive.say(&AgentMessage::Alive).is_err() {
                 return;
@@ -216,7 +217,7 @@ fn work(order: &RunOrder, stream: &TcpStream) -> Result<WorkloadResult, String> 
     result.map_err(|error| error.to_string())
 }
 
-/// A connection on which two threads write and one thread reads.
+/// A connection to the coordinator. Two threads write to it and one thread reads.
 struct Line {
     stream: TcpStream,
     writing: Mutex<()>,

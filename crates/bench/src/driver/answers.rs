@@ -12,7 +12,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) id: i32,
     pub(crate) tag: u8,
     content: &'a [u8],
-    /// Octets after the operation: the controls, if there are any.
+    /// Octets after the protocol operation: the controls, if the message has any.
     behind: &'a [u8],
 }
 
@@ -85,8 +85,8 @@ impl<'a> Answer<'a> {
         Ok((u32::try_from(code).unwrap_or(u32::MAX), result.octet_string()?))
     }
 
-    /// Returns the cookie of the next page of a search (RFC 2696): empty on the last page, `None` if the answer is not
-    /// a page.
+    /// Returns the cookie of the next page of a search (RFC 2696): empty on the last page, `None` if the answer has no
+    /// paged results control.
     pub(crate) fn cookie(&self) -> Option<&'a [u8]> {
         let mut controls = Reader::new(self.behind).sequence(CONTROLS).ok()?;
         while let Ok(mut control) = controls.sequence(Tag::SEQUENCE) {

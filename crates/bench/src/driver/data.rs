@@ -1,5 +1,5 @@
-//! Facts about the entries that requests use: their count and numbers. If their DNs do not follow from a number, the
-//! driver also takes the DNs and values from the template that generated the entries.
+//! The entries that requests use as keys: their count and their numbers. If the DNs cannot be derived from the numbers,
+//! the driver takes DNs and other values from the template that generated the entries.
 
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
@@ -34,7 +34,7 @@ impl KeyData {
         KeyData { first, count, columns: Vec::new() }
     }
 
-    /// Returns keys with values. The keys are the entries of a template whose RDN has the attribute `rdn`.
+    /// Returns keys with values. The keys are those entries of a template that have the attribute `rdn` in their RDN.
     ///
     /// # Errors
     /// The template cannot be read.
@@ -48,7 +48,7 @@ impl KeyData {
         let template = Template::read(&data.template, &parameters)?;
         let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let mut collector = Collector::new(&data.rdn, names);
-        // The collector accepts everything, so this cannot fail.
+        // Writing to the collector never fails.
         let _ = template.generate(seed, threads, &mut collector);
         collector.take_logical_line();
         collector.end_entry();

@@ -1,10 +1,10 @@
 //! Search for the maximum rate of a server: the load is raised until the rate no longer grows.
 //!
 //! The number of clients starts at [`CLIENTS_FIRST`] and is doubled for each step. Each step is measured for a short
-//! time. A step is a gain if the rate grows by at least [`GAIN_MIN`]. The search ends at the second consecutive step
-//! without a gain. The search ends at the first step without a gain if the p99 latency of this step has at least
-//! doubled, because more clients would only wait for each other. The load of the last gain is the knee, which is
-//! measured for the whole duration.
+//! time. A step is a gain if its rate exceeds the best rate so far by at least [`GAIN_MIN`]. The search ends at the
+//! second consecutive step without a gain. It ends at the first such step if the p99 latency has at least doubled,
+//! because more clients would only wait for each other. The load of the last gain is the knee, which is measured for
+//! the whole duration.
 
 use std::time::Duration;
 
@@ -118,7 +118,8 @@ mod tests {
     fn the_knee_is_where_more_load_brings_no_more() {
         // The rate grows at first, then only the latency grows.
         assert_eq!(knee(&[(100.0, 10), (190.0, 11), (300.0, 14), (303.0, 28), (304.0, 56)]), (4, 4));
-        // A step without a gain and without much higher latency: another step is tried, and it is a gain here.
+        // The second step brings no gain, but its latency is not much higher. So the search tries another step, which
+        // is a gain.
         assert_eq!(
             knee(&[(100.0, 10), (101.0, 11), (150.0, 12), (151.0, 13), (152.0, 14), (900.0, 1)]),
             (4, 5)

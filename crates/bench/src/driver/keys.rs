@@ -1,5 +1,5 @@
-//! Keys of requests: sequential, random, or each once in random order. If the workload requires it, threads divide the
-//! keys so that no two clients use the same key.
+//! Keys of requests. They are used in sequence, at random, or each once in random order. If the workload requires it,
+//! threads divide the keys so that no two clients use the same key.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ impl KeySequence {
         KeySequence { order, first: positions.start, count, seed, taken: AtomicU64::new(0) }
     }
 
-    /// Returns how often all keys have been used: 0 until every key was used once. For random keys with repetition, the
-    /// result is always 0.
+    /// Returns the number of times that the whole sequence of keys was used; 0 until every key was used once. For
+    /// random keys with repetition, the result is always 0.
     pub(crate) fn rounds(&self) -> u64 {
         self.taken.load(Ordering::Relaxed) / self.count
     }
@@ -79,8 +79,8 @@ impl KeyStream {
     }
 }
 
-/// Permutes `0..count` without a table: a Feistel network over the next even power of two. The network is applied again
-/// until the result is in range.
+/// Permutes `0..count` without a table, by a Feistel network over the next power of two with an even exponent. The
+/// network is applied again until the result is in range.
 fn shuffled(position: u64, count: u64, seed: u64) -> u64 {
     let bits = (64 - (count.max(2) - 1).leading_zeros()).div_ceil(2);
     let mask = (1_u64 << bits) - 1;
@@ -109,8 +109,8 @@ impl Key for DataKey<'_> {
         self.data.first + self.position
     }
 
-    /// Returns the number of the key's part. Part `g + 1` begins at the key `g * count / parts`, rounded down, the same
-    /// as the groups of a template.
+    /// Returns the number, from 1, of the key's part if all keys are divided in order into `parts` parts. Part `g + 1`
+    /// begins at the key `g * count / parts`, rounded down. The groups of a template are divided in the same manner.
     fn part(&self, parts: u64) -> u64 {
         let (parts, count) = (u128::from(parts), u128::from(self.data.count.max(1)));
         (((u128::from(self.position) + 1) * parts - 1) / count) as u64 + 1
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(take(&mut streams(KeyOrder::Sequential, 100, 1), 100), (0..100).collect::<Vec<_>>());
         for order in [KeyOrder::Sequential, KeyOrder::Shuffled] {
             for count in [1, 2, 3, 32, 1000, 4096, 4097] {
-                // The count ends at a boundary of blocks for both threads.
+                // Round the count up, so that both threads end at the end of a block.
                 let mut streams = streams(order, count, 2);
                 let blocks = count.div_ceil(2 * BLOCK) * 2 * BLOCK;
                 let taken = take(&mut streams, blocks as usize);
@@ -173,8 +173,8 @@ mod tests {
     }
 
     /// Pearson's chi-square test over 1,000 cells with 100 expected keys each. The statistic has mean 999 and standard
-    /// deviation 44.7, so a distance of five standard deviations has a chance of one in a million. The seeds are fixed,
-    /// so the test is deterministic.
+    /// deviation 44.7, so a deviation of five standard deviations has a probability of about one in a million. The
+    /// seeds are fixed, so the test is deterministic.
     #[test]
     fn random_keys_are_uniform_over_all_entries() {
         const CELLS: u64 = 1000;

@@ -50,7 +50,7 @@ pub(crate) struct Line {
     pub(crate) on: On,
     /// Index of the target.
     pub(crate) target: usize,
-    /// The received beginning of an incomplete message.
+    /// Received octets of a message that is not complete yet.
     partial: Vec<u8>,
     /// Octets to write. The octets before the index `written` have been written.
     output: Vec<u8>,
@@ -58,7 +58,7 @@ pub(crate) struct Line {
     /// Number of consecutive failed attempts to connect. The next field is the time of the next attempt.
     pub(crate) attempts: u32,
     pub(crate) retry_at: u64,
-    /// Slots whose requests wait for their turn, because a connection can have only one bind at a time.
+    /// Slots whose binds wait, because a connection can have only one outstanding bind.
     pub(crate) queue: std::collections::VecDeque<usize>,
     pub(crate) is_busy: bool,
 }

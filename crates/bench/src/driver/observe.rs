@@ -1,4 +1,4 @@
-//! Cost of the server for each second: CPU time and memory of its processes, and the traffic of the disk that contains
+//! Cost of the server in each second: CPU time and memory of its processes, and the traffic of the disk that contains
 //! their files.
 
 use std::fs;
@@ -122,7 +122,8 @@ impl Observer {
         Ok(sum)
     }
 
-    /// Returns the cost of the server over the measured time, the samples as seconds, and the first failure.
+    /// Returns three results: the cost of the server over the measured time, its cost in each second, and the first
+    /// failure.
     pub(crate) fn finish(self) -> (Option<ServerCost>, Vec<Second>, Option<String>) {
         let cost = self.first.as_ref().filter(|_| self.failure.is_none()).map(|first| ServerCost {
             cpu_micros: self.last.cpu_micros.saturating_sub(first.cpu_micros),

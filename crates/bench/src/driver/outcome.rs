@@ -1,4 +1,4 @@
-//! Computes the result of a run from the counts of the threads.
+//! Computation of a run's result from the counts of the threads.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +90,7 @@ pub(crate) struct Collected {
     threads: u64,
     /// Wall-clock time at which measuring began.
     started: String,
-    /// Negotiated protocol and cipher of TLS, and their description.
+    /// TLS version and cipher that the first server negotiated; `None` without TLS.
     pub(crate) agreed: Option<String>,
     pub(crate) tls: String,
 }
@@ -209,9 +209,9 @@ pub(crate) fn result(
 
 /// Describes by how much the answers fell short of the intended rate. Returns `None` if the rate was reached.
 ///
-/// By Little's law, the number of outstanding requests is the rate multiplied by the mean latency. This number of
-/// requests may be unanswered at the end, but no more than a quarter of all requests. In addition, one in a hundred
-/// requests may be unanswered.
+/// By Little's law, the number of outstanding requests is the rate multiplied by the mean latency. At the end, this
+/// number of requests may be unanswered, up to a quarter of all requests. One in a hundred further requests may also be
+/// unanswered.
 fn missed(result: &WorkloadResult, due: u64, unsent: u64) -> Option<String> {
     let answered = result.operations_total() + result.errors_total() + result.wrong_answers_total();
     let left = due.saturating_sub(unsent).saturating_sub(answered);
@@ -227,7 +227,7 @@ fn missed(result: &WorkloadResult, due: u64, unsent: u64) -> Option<String> {
     ))
 }
 
-/// Describes operations whose keys should be used only once but were used more often.
+/// Describes the operations that used keys more than once although they should use each key only once.
 fn rounds(plan: &Plan) -> Option<String> {
     let of = |operation: &super::plan::PlannedOperation| match &operation.keys {
         PlannedKeys::Sequence { sequence, is_own: false } => Some((sequence.rounds(), sequence.count())),

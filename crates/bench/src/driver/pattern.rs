@@ -4,7 +4,7 @@
 //! are divided into 50 parts), `{dn}` or `{attribute}` (values of the key's entry), `{attribute:4}` (the first four
 //! characters of such a value), and `{random:alphanumeric:11}` (11 random characters; also `numeric`, `hex`, `base64`).
 //! A text is first [marked](Places::mark): each placeholder becomes one character of Unicode's private use area, so
-//! that filters and whole requests can be parsed and encoded with the placeholders in them. [`Places::split`] finds the
+//! that texts with placeholders can be parsed as filters and encoded in requests. [`Places::split`] finds the
 //! placeholders again in the octets.
 
 use crate::Seeded;
@@ -24,7 +24,7 @@ pub(crate) enum PatternValue {
     Number,
     /// Number, from 1, of the key's part, if all keys are divided in order into this number of parts.
     Part(u64),
-    /// A column of the data (see [`ColumnNames`]): the attribute's value, or its first characters.
+    /// Value of the key's entry in a column (see [`ColumnNames`]), or its first `len_max` characters.
     Column { column: usize, len_max: usize },
     /// Characters that are random for each request.
     Random { alphabet: &'static [u8], len: usize },
@@ -52,8 +52,8 @@ pub(crate) enum PatternError {
     TooMany,
 }
 
-/// Attributes of the data that patterns use, in lower case. The number of a column is its position in this list. `dn`
-/// counts as an attribute.
+/// Attributes of the data that patterns use, in lower case. The number of a column is its position in this list. The DN
+/// has the name `dn` in this list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ColumnNames(pub(crate) Vec<String>);
 
@@ -140,7 +140,7 @@ impl<'a> Places<'a> {
         (0..octets.len()).any(|at| self.at(&octets[at..]).is_some())
     }
 
-    /// Returns the placeholder whose mark is at the beginning of the octets.
+    /// Returns the placeholder that is marked at the beginning of the octets.
     fn at(&self, octets: &[u8]) -> Option<PatternValue> {
         let [0xee, second @ 0x80..0xc0, third @ 0x80..0xc0, ..] = octets else { return None };
         let index = (usize::from(*second & 0x3f) << 6) | usize::from(*third & 0x3f);
@@ -187,7 +187,7 @@ enum Piece {
     PatternValue(PatternValue),
 }
 
-/// Source of the content of placeholders.
+/// Source of the values that replace placeholders.
 pub(crate) trait Key {
     /// Returns the key's number.
     fn number(&self) -> u64;
@@ -198,7 +198,7 @@ pub(crate) trait Key {
 }
 
 impl Pattern {
-    /// Appends the text for this key.
+    /// Appends the text to `out`, with the placeholders replaced for this key.
     pub(crate) fn fill(&self, key: &impl Key, random: &mut Seeded, out: &mut Vec<u8>) {
         for piece in &self.pieces {
             match piece {

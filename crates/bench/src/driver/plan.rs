@@ -48,7 +48,7 @@ pub(crate) struct PlannedJob {
 }
 
 impl PlannedJob {
-    /// Returns true if each client has a persistent connection for this use.
+    /// Returns true if each client has a persistent connection of the kind `on`.
     pub(crate) fn keeps(&self, on: On) -> bool {
         self.operations.iter().any(|operation| operation.weight > 0 && operation.uses(on))
     }
@@ -63,7 +63,7 @@ pub(crate) struct PlannedOperation {
     pub(crate) keys: PlannedKeys,
     /// Requests of the operation, in order. All requests have the same key.
     pub(crate) steps: Vec<PlannedStep>,
-    /// Whether the steps count as one operation.
+    /// Whether all steps together count as one operation. If false, each step counts.
     pub(crate) is_one: bool,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct PlannedStep {
     pub(crate) request: Requests,
     pub(crate) on: On,
     pub(crate) expected: Expected,
-    /// Tag of the protocol operation in the final answer.
+    /// Tag of the protocol operation that the final answer must have.
     pub(crate) answer: u8,
     /// Entries per page of a paged search.
     pub(crate) page: Option<NonZeroU32>,
@@ -517,7 +517,7 @@ fn delete_step(dn: &str, places: &Places<'_>, expected: Expected) -> PlannedStep
     step(Request::Delete(DeleteRequest { entry: dn }), places, ldap::ResponseOp::Delete, expected)
 }
 
-/// Returns the request that removes the entry that an add operation adds.
+/// Returns the request that removes the entry added by an add operation.
 pub(crate) fn removal(operation: &Operation, places: &mut Places<'_>) -> PlanResult<PlannedStep> {
     delete(operation, places)
 }

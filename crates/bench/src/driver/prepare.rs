@@ -1,5 +1,5 @@
-//! Steps before and after a run: checks of the server's features and of the data, and adding and removing the
-//! workload's own entries.
+//! Steps before and after a run. They check the features of the server and the presence of the data, and add and remove
+//! the workload's own entries.
 
 use std::collections::VecDeque;
 

@@ -25,7 +25,7 @@ enum Step {
     Literal(Box<[u8]>),
     /// A primitive element whose content is a pattern.
     Value(Tag, Pattern),
-    /// The end of a constructed element. In this order, the end precedes the content.
+    /// The end of a constructed element. Because messages are written backwards, the end precedes the content.
     End,
     /// The beginning of the innermost constructed element whose end was written: the element's header with this tag.
     Begin(Tag),
@@ -37,7 +37,7 @@ impl RequestTemplate {
         let mut message = Vec::new();
         Message { id: MessageId(1), request, controls: Controls::NONE }.encode(&mut message);
         let mut steps = Vec::new();
-        // The encoded message is a SEQUENCE of the message id and the operation.
+        // Skip the message id: the encoded message is a SEQUENCE of the message id and the operation.
         if let Ok(envelope) = Reader::new(&message).element(Tag::SEQUENCE) {
             let mut envelope = Reader::new(envelope);
             if envelope.integer().is_ok() {

@@ -22,7 +22,7 @@ pub(crate) struct Secured {
 /// # Errors
 /// TLS is required, but the options name no trusted authorities.
 pub(crate) fn secured(targets: &Targets, options: &Options) -> Result<Vec<Option<Secured>>, DriveError> {
-    // The null responder is contacted without TLS.
+    // Connections to the null responder do not use TLS.
     let asks = |is_ldaps: bool| (is_ldaps || options.start_tls) && !options.canned;
     let of = |(uri, (host, is_ldaps)): (&String, &(String, bool))| {
         if !asks(*is_ldaps) {

@@ -46,8 +46,8 @@ const DRAIN_NANOS_MAX: u64 = 10_000_000_000;
 const TICK: Duration = Duration::from_millis(50);
 /// Result code of a bind that continues (RFC 4511 section 4.2.2).
 const SASL_BIND_IN_PROGRESS: u32 = 14;
-/// Number of random draws of an operation. If none of the drawn operations has a key left, the thread assumes that no
-/// operation has one.
+/// Number of random draws of an operation. If no drawn operation has a key left, the thread assumes that all keys are
+/// used up.
 const DRAWS_MAX: usize = 64;
 
 const TIMER: Token = Token(usize::MAX);
@@ -134,7 +134,7 @@ struct Slot {
     step: usize,
     key: u64,
     id: i32,
-    /// The connection of the outstanding request; `None` if there is none.
+    /// Index of the connection on which the slot's request is outstanding; `None` if no request is outstanding.
     line: Option<usize>,
     /// Intended start of the operation.
     intended: u64,
@@ -143,7 +143,7 @@ struct Slot {
     /// Cookie of the next page of a search; empty if there is no next page.
     cookie: Vec<u8>,
     exchange: Option<Box<Exchange>>,
-    /// Next steps of operations that this slot has begun. There is at most one for each operation.
+    /// Pending steps of operations that this slot has begun. There is at most one for each operation.
     pending: Vec<PendingStep>,
 }
 
@@ -161,10 +161,10 @@ struct JobState {
     streams: Vec<Option<KeyStream>>,
     /// Idle slots.
     free: VecDeque<usize>,
-    /// In an open loop, nanoseconds between the intended starts in this thread. The next field is the next intended
-    /// start.
+    /// In an open loop, nanoseconds between the intended starts in this thread. The next field is the time of the next
+    /// intended start.
     interval: Option<f64>,
-    /// Time from which starts are counted.
+    /// Time from which the intended starts are counted.
     origin: u64,
     sent: u64,
     next_due: u64,
@@ -400,7 +400,7 @@ impl<'a> Worker<'a> {
         let Schedule { start, from, to, .. } = self.schedule;
         let mut is_running = false;
         for job in &mut self.jobs {
-            // The offset spaces the intended starts of all threads evenly.
+            // The offset of each thread spaces the intended starts of all threads evenly.
             let offset = job.interval.unwrap_or_default() * self.index as f64 / self.shared.threads as f64;
             job.begin(start + offset as u64);
         }
@@ -469,7 +469,7 @@ impl<'a> Worker<'a> {
                     break;
                 }
                 job.sent += 1;
-                // This is a product, because the rounding errors of a sum would accumulate over hours.
+                // The time is computed as a product, because the rounding errors of a sum would accumulate over hours.
                 job.next_due = job.origin + (job.sent as f64 * interval).round() as u64;
                 self.start(slot, due);
             }
@@ -498,7 +498,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Returns true if no slot is active, and none can become active.
+    /// Returns true if no slot is active, and no idle slot can become active.
     fn is_used_up(&self) -> bool {
         self.active == 0
             && self.jobs.iter().all(|job| job.interval.is_none())
@@ -533,8 +533,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// In free slots, starts the outstanding steps that restore entries which the workload changed. These steps are not
-    /// counted.
+    /// Starts the outstanding steps that restore changed entries, in free slots. The thread does not count these steps.
     fn give_back(&mut self) {
         for index in 0..self.jobs.len() {
             let free = std::mem::take(&mut self.jobs[index].free);
@@ -572,8 +571,8 @@ impl<'a> Worker<'a> {
         self.turn(Some(TICK))
     }
 
-    /// Sets the timer to the time `at`. The timer is used because its resolution is finer than the milliseconds of
-    /// epoll.
+    /// Sets the timer to the time `at`. The loop waits with this timer, because the timeout of epoll has a resolution
+    /// of only a millisecond.
     fn arm(&mut self, at: u64, left: Duration) -> io::Result<()> {
         if self.armed == at {
             return Ok(());

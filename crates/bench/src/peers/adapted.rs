@@ -1,6 +1,6 @@
 //! Adaptation of a workload to its environment: the open files of a process, the time of the run, and the features of a
-//! server. The notes of the result state each adaptation. A workload that would change its meaning by the adaptation is
-//! not measured.
+//! server. The notes of the result state each adaptation. If the adaptation would change the meaning of a workload, the
+//! workload is not measured.
 
 use std::time::Duration;
 
@@ -138,8 +138,8 @@ fn fit_own_entries(adapted: &mut AdaptedWorkload) {
 }
 
 /// Refuses or changes compares of passwords. slapd, 389 DS and OpenDJ compare userPassword octet by octet
-/// (octetStringMatch, RFC 4519 section 2.41), so a hashed password never matches. Pando verifies the password, as does
-/// the server of the published benchmark that contains such compares.
+/// (octetStringMatch, RFC 4519 section 2.41), so a hashed password never matches. Pando verifies the password, and so
+/// does the server for which the benchmark with these compares was published.
 fn fit_password_compares(adapted: &mut AdaptedWorkload, target: &Target<'_>) -> Result<(), String> {
     let is_hashed = target.setup.passwords != Passwords::Clear;
     let product = &target.description.product;

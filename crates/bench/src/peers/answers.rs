@@ -26,7 +26,7 @@ pub struct Question {
     pub filter: String,
 }
 
-/// A server's answer: the result code, and the entries in a form that does not depend on the order of entries and the
+/// A server's answer: the result code, and the entries in a form that does not depend on the order of entries or the
 /// spelling of DNs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
@@ -118,7 +118,7 @@ fn normal(entry: Entry, passwords: Passwords) -> (String, Attributes) {
     let mut attributes = Attributes::new();
     for attribute in entry.attributes {
         let name = attribute.description.to_ascii_lowercase();
-        // Access control in entries differs between servers: 389 DS stores it in this attribute.
+        // 389 DS stores access control rules in this attribute; other servers do not have them.
         if name == "aci" {
             continue;
         }
@@ -142,7 +142,7 @@ fn normal_dn(text: &str) -> String {
     Dn::parse(text).map_or_else(|_| text.to_lowercase(), |dn| dn.to_string().to_lowercase())
 }
 
-/// Compares answers to the same searches. All servers are compared with the first one.
+/// Compares answers to the same searches. All servers are compared with the first server.
 pub fn compare(name: &str, questions: &[Question], servers: &[(String, Vec<Answer>)]) -> Comparison {
     let mut comparison = Comparison {
         workload: name.to_owned(),

@@ -10,7 +10,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Parses a file. Comments are dropped, and folded lines are joined.
+    /// Parses a file, drops its comments, and joins folded lines.
     pub(super) fn parse(text: &str) -> Blocks {
         let mut blocks = vec![Vec::<String>::new()];
         for line in text.lines().filter(|line| !line.starts_with('#')) {

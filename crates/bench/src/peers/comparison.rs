@@ -1,11 +1,11 @@
 //! Comparison of servers in one run. The servers are loaded in turn. All receive the same searches, and they take turns
 //! under the same load.
 //!
-//! Only one server runs at a time. The others are stopped (SIGSTOP). They stay warm and retain their memory, but their
-//! housekeeping cannot disturb the measured server. Before a server's turn, pages of its files that the system has
-//! reclaimed are read again. The order of the servers differs from round to round, so that no server always follows the
-//! same other server. If the disk has no space for the data of all servers, or on request, one server completes all
-//! rounds before the next is loaded. The result states this.
+//! Only one server runs at a time. The others are stopped (SIGSTOP). A stopped server stays warm and retains its
+//! memory, but its background work cannot disturb the measured server. Before a server's turn, pages of its files that
+//! the system has reclaimed are read again. The order of the servers differs from round to round, so that no server
+//! always follows the same other server. If the disk has no space for the data of all servers, or on request, one
+//! server completes all rounds before the next is loaded. The result states this.
 //!
 //! No measurement is lost: the caller receives and saves the result after every workload, and a comparison can continue
 //! from the result of an earlier comparison ([`super::done`]). A server that ends during a workload is restarted for
@@ -20,8 +20,8 @@ use super::{Data, Peer, PeerError, Product, Programs, Room, Server, Setup, done,
 use crate::result::{Comparison, RunResult, ServerDescription, WorkloadResult, now_text};
 use crate::workload::Workload;
 
-/// Maximum time that a server may be busy after its clients have disconnected: enough for a garbage collection or a
-/// checkpoint.
+/// Maximum time that a server may be busy after its clients have disconnected. The time is enough for a garbage
+/// collection or a checkpoint.
 const SETTLE_MAX: Duration = Duration::from_secs(10);
 
 const LOAD_TITLE: &str = "Bulk load by the server's own loader";
@@ -42,8 +42,8 @@ pub struct Plan<'p> {
     pub rounds: u32,
     /// Length of the warm-up, after each start, of servers that compile their code.
     pub java_warm_up: Duration,
-    /// Whether one server completes all rounds before the next is loaded, even if there is space for all. Then the data
-    /// of millions of entries can use all memory.
+    /// Whether one server completes all rounds before the next is loaded, even if there is space for all. With this
+    /// option, the data of one server can use all memory.
     pub one_at_a_time: bool,
 }
 
@@ -220,7 +220,7 @@ impl Run<'_> {
         Ok(contestant)
     }
 
-    /// Loads the server and records the cost. Returns the server's description for the result.
+    /// Loads the data into the server and records the cost. Returns the server's description for the result.
     fn load(&mut self, peer: &mut dyn Peer) -> Result<ServerDescription, PeerError> {
         let load = peer.bulk_load(self.data)?;
         let export = if self.plan.export { loading::export(peer)? } else { None };
@@ -236,7 +236,7 @@ impl Run<'_> {
             load.disk_bytes as f64 / 1e6
         ));
         description.bulk_load = Some(loaded);
-        // This run may continue an earlier run that has already recorded the load of the same data.
+        // If this run continues an earlier run, the result may already contain this load.
         if !self.result.workloads.iter().any(|load| done::is_load_of(load, &description)) {
             self.result.workloads.push(WorkloadResult {
                 workload: BULK_LOAD.to_owned(),

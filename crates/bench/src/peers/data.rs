@@ -105,8 +105,7 @@ impl Data {
         let mut filter = Filter::new(out, seed, count.div_ceil(SAMPLES_MAX).max(1), passwords);
         parsed.generate(seed, threads, &mut filter).map_err(io)?;
         let filtered = filter.finish().map_err(io)?;
-        // Otherwise the system would write the file to disk while a loader is measured. Such writes would disturb a
-        // slower loader for longer.
+        // Without this sync, the system would write the file to the disk while the first loader is measured.
         file.sync_all().map_err(io)?;
         Ok(Data {
             path: path.to_owned(),

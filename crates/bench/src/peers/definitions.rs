@@ -1,8 +1,8 @@
 //! Conversion of schema definitions from OpenLDAP's form to the form of servers that read definitions as values of a
 //! schema entry.
 
-/// Converts `attributetype ( ... )` and `objectclass ( ... )` to lines `attributeTypes: ( ... )` and
-/// `objectClasses: ( ... )`: attribute types first, without comments, one definition per line.
+/// Converts `attributetype ( ... )` and `objectclass ( ... )` to lines `attributeTypes: ( ... )` and `objectClasses: (
+/// ... )`. Attribute types come first, comments are removed, and each definition is one line.
 pub(super) fn as_values(schema: &str) -> Vec<(&'static str, String)> {
     let mut values: Vec<(&'static str, String)> = Vec::new();
     for line in schema.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {

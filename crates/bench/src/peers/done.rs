@@ -29,8 +29,8 @@ pub fn is_group_done(result: &RunResult, group: &Group, products: &[Product], ro
     products.iter().all(|product| is_product_done(result, &group.workloads, *product, rounds))
 }
 
-/// Returns true if these workloads are complete on a product. If there are no workloads, the product must be loaded and
-/// compared in any case.
+/// Returns true if these workloads are complete on a product. If there are no workloads, returns false, because the
+/// product must be loaded and compared in any case.
 pub(super) fn is_product_done(
     result: &RunResult,
     workloads: &[Workload],
@@ -43,8 +43,8 @@ pub(super) fn is_product_done(
         && all.into_iter().all(|(workload, round)| is_done(result, &workload.name, round, &product))
 }
 
-/// Returns the description of a product in the result, without its load. If the product was not measured, the
-/// description contains only its name.
+/// Returns the description of a product in the result, without the figures of its bulk load. If the product was not
+/// measured, the description contains only its name.
 pub fn known_server(result: &RunResult, product: Product) -> ServerDescription {
     let label = product.label();
     let is_it = |name: &str| name.strip_prefix(label).is_some_and(|rest| rest.starts_with(' '));

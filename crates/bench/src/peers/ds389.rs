@@ -11,7 +11,7 @@
 //! - `nsslapd-threadnumber -1`: the default, autotuned to the machine.
 //! - `nsslapd-db-durable-transaction on`: the default; every transaction is synced.
 //! - `passwordStorageScheme SSHA` in place of PBKDF2, so that no server spends more time on hashing than another. For
-//!   the same reason, a bind does not rewrite passwords (`nsslapd-enable-upgrade-hash`).
+//!   the same reason, a bind does not rewrite the stored password (`nsslapd-enable-upgrade-hash`).
 //! - Access, security and audit log are off. No server of a comparison logs its operations, unless the workload
 //!   requires it; then the access log is on.
 //! - Indexes: those of the comparison replace the template's default indexes, except those that the server itself
@@ -260,9 +260,10 @@ fn add_backend(blocks: &mut Blocks, folder: &Path, setup: &Setup) {
 }
 
 /// Returns the size of the entry cache for the loader: a tenth of the memory, which is about the result of autotuning.
-/// Autotuning stores the size when the server starts, which `dscreate` does once for each new server. A loader that
-/// runs before any start would use the minimum of 512,000 octets. It derives the length of the queue between its
-/// threads from that size, and would sleep nearly all the time. When the server starts, it overwrites the value.
+/// Autotuning stores the size when the server starts, and `dscreate` starts each new server once. Without a stored
+/// size, the loader would use the minimum of 512,000 octets. The loader derives the length of the queue between its
+/// threads from the size, and with the minimum its threads would sleep nearly all the time. The server overwrites the
+/// value when it starts.
 fn entry_cache_bytes(setup: &Setup) -> u64 {
     (setup.memory_bytes / 10).max(1 << 28)
 }
@@ -310,7 +311,7 @@ mod tests {
             "passwordStorageScheme: SSHA\n",
             "cn: cn\nnssystemindex: false\nnsindextype: eq\nnsindextype: sub\n",
             "dn: cn=\"dc=example,dc=com\",cn=mapping tree,cn=config\n",
-            // Without this setting, the loader takes minutes rather than seconds.
+            // This setting reduces the time of the loader from minutes to seconds.
             &format!("nsslapd-cachememsize: {}\n", entry_cache_bytes(&setup)),
         ] {
             assert!(text.contains(part), "no {part:?} in\n{text}");

@@ -102,7 +102,7 @@ pub enum Room {
 /// The data of a single server does not fit. The error states how much space is missing.
 pub fn room(products: &[Product], data: &Data, folder: &Path) -> Result<Room, PeerError> {
     let free = process::free_disk_bytes(folder).map_err(PeerError::io("look at the disk of", folder))?;
-    // A tenth of the space remains free, because a full disk would be worse than a failed run.
+    // A tenth of the space remains free, because a full disk would do more harm than a failed run.
     let usable = free - free / 10;
     let needs = products.iter().map(|product| product.disk_per_ldif() * data.bytes);
     let (all, most) = (needs.clone().sum::<u64>(), needs.max().unwrap_or_default());

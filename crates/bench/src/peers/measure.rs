@@ -23,7 +23,7 @@ pub trait Measure {
 
 /// A server that is ready for load.
 pub struct Target<'t> {
-    /// Process of the server.
+    /// The running server.
     pub server: &'t Server,
     /// The server's description for the result.
     pub description: &'t ServerDescription,

@@ -10,8 +10,8 @@
 //!   comparison fit into memory. G1 is set explicitly, because a JVM with one core would use the serial collector,
 //!   which the guide advises against for servers.
 //! - `db-cache-percent 60`: the default of 50 is for heaps up to 2 GiB; the guide allows more for larger heaps.
-//! - `db-txn-write-no-sync false`: every transaction is synced. With the default of true, acknowledged changes of up to
-//!   a second may not be synced. Every server of a comparison syncs before it answers.
+//! - `db-txn-write-no-sync false`: every transaction is synced. With the default of true, a crash may lose acknowledged
+//!   changes of up to a second. Every server of a comparison syncs before it answers.
 //! - Both access loggers are off. No server of a comparison logs its operations, unless the workload requires it; then
 //!   the file-based logger is on.
 //! - Salted SHA-1 is the default scheme, and is set explicitly.
@@ -83,7 +83,7 @@ impl OpenDj {
     /// Folder that `./dev peers` creates, relative to the current folder.
     pub const USUAL_FOLDER: &str = ".dev/peers/opendj";
 
-    /// Returns the folder of OpenDJ that the environment names, or the usual one.
+    /// Returns the folder of OpenDJ that the environment names, or the usual folder.
     pub fn unpacked() -> PathBuf {
         std::env::var_os(OpenDj::VARIABLE).unwrap_or_else(|| OpenDj::USUAL_FOLDER.into()).into()
     }
@@ -386,7 +386,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "no {part:?} in\n{text}");
         }
-        // The server already has its own index of entryUUID, so none is added.
+        // The server already has its own index of entryUUID, so no index of entryUUID is added.
         assert!(!text.contains("ds-cfg-attribute: entryUUID"));
         assert!(configuration("dn: cn=x\n", Path::new("f"), &setup).is_err());
     }

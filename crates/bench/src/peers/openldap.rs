@@ -3,13 +3,13 @@
 //! The sources of the settings are the manual pages of OpenLDAP 2.5, and an article on threads by Symas, who maintain
 //! OpenLDAP. The settings:
 //! - mdb: "the recommended primary database backend" (slapd-mdb(5)).
-//! - `maxsize`: the maximum size of the map, which may be generous because the file is sparse (slapd-mdb(5)). It is
-//!   eight times the size of the LDIF, at least 8 GiB. Small entries take 3.5 times the size of their LDIF, and pages
-//!   that changes have freed need additional space.
+//! - `maxsize`: the maximum size of the map, which may be generous because the file is sparse (slapd-mdb(5)). The
+//!   setting is eight times the size of the LDIF, at least 8 GiB. Small entries take 3.5 times the size of their LDIF,
+//!   and pages that changes have freed need additional space.
 //! - `threads 16`: the default, and the best value on machines with few cores according to Symas's article on threads.
 //! - `index`: the indexes of the comparison, with the default slots (`idlexp 16`). objectClass is always indexed,
-//!   because slapd uses this index to find referrals in every search of a subtree. Without it, slapd would read every
-//!   entry.
+//!   because slapd uses this index to find referrals in every search of a subtree. Without the index, slapd would read
+//!   every entry.
 //! - No `checkpoint`: it "is only needed if the dbnosync option is used" (slapd-mdb(5)), which would lose durability.
 //!   Every commit is synced.
 //! - `loglevel 0`: no server of a comparison logs its operations, unless the workload requires it (then `-d stats`,
@@ -50,7 +50,7 @@ pub enum SyncreplRole {
     Consumer(SocketAddr),
 }
 
-/// Differences from the configuration of a comparison, for tests.
+/// Changes that a test makes to the configuration of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Amendments {
     /// Additional lines for the global part of slapd.conf.
@@ -153,7 +153,7 @@ impl Peer for OpenLdap {
 
     fn bulk_load(&mut self, data: &Data) -> Result<BulkLoad, PeerError> {
         let mut command = Command::new(LOADER);
-        // A provider without a contextCSN would send every entry to a consumer.
+        // The option `-w` writes a contextCSN. A provider without it would send every entry to a consumer.
         let quick = if self.syncrepl.is_some() { "-qw" } else { "-q" };
         command.args([quick, "-f"]).arg(self.file()).arg("-l").arg(&data.path);
         let cost = process::run(&command, &self.log(), process::data_time_max(data.bytes))?;

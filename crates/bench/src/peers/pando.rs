@@ -1,4 +1,4 @@
-//! Pando, as an external program like the others, controlled only by its command line and its files.
+//! Pando, as an external program like the others, which is controlled only by its command line and its files.
 //!
 //! Pando runs with its defaults, which sync every change before the answer. `pando apply` changes only settings that
 //! are also changed for the other servers:
@@ -27,9 +27,9 @@ pub struct Pando {
     folder: PathBuf,
     setup: Setup,
     product: String,
-    /// Settings of the node, from the next start on.
+    /// Settings of the node. They take effect at the next start.
     node: toml::Table,
-    /// Settings in addition to the setup that the current workload needs.
+    /// Settings that the current workload needs in addition to the setup.
     circumstances: Option<Arc<RunSettings>>,
     /// Attributes that always have an index, so that the settings must not define one for them.
     always_indexed: Vec<String>,
@@ -68,8 +68,8 @@ impl Pando {
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        // The driver reads the process's open files and memory from /proc. Without this variable, that would require
-        // root, because the process cannot dump core.
+        // The driver reads the process's open files and memory from /proc. Linux lets only root read these of a process
+        // that cannot dump core, so this variable allows core dumps.
         command.env("PANDO_CORE_DUMPS", "1");
         command.args(words).arg("--data").arg(self.folder.join("data"));
         command
@@ -169,7 +169,8 @@ impl Peer for Pando {
         if self.circumstances == workload.circumstances {
             return Ok(());
         }
-        // Even if this fails, the next workload applies its own settings.
+        // The settings are recorded before they are applied, so that the next workload applies its own settings even
+        // after a failure here.
         self.circumstances.clone_from(&workload.circumstances);
         let mut text = settings(&self.setup, &self.always_indexed);
         if let Some(circumstances) = &workload.circumstances {

@@ -1,4 +1,5 @@
-//! Running other programs: either to their end, with their cost measured, or as servers that are started and stopped.
+//! Running other programs, in two ways: to their end, with a measurement of their cost, or as servers that are started
+//! and stopped.
 //!
 //! CPU time is the kernel's count for the process and all children for which it waited. The count is read after the
 //! process has ended and before it is reaped, so it is complete. Memory is sampled for the process and its descendants.
@@ -48,8 +49,8 @@ pub struct Cost {
 /// Maximum time of a tool that processes no data, such as one that writes a configuration.
 pub(crate) const SETUP_MAX: Duration = Duration::from_secs(180);
 
-/// Returns the maximum time of a tool that reads or writes all data. It is enough to process twice the file at half a
-/// megabyte per second, which is the speed of the slowest loader on a busy machine.
+/// Returns the maximum time of a tool that reads or writes all data. In this time the slowest loader, which reads half
+/// a megabyte per second on a busy machine, can read twice the file.
 pub(crate) fn data_time_max(ldif_bytes: u64) -> Duration {
     Duration::from_secs(120 + ldif_bytes / 250_000)
 }
@@ -120,7 +121,7 @@ fn tree(id: u32) -> Vec<u32> {
     let mut all = vec![id];
     let mut next = 0;
     while let Some(id) = all.get(next).copied() {
-        // A child belongs to the thread that created it.
+        // The kernel lists a child under the thread that created it.
         for thread in std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten() {
             let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
             all.extend(children.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
@@ -180,8 +181,8 @@ pub fn disk_bytes(folder: &Path) -> u64 {
 
 /// Reads all files of a folder once, so that they are in the page cache. Returns the number of octets. Some systems
 /// reclaim pages that were not used for half a minute (DAMON's proactive reclaim). Such pages include the data of a
-/// stopped server, which would otherwise read them from the disk in its next workload. Files that cannot be read are
-/// skipped, because the server will report them.
+/// stopped server. Without this call, the server would read them from the disk in its next workload. Files that cannot
+/// be read are skipped, because the server will report them.
 pub fn read_in(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let mut sum = 0;
@@ -358,8 +359,8 @@ fn answers(address: SocketAddr) -> bool {
     })
 }
 
-/// Starts a program on these cores, or on all cores, with its output in `log`. The program ends with the thread that
-/// starts it. Otherwise a server stopped by SIGSTOP would outlive Ctrl-C.
+/// Starts a program on these cores, or on all cores, with its output in `log`. The kernel kills the program when the
+/// thread that started it ends. Without this, a server stopped by SIGSTOP would continue to exist after Ctrl-C.
 fn spawn(command: &Command, log: &Path, cores: &[usize]) -> Result<Child, PeerError> {
     let program = PathBuf::from(command.get_program());
     if program.is_absolute() && !program.exists() {
@@ -426,7 +427,7 @@ mod tests {
     fn the_cost_of_a_program_and_what_it_started_is_counted() {
         let log = std::env::temp_dir().join(format!("pando-process-{}", std::process::id()));
         let mut command = Command::new("sh");
-        // A child does the work, and the shell waits for it.
+        // The subshell uses the CPU time, and the shell waits for it.
         command.args(["-c", "(i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done); echo done"]);
         let cost = run(&command, &log, SETUP_MAX).unwrap();
         assert!(cost.wall >= cost.cpu / 2 && cost.cpu > Duration::ZERO, "{cost:?}");

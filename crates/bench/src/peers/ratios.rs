@@ -1,4 +1,4 @@
-//! Comparison of servers: medians over the rounds of a workload, and ratios between two servers.
+//! Figures that compare servers: medians over the rounds of a workload, and ratios between two servers.
 
 use crate::result::{Ratio, WorkloadResult};
 
@@ -72,7 +72,7 @@ fn medians_of(workload: &str, server: &str, all: &[WorkloadResult]) -> Medians {
     }
 }
 
-/// Returns the middle value, or the mean of the two middle values.
+/// Returns the middle value or, for an even number of values, the mean of the two middle values.
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -83,8 +83,8 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// For each workload, divides the medians of the first server by the medians of each other server. A ratio is absent if
-/// the first server was not measured.
+/// Returns, for each workload, the medians of the first server divided by the medians of each other server. A ratio is
+/// absent if the first server was not measured.
 pub fn ratios(medians: &[Medians]) -> Vec<Ratio> {
     let mut ratios = Vec::new();
     let reference = medians.first().map(|first| first.server.as_str()).unwrap_or_default();

@@ -1,9 +1,9 @@
 //! Replicated servers of one product on this machine: slapd with two consumers, and two replicas of OpenDJ.
 //!
 //! The first server accepts the changes. It is loaded by its bulk loader. The other servers begin with a copy of its
-//! database folder. Both vendors document this way to set up a replica. All servers have the settings of a comparison
-//! ([`OpenLdap`], [`OpenDj`]), including durability, and the vendor's defaults of replication. They share the machine's
-//! memory.
+//! database folder. Both vendors document this method of setting up a replica. All servers have the settings of a
+//! comparison ([`OpenLdap`], [`OpenDj`]), including durability, and the vendor's default settings for replication. They
+//! share the machine's memory.
 
 use std::path::Path;
 use std::process::Command;
@@ -24,8 +24,8 @@ const ASK_EVERY: Duration = Duration::from_millis(5);
 enum Progress {
     /// In contextCSN of the suffix entry (slapo-syncprov(5)).
     ContextCsn,
-    /// In `server-state` of OpenDJ's monitor. For each replica, the attribute contains the last change up to which all
-    /// changes are present.
+    /// In `server-state` of OpenDJ's monitor. For each replica, the attribute contains a change number. The server has
+    /// all changes of that replica up to this number.
     ServerState,
 }
 
@@ -122,7 +122,7 @@ impl Replicas {
         &self.product
     }
 
-    /// Describes in a sentence or two what the answer to a change guarantees.
+    /// Describes, in a sentence or two, the guarantee that an answer to a change gives.
     pub fn promise(&self) -> &'static str {
         self.promise
     }
@@ -212,7 +212,7 @@ fn labelled(who: &str, setup: &Setup, settings: Vec<(String, String)>) -> Vec<(S
 }
 
 /// Replaces the database of a stopped server by a copy of another stopped server's database. Holes are not copied,
-/// because slapd's file is mostly a hole.
+/// because most of slapd's file is a hole.
 fn copy_database(from: &Path, to: &Path, setup: &Setup) -> Result<(), PeerError> {
     if to.exists() {
         std::fs::remove_dir_all(to).map_err(PeerError::io("remove", to))?;

@@ -35,8 +35,8 @@ pub struct Group {
 }
 
 impl Group {
-    /// Returns a group that only loads data: `entries` of the template's main kind, or the number in the template if it
-    /// is `None`.
+    /// Returns a group that only loads data: `entries` is the number of main entries; `None` stands for the number in
+    /// the template.
     pub fn load_only(template: &str, entries: Option<u64>, indexes: Vec<Index>) -> Group {
         Group {
             template: template.to_owned(),
@@ -98,8 +98,8 @@ pub struct Grouped {
 }
 
 /// Sorts workloads into groups. `entries` replaces the numbers of entries in the workloads, and `more` are additional
-/// indexes. A workload that neither uses nor excludes indexes joins a group with indexes, because a separate load of
-/// data would give the same result.
+/// indexes. A workload that neither uses nor excludes indexes joins a group with indexes, because loading the data
+/// separately without indexes would give the same result.
 pub fn groups(workloads: Vec<Workload>, entries: Option<u64>, more: &[Index]) -> Grouped {
     let Grouped { mut groups, mut left_out } = Grouped::default();
     let (indifferent, others): (Vec<_>, Vec<_>) = workloads.into_iter().partition(is_indifferent);
@@ -119,8 +119,8 @@ pub fn groups(workloads: Vec<Workload>, entries: Option<u64>, more: &[Index]) ->
     }
     let mut groups = joined(groups);
     for group in &mut groups {
-        // Workloads that need a fresh start come last. After them, servers are as cold as after a start, which would
-        // affect other workloads.
+        // Workloads that need a fresh start come last. After such a workload the servers have cold caches, and this
+        // would affect other workloads.
         group.workloads.sort_by_key(|workload| workload.needs.fresh_start);
     }
     Grouped { groups, left_out }
@@ -236,7 +236,7 @@ pub struct GroupDriver<'d> {
     pub cores: Vec<usize>,
     /// Receives the progress of each run, once a second.
     pub watch: &'d mut dyn FnMut(&str, &Progress),
-    /// Pairs of the index of a workload and the process id of a server on which it is warmed up.
+    /// Workloads that are already warmed up, each as the workload's index and the process id of the server.
     pub warm: HashSet<(usize, u32)>,
 }
 
@@ -294,9 +294,9 @@ impl Measure for GroupDriver<'_> {
 }
 
 impl GroupDriver<'_> {
-    /// Runs a workload in unmeasured windows until the cost of an operation is steady, once for each start of a server.
-    /// The warm-up is skipped if it would use up the workload's entries, if the server must be freshly started, or if
-    /// the options have no warm-up.
+    /// Runs a workload for short periods (windows), which are not part of the result, until the cost of an operation is
+    /// steady. Does so once for each start of a server. The warm-up is skipped if it would use up the workload's
+    /// entries, if the server must be freshly started, or if the options have no warm-up.
     fn warm_until_steady(
         &mut self,
         number: usize,
@@ -318,7 +318,7 @@ impl GroupDriver<'_> {
             ..options.clone()
         };
         warmth::warm_up(|number| {
-            // The seed differs from the seed of the measurement, so the keys differ too.
+            // This seed differs from the seed of the measurement, so the warm-up uses other keys.
             let seed = options.seed.wrapping_add(WARM_UP_SEED + number as u64);
             let done = self.drive(workload, &Options { seed, ..window.clone() }, 1, target).ok()?;
             let cost = done.cost.as_ref().filter(|_| done.operations_total() > 0)?;

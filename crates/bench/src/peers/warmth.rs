@@ -2,20 +2,20 @@
 
 use crate::result::WarmUp;
 
-/// Maximum ratio between the means of the last two pairs of windows. Pairs are compared because single windows on a
-/// busy machine vary too much, and because a server that is still warming up may pause.
+/// Maximum ratio between the mean costs of the last two pairs of windows, if the cost is steady. Pairs are compared
+/// because single windows on a busy machine vary too much, and because a server that is still warming up may pause.
 const CHANGE_MAX: f64 = 1.03;
 /// Number of windows after which a server is measured even if it is not steady.
 pub(super) const WINDOWS_MAX: usize = 20;
 
-/// Returns true if the cost is steady. The figures are the CPU time per operation in successive windows.
+/// Returns true if the cost is steady. `windows` contains the CPU time per operation of each window.
 pub(super) fn is_steady(windows: &[f64]) -> bool {
     let [.., a, b, c, d] = windows else { return false };
     let (before, now) = (a + b, c + d);
     before.min(now) > 0.0 && before.max(now) <= before.min(now) * CHANGE_MAX
 }
 
-/// Runs windows until their figures are steady. Returns `None` if the cost of operations is not known.
+/// Calls `window` until the cost of an operation is steady. Returns `None` if the cost of operations is not known.
 pub(super) fn warm_up(mut window: impl FnMut(usize) -> Option<(f64, f64)>) -> Option<WarmUp> {
     let mut done = WarmUp::default();
     for number in 0..WINDOWS_MAX {

@@ -3,7 +3,7 @@
 use super::text;
 use std::ops::Range;
 
-/// Quantity of an axis, which decides its ticks and their text.
+/// Quantity on an axis. It determines the ticks and their labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quantity {
     /// Number of operations, entries or connections.
@@ -25,7 +25,7 @@ pub(crate) enum Quantity {
 pub(crate) struct Axis {
     quantity: Quantity,
     is_log: bool,
-    /// Range in the axis's own coordinates, which are logarithms on a logarithmic axis.
+    /// Range in the coordinates of the axis. On a logarithmic axis, coordinates are logarithms of values.
     range: Range<f64>,
     ticks: Vec<f64>,
 }
@@ -68,7 +68,7 @@ impl Axis {
         if last - first < 1.0 {
             last = first + 1.0;
         }
-        // If the first or the last decade is mostly empty, only its half or its fifth is shown.
+        // If the first or the last decade is mostly empty, only half or a fifth of it is shown.
         for cut in [2.0_f64, 5.0] {
             if low >= cut * 10_f64.powf(first) && last - first > 1.0 {
                 first = first.floor() + cut.log10();

@@ -58,7 +58,7 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Returns one line for each server. `value` gives the figure of each second.
+    /// Returns one line for each server. `value` returns the figure of a second.
     fn lines(&self, value: impl Fn(&Second) -> Option<f64>, how: Reduce) -> Vec<Line> {
         let line = |row: &&Row<'_>| {
             let seconds = &row.median().seconds;
@@ -212,8 +212,8 @@ enum Reduce {
     Max,
 }
 
-/// Reduces a line to at most [`POINTS_MAX`] points. Also returns the lowest and the highest figure of the seconds that
-/// each point represents.
+/// Reduces a line to at most [`POINTS_MAX`] points. Also returns, for each point, the lowest and the highest figure of
+/// the seconds that the point represents.
 #[allow(clippy::type_complexity)]
 fn reduce(values: &[(f64, f64)], how: Reduce) -> (Vec<(f64, f64)>, Vec<(f64, f64, f64)>) {
     let each = values.len().div_ceil(POINTS_MAX);

@@ -1,5 +1,5 @@
-//! The tables of published benchmarks, called documents. Each table has the layout of the document, with our
-//! measurements next to or below the document's figures.
+//! The tables of published benchmarks. A published benchmark is called a document. Each table has the layout of the
+//! document's table, with our measurements next to or below the document's figures.
 //!
 //! The tables are data (`crates/bench/documents`). The figures of a document were measured on other hardware, so no
 //! ratio is computed from them. Every table states this.
@@ -72,7 +72,7 @@ struct TableRow {
     kinds: Vec<OperationKind>,
 }
 
-/// Properties of the workload whose figure is in a measured cell.
+/// Properties by which the workload of a measured cell is found.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Query {
@@ -84,7 +84,7 @@ struct Query {
     indexed: Option<bool>,
 }
 
-/// Measure, by its heading in a table.
+/// Measure that a column or row shows. Its name is the heading in the table.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Display)]
 #[serde(rename_all = "snake_case")]
 enum Measure {
@@ -140,7 +140,7 @@ struct Cell {
     unsupported: Option<String>,
 }
 
-/// One server at one size: a set of measured columns.
+/// One server with data of one size. Each variant has its own measured columns.
 #[derive(Clone, Copy, PartialEq)]
 struct Variant {
     server: usize,
@@ -328,8 +328,8 @@ impl Cell {
     }
 }
 
-/// Returns true if a measured size counts as a size in the document: a million users of the document may be 1,000,011
-/// entries here.
+/// Returns true if a measured size counts as a size in the document: for example, 1,000,011 measured entries count as
+/// the document's million users.
 fn is_near(ours: u64, theirs: u64) -> bool {
     ours.abs_diff(theirs) <= theirs / 20
 }
@@ -443,7 +443,7 @@ mod tests {
         }
         for name in crate::workload::shipped_names() {
             let workload = crate::workload::shipped(name).expect("one of the shipped");
-            // Tables show the load of data as a measure, so they name only workloads with requests.
+            // Tables show bulk loads as a measure, so only workloads with requests must be named in a table.
             if workload.document.is_some() && !workload.jobs.is_empty() {
                 assert!(named.iter().any(|(_, other)| other == name), "{name} stands in no table");
             }

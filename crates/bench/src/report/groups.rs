@@ -1,5 +1,5 @@
-//! Groups results for comparison. Results of the same workload under the same load are in one group, whatever files
-//! they come from.
+//! Groups results for comparison. Results of the same workload under the same load are in one group, even if they come
+//! from different files.
 
 use super::text;
 use crate::result::{DocumentRow, Load, RunResult, SweepAxis, WorkloadResult, setting};
@@ -29,7 +29,7 @@ pub(crate) struct Group<'a> {
     pub(crate) entries: Option<u64>,
     /// Rows of the servers, in the order of [`Groups::servers`].
     pub(crate) rows: Vec<Row<'a>>,
-    /// Result of the null responder under the same load.
+    /// Result of the null responder under the same load, if there is one.
     pub(crate) floor: Option<&'a WorkloadResult>,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Groups<'a> {
             servers.iter().position(|server| server.identity == identity).unwrap_or_default()
         };
         let mut groups: Vec<(Shape<'a>, Group<'a>)> = Vec::new();
-        // A result without figures states no load, so it joins a group with results of servers that have figures.
+        // A result without figures states no load. So it joins a group that has results with figures.
         let (idle, measured): (Vec<_>, Vec<_>) = results()
             .filter(|result| result.sweep.is_none() && !is_load_only(result))
             .partition(|result| not_started(result).is_some());
@@ -148,7 +148,7 @@ fn not_started(result: &WorkloadResult) -> Option<NotStarted<'_>> {
 }
 
 impl Shape<'_> {
-    /// Returns true if both have the same workload and the same size of data. The load may differ.
+    /// Returns true if both shapes have the same workload and the same size of data. The load may differ.
     fn is_like(&self, other: &Shape<'_>) -> bool {
         self.workload == other.workload && (self.entries == other.entries || other.entries.is_none())
     }
@@ -215,8 +215,8 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Returns a result from which the load is known. If possible, it is the result of a server that supports the
-    /// workload.
+    /// Returns a result that states the load of the group. If possible, this is the result of a server that supports
+    /// the workload.
     pub(crate) fn any(&self) -> &'a WorkloadResult {
         let measured = self.rows.iter().find(|row| row.not_started().is_none());
         measured.unwrap_or(&self.rows[0]).rounds[0]

@@ -1,4 +1,4 @@
-//! All workloads in one table, with the servers in columns, for the page and as Markdown.
+//! The table of all workloads, with the servers in columns. It is part of the page, and is also written as Markdown.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 /// Minimum number of workloads for which the page has this table.
 const WORKLOADS_MIN: usize = 4;
-/// Maximum ratio of two rates that count as equal.
+/// Ratio up to which two rates count as equal.
 const EQUAL_WITHIN: f64 = 1.03;
 
 /// The table.

@@ -26,7 +26,7 @@ const LABEL_CHARACTERS_MAX: usize = 19;
 /// Number of colors for servers. The style of the page defines the same number.
 pub(crate) const SERIES_COLOURS: usize = 8;
 
-/// The subject that a color represents.
+/// The subject of a line, which determines its color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Paint {
     /// A server.
@@ -56,8 +56,8 @@ pub(crate) struct Line {
     /// Whether each point has a dot. Dots are useful for few points that were each measured separately.
     pub(crate) has_dots: bool,
     pub(crate) points: Vec<(f64, f64)>,
-    /// Horizontal coordinates, each with its lowest and its highest value. The ranges are drawn as a band under the
-    /// line.
+    /// Horizontal coordinates, each with the lowest and the highest value at that coordinate. The ranges between these
+    /// values are drawn as a band under the line.
     pub(crate) band: Vec<(f64, f64, f64)>,
 }
 

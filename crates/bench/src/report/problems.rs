@@ -21,8 +21,8 @@ pub(crate) struct Problem {
 pub(crate) fn problems_of(result: &WorkloadResult) -> Vec<String> {
     let mut problems = Vec::new();
     if result.unsupported.is_some() && result.complete {
-        // An unsupported workload is reported as unsupported, with the server's refusal as the reason. Its errors are
-        // not additional problems.
+        // The only problem of an unsupported workload is the server's refusal. The errors that follow from the refusal
+        // are not reported.
         return result.failures.clone();
     }
     let operations = result.operations_total();
@@ -114,7 +114,7 @@ pub(crate) fn all(
     without_repetition(problems)
 }
 
-/// Merges problems with the same text, such as the problems with each data set that a server could not load.
+/// Merges problems with the same text, such as the same problem with several data sets.
 fn without_repetition(problems: Vec<Problem>) -> Vec<Problem> {
     let mut kept: Vec<(Problem, usize)> = Vec::new();
     for problem in problems {

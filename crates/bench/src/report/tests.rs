@@ -96,7 +96,7 @@ fn a_server_that_could_not_be_set_up_is_a_problem_not_a_lack() {
     failed.complete = false;
     run.workloads.push(failed);
     run.workloads.push(run.workloads[run.workloads.len() - 1].clone());
-    // Requests that all failed are reported as unsupported, and not as errors in addition.
+    // If all requests of a workload failed, it is reported as unsupported, and the errors are not reported in addition.
     let mut unable = run.workloads[0].clone();
     unable.workload = "bind".to_owned();
     unable.unsupported = Some("all of 5 operations failed".to_owned());

@@ -4,7 +4,7 @@ use super::groups::{Group, Groups, Row};
 use super::text;
 use serde::Serialize;
 
-/// Maximum ratio of two rates that count as equal.
+/// Ratio up to which two rates count as equal.
 const EQUAL_WITHIN: f64 = 1.03;
 
 /// Comparison of the first server with another.
@@ -18,7 +18,7 @@ pub(crate) struct Verdict {
     colour: usize,
     /// Median of all ratios of rates.
     median: Option<String>,
-    /// Whether the figure is a median of several ratios.
+    /// Whether `median` is a median of several ratios.
     is_median: bool,
     /// The comparison of rates as a sentence.
     text: String,
@@ -27,7 +27,7 @@ pub(crate) struct Verdict {
 }
 
 /// Returns the rate of `reference` divided by the rate of `other`. Returns `None` if a rate is missing, or if the load
-/// is an open loop, which gives both servers the same rate.
+/// is an open loop, because both servers then have the same rate.
 pub(crate) fn ratio(group: &Group<'_>, reference: &Row<'_>, other: &Row<'_>) -> Option<f64> {
     let (mine, theirs) = (reference.median().per_second, other.median().per_second);
     (!group.is_open_loop() && mine > 0.0 && theirs > 0.0).then(|| mine / theirs)

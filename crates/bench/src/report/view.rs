@@ -20,7 +20,7 @@ pub(crate) struct Page<'a> {
     title: String,
     subtitle: String,
     problems: Vec<Problem>,
-    /// Sentence about the checks that all results passed; empty if there are problems.
+    /// Sentence that names the checks that all results passed; empty if there are problems.
     assurance: String,
     verdicts: Vec<Verdict>,
     overview: Option<Overview>,
@@ -32,7 +32,7 @@ pub(crate) struct Page<'a> {
     series_count: usize,
 }
 
-/// One workload in the summary.
+/// One workload in the summary at the top of the page.
 #[derive(Debug, Serialize)]
 struct GlanceGroup {
     anchor: String,

@@ -12,7 +12,7 @@ pub(super) struct Request {
     tag: u8,
 }
 
-/// Answer to send: the answer that the driver expects, or a different answer.
+/// Kind of answer to send: the answer that the driver expects, or a different answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reply {
     Right,
@@ -20,8 +20,8 @@ pub(super) enum Reply {
 }
 
 impl Request {
-    /// Reads the envelope of the message at the beginning of the octets. Also returns the length of the message; `None`
-    /// if the message is incomplete.
+    /// Reads the envelope of the message at the beginning of the octets. Returns the request and the length of the
+    /// message; `None` if the message is incomplete.
     pub(super) fn read(octets: &[u8]) -> Result<Option<(Request, usize)>, BerError> {
         let Some(len) = ber::read_frame_len(octets)? else { return Ok(None) };
         let Some(message) = octets.get(..len) else { return Ok(None) };

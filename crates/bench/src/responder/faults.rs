@@ -13,9 +13,9 @@ pub struct Faults {
     pub delay: Delay,
     /// Periodic stalls.
     pub stall: Option<Stall>,
-    /// Number of requests after which a search is answered with a wrong entry.
+    /// Interval, in requests, at which a search is answered with a wrong entry.
     pub wrong_every: Option<u64>,
-    /// Number of requests after which a connection is closed instead of sending an answer.
+    /// Interval, in requests, at which the responder closes a connection instead of sending an answer.
     pub close_every: Option<u64>,
     /// Seed of random delays.
     pub seed: u64,
@@ -40,18 +40,18 @@ pub enum Delay {
     None,
     /// The same delay for all answers.
     Constant(Duration),
-    /// Uniformly distributed between two values.
+    /// A delay that is uniformly distributed between two values.
     Uniform(Duration, Duration),
-    /// A share of the answers (0 to 1) is slow, the others are fast.
+    /// One of two delays: a share of the answers is slow, and the others are fast.
     Bimodal {
         /// Delay of fast answers.
         fast: Duration,
         /// Delay of slow answers.
         slow: Duration,
-        /// Share of slow answers.
+        /// Share of slow answers, 0 to 1.
         slow_share: f64,
     },
-    /// Exponentially distributed with this mean.
+    /// A delay that is exponentially distributed with this mean.
     Exponential(Duration),
 }
 

@@ -18,7 +18,7 @@ pub struct Environment {
     /// Number of processors that the kernel schedules.
     #[serde(default)]
     pub cpus: Option<u64>,
-    /// Number of physical cores. Two processors may share a core.
+    /// Number of physical cores. Several processors may share a core.
     #[serde(default)]
     pub cores: Option<u64>,
     /// Whether the machine is virtual.
@@ -65,7 +65,7 @@ impl Environment {
         environment
     }
 
-    /// Records the processors on which the server's process may run, if these are not all processors.
+    /// Records the processors on which the server's process may run, unless the process may run on all processors.
     pub fn set_server_process(&mut self, id: u32) {
         let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
         self.server_cpus = status_field(&status, "Cpus_allowed_list")

@@ -31,7 +31,7 @@ const TABLE_PERCENTILES: [f64; 6] = [50.0, 90.0, 99.0, 99.9, 99.99, 100.0];
 const HEAD_BYTES: usize = 40;
 
 /// Latencies of any number of operations, in microseconds from 1 to [`HISTOGRAM_MAX_MICROS`] with [`HISTOGRAM_DIGITS`]
-/// digits. All histograms have these bounds, so that their counts can be added without loss. The JSON form contains the
+/// digits. All histograms have these bounds, so their counts can be added without loss. The JSON form contains the
 /// histogram (V2, compressed, base64), and the usual percentiles for human readers. Only the histogram is read back.
 #[derive(Clone, PartialEq)]
 pub struct Latency(Histogram<u64>);
@@ -103,9 +103,9 @@ impl Latency {
         (!self.0.is_empty()).then(|| self.0.max())
     }
 
-    /// Returns the distribution in the form that reports plot: number of nines, and the latency in microseconds that
-    /// this share of the operations did not exceed. The distribution ends at the number of nines beyond which there is
-    /// only the longest latency.
+    /// Returns the points of the distribution that reports plot. Each point is a share of the operations, as its number
+    /// of nines, and the latency in microseconds that this share did not exceed. The points end at the number of nines
+    /// beyond which only the longest latency remains.
     pub fn distribution(&self) -> Vec<(f64, u64)> {
         let most = (self.count().max(1) as f64).log10().min(NINES_MAX);
         let steps = (most * POINTS_A_NINE).ceil() as u32;
@@ -124,10 +124,10 @@ impl Latency {
         table.chain(self.distribution().into_iter().map(|(_, micros)| micros))
     }
 
-    /// Reduces the histograms of one result. The percentiles that reports show stay the same, both for each histogram
-    /// and for their sum. Counts of latencies that are one of these percentiles remain. Counts between two such
-    /// latencies are combined at their mean, so the mean of all latencies stays the same too, except for negligible
-    /// rounding.
+    /// Reduces the size of the histograms of one result. The percentiles that reports show stay the same, both in each
+    /// histogram and in the sum of all. The latencies at these percentiles keep their counts. All counts between two
+    /// such latencies are combined at the mean of their latencies, so the mean of all latencies stays the same too,
+    /// except for negligible rounding.
     pub(super) fn thin(latencies: &mut [&mut Latency]) {
         let mut together = Latency::new();
         latencies.iter().for_each(|latency| together.add(latency));
@@ -143,8 +143,8 @@ impl Latency {
             (self.0.lowest_equivalent(recorded.value_iterated_to()), recorded.count_at_value())
         };
         let mut buckets: Vec<(u64, u64)> = self.0.iter_recorded().map(bucket).collect();
-        // Buckets are processed from the longest latency to the shortest. Thus the rounding error is passed on to finer
-        // and finer buckets.
+        // Process the buckets from the longest latency to the shortest. The rounding error is carried to the next
+        // bucket, and buckets of shorter latencies are finer.
         buckets.reverse();
         let same_run = |(longer, _): &(u64, u64), (shorter, _): &(u64, u64)| {
             kept.range(shorter..=longer).next().is_none()

@@ -78,7 +78,7 @@ impl Second {
 impl WorkloadResult {
     /// Adds the results of another load machine for the same workload in the same run. Counts and histograms are added
     /// without loss. Seconds count from the beginning of the measurement, which is the same on all load machines. The
-    /// caller must compare the machines' clocks, fill in `agents`, and fill in the server's cost if it is known.
+    /// caller must compare the machines' clocks, and set `agents` and, if known, the server's cost.
     ///
     /// # Errors
     /// The results belong to different workloads, or their seconds cannot be merged.

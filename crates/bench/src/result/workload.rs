@@ -60,7 +60,7 @@ pub struct WorkloadResult {
     /// Reason why the server does not support the workload. If present, nothing was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsupported: Option<String>,
-    /// Failures as text: closed connections, dead agents, a preparation that failed.
+    /// Failures as text: such as closed connections, dead agents, and a failed preparation.
     #[serde(default)]
     pub failures: Vec<String>,
     /// Remarks that a reader needs to judge the figures: differences from the document, corrections.
@@ -140,9 +140,9 @@ pub struct OperationTotals {
     /// Some of the errors and wrong answers, in words.
     #[serde(default)]
     pub examples: Vec<String>,
-    /// Latency of correct answers. In a closed loop, the latency counts from sending, for operations answered during
-    /// the measurement. In an open loop, the latency counts from the intended start, for operations due during the
-    /// measurement.
+    /// Latency of correct answers. In a closed loop, the latency counts from sending the request, and operations are
+    /// included that were answered during the measurement. In an open loop, the latency counts from the intended start,
+    /// and operations are included that were due during the measurement.
     pub latency: Latency,
 }
 
@@ -188,7 +188,8 @@ pub struct Second {
     /// but its hypervisor ran other machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stolen_cpu_micros: Option<u64>,
-    /// Latencies of this second. They are present on request, and in messages to a coordinator, which merges them.
+    /// Latencies of this second. They are present if a caller requests them, and in messages from an agent to its
+    /// coordinator, which merges the latencies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
 }
@@ -199,7 +200,8 @@ impl Second {
         self.operations.values().sum()
     }
 
-    /// Copies the cost of the server and its machine from `seen`, which was observed for the same second.
+    /// Copies the figures of the server and its machine from `seen`, which contains the observations of the same
+    /// second.
     pub(crate) fn set_cost(&mut self, seen: &Second) {
         self.server_cpu_micros = seen.server_cpu_micros;
         self.rss_anon_bytes = seen.rss_anon_bytes;
@@ -269,7 +271,7 @@ pub struct ServerDescription {
     /// Memory limit of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit_bytes: Option<u64>,
-    /// Load of the data.
+    /// Bulk load of the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bulk_load: Option<BulkLoad>,
 }
@@ -317,7 +319,7 @@ impl ServerDescription {
 /// Origin of the entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataSet {
-    /// Name of the template, or of a template file.
+    /// Name of a shipped template, or of a template file.
     pub template: String,
     /// Seed of the random values.
     pub seed: u64,
@@ -379,7 +381,7 @@ pub struct Parameters {
     /// Seed of the keys.
     #[serde(default)]
     pub seed: u64,
-    /// Number of connections to one server process.
+    /// Number of connections to each server process, if a server has several processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections_per_server_process: Option<u64>,
     /// Number of threads of the load driver, on all load machines in total.
@@ -390,14 +392,15 @@ pub struct Parameters {
     pub request: String,
 }
 
-/// Time at which the next request is sent.
+/// Rule by which requests are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Load {
-    /// After the answer to the previous request.
+    /// A client sends a request after the answer to its previous request.
     #[default]
     Closed,
-    /// At a fixed rate, independent of the answers to earlier requests. Latency counts from the intended start.
+    /// Requests are sent at a fixed rate, independent of the answers to earlier requests. Latency counts from the
+    /// intended start.
     Open {
         /// Requests per second of all load machines in total.
         per_second: f64,
@@ -423,7 +426,7 @@ pub struct DocumentRow {
 /// One figure of a document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DocumentFigure {
-    /// The column's label: a product, a size, a setting.
+    /// The column's label, such as a product, a size or a setting.
     #[serde(default)]
     pub label: String,
     /// Number of clients.
@@ -447,7 +450,7 @@ pub struct AgentState {
     pub address: String,
     /// Whether the machine measured to the end.
     pub complete: bool,
-    /// Number of operations that were answered to the machine.
+    /// Number of operations of the machine that were answered.
     pub operations: u64,
     /// Failure as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -529,8 +532,8 @@ impl WorkloadResult {
         all
     }
 
-    /// Returns true if the figures need no warning for the reader: the run is complete, and every request was answered
-    /// correctly.
+    /// Returns true if the report need not warn about the figures, because the run is complete and every request was
+    /// answered correctly.
     pub fn is_clean(&self) -> bool {
         self.complete
             && self.failures.is_empty()

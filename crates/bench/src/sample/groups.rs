@@ -111,7 +111,7 @@ impl Sample {
     fn unix_group(&self, name: &str, gid_number: usize, is_member: impl Fn(&Person) -> bool) -> SampleEntry {
         let uids: Vec<&str> =
             self.people.iter().filter(|person| is_member(person)).map(|person| person.uid.as_str()).collect();
-        // Members are stored as in RFC 2307 and as in its successor, the schema rfc2307bis.
+        // Members are stored in both forms: memberUid of RFC 2307, and member of its successor, the schema rfc2307bis.
         let classes = ["top", "groupOfNames", "posixGroup"];
         Builder::new(format!("cn={name},ou=unix groups,{}", self.suffix), &classes)
             .text("cn", name)

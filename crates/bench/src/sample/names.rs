@@ -53,7 +53,7 @@ pub(super) struct Office {
     pub(super) language: String,
 }
 
-/// A department: its name, number of people, title of its people, and its teams.
+/// A department: its name, the number and the titles of its people, and its teams.
 #[derive(Deserialize)]
 pub(super) struct Department {
     pub(super) name: String,

@@ -24,8 +24,8 @@ static PORTRAITS: [&[u8]; 6] = [
 static CERTIFICATES: [&[u8]; 2] =
     [include_bytes!("../../sample/certificate-1.der"), include_bytes!("../../sample/certificate-2.der")];
 
-/// Properties of a person. The properties are determined for all people before any entry is written, because entries
-/// refer to other people.
+/// Properties of a person. They are determined for all people before any entry is written, because the entry of one
+/// person refers to other people.
 pub(super) struct Person {
     pub(super) uid: String,
     name: Name,

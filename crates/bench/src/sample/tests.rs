@@ -1,4 +1,4 @@
-//! Tests that the sample is what its documentation states, and that its references are valid.
+//! Tests that the sample agrees with its documentation, and that references between its entries are valid.
 
 use std::collections::{HashMap, HashSet};
 

@@ -151,7 +151,7 @@ fn a_long_run_is_steady_or_not() {
     let mut result = round("a", "Pando 1", 1, 1.0);
     assert_eq!(memory_growth(&result), None);
     let second = |bytes| Second { rss_anon_bytes: Some(bytes), ..Second::default() };
-    // The first quarter does not count, because the server still fills its tables.
+    // The first quarter of the time is ignored, because the server still fills its caches.
     result.seconds = [1, 1, 4, 5, 9, 9, 6, 5].map(second).to_vec();
     assert_eq!(memory_growth(&result), Some(1.2));
     assert_eq!(rates(&result, None), [0.0; 8]);

@@ -47,7 +47,7 @@ impl<'p> Renderer<'p> {
         }
     }
 
-    /// Writes a part of one entry: some of its lines. The DN is written with the first line.
+    /// Writes a range of the lines of one entry. The DN is written with the first line.
     pub(super) fn part(&mut self, index: u64, lines: Range<usize>, out: &mut Vec<u8>) {
         self.plan.locate(self.plan.all(), index, &mut self.here.location);
         self.evaluate();
@@ -58,7 +58,7 @@ impl<'p> Renderer<'p> {
         }
     }
 
-    /// Writes the members of a group with these ordinals, one value for each.
+    /// Writes the members of a group with these ordinals, one value per member.
     pub(super) fn members(&mut self, label: &str, target: usize, ordinals: Range<u64>, out: &mut Vec<u8>) {
         let mut is_placed = false;
         for ordinal in ordinals {
@@ -274,8 +274,8 @@ impl<'p> Entry<'p> {
             Part::Rdn => out.extend_from_slice(&self.dn.as_bytes()[..self.rdn_len]),
             Part::ParentDn { has_underscores } => put_dn(&self.parent_dn, None, *has_underscores, out),
             Part::AttributeCertificate => certificate::put_attribute_certificate(step.index, seeded, out),
-            // These parts are handled elsewhere: members are written with their line, and DNs of other entries need a
-            // second [`Entry`].
+            // These parts are handled elsewhere: members are written together with their line, and the DN of another
+            // entry needs a second [`Entry`].
             Part::Members(_) | Part::DnOf(_) => return false,
         }
         true

@@ -59,7 +59,7 @@ pub enum TemplateFault {
     /// A `define` line does not have the form `define NAME=VALUE`.
     #[error("write define NAME=VALUE")]
     Define,
-    /// `[NAME]` occurs without a definition of the constant before it.
+    /// `[NAME]` occurs before any definition of the constant.
     #[error("no constant [{0}] is defined above; a bracket that is meant as such is written \\[")]
     UnknownConstant(String),
     /// The parameters give a value for a constant that the template does not define.

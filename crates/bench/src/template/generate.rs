@@ -1,10 +1,10 @@
-//! Generation of the whole document. Several threads generate the document in order, and the document is never in
-//! memory as a whole.
+//! Generation of the whole document. Several threads generate parts of the document, which are written in order. The
+//! document is never in memory as a whole.
 //!
 //! The document is divided into pieces: a range of entries or, for an entry with more than [`MEMBERS_PER_PIECE`]
 //! members, a range of its members. Pieces are assigned to the threads in turn, and their output is written in the same
-//! order. A thread that is far ahead must wait. So at most about [`PIECES_AHEAD_MAX`] pieces, and one for each thread,
-//! are in memory.
+//! order. A thread that is far ahead must wait. So at most about [`PIECES_AHEAD_MAX`] pieces are in memory, in addition
+//! to one for each thread.
 
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
@@ -92,7 +92,7 @@ struct Pieces<'p> {
     location: Location,
 }
 
-/// An entry with many members. Its pieces are lines, members, lines, and so on.
+/// An entry with many members. Its pieces alternate between lines and members.
 struct Group {
     step: Step,
     /// The first line that is not written yet.

@@ -1,5 +1,5 @@
-//! Parses lines into branches and templates. The names by which they refer to each other are not checked here.
-//! [`super::plan`] resolves and checks these names.
+//! Parses lines into branches and templates. Names by which branches and templates refer to each other are resolved and
+//! checked later, by [`super::plan`].
 
 use std::path::Path;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Line {
         Line { label, is_base64, parts, fixed, place }
     }
 
-    /// Returns the node whose entries are members, if the line stands for one value for each of these entries.
+    /// Returns the node whose entries are the members, if the line has a value for each member of a group.
     pub(super) fn members(&self) -> Option<usize> {
         match self.parts.as_slice() {
             [Part::Members(target)] => Some(target.node),
@@ -148,7 +148,7 @@ fn attribute_line(
     Ok(Line::new(label, is_base64, parts, place.clone()))
 }
 
-/// Parses `NAME:COUNT`, or `NAME:COUNT/PARTS`, which divides a total among that number of superiors.
+/// Parses `NAME:COUNT`, or `NAME:COUNT/PARTS`, which divides `COUNT` among the number `PARTS` of superiors.
 fn subordinate(value: &str, place: &TemplateLine) -> Result<Subordinate, TemplateError> {
     let bad = || place.fault(TemplateFault::Subordinate);
     let (template, count) = value.rsplit_once(':').ok_or_else(bad)?;

@@ -1,8 +1,9 @@
 //! The entries of a document, their order and their locations. They are computed without generating any entry.
 //!
-//! Branches and templates become nodes of a small graph. Counts are fixed, so the number of entries that one node has
-//! below another node is fixed too. A few divisions therefore find the n-th entry of the document, or the n-th entry of
-//! one template. Thus threads can work on any part of the document, and groups can name members without storing them.
+//! Branches and templates become nodes of a small graph. Counts are fixed, so the number of entries of one node below
+//! an entry of another node is fixed too. A few divisions therefore find the n-th entry of the document, or the n-th
+//! entry of one template. Thus threads can work on any part of the document, and groups can name members without
+//! storing them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -39,7 +40,8 @@ pub(super) struct Node {
 struct Child {
     node: usize,
     count: u64,
-    /// Number of entries of the same node that precede these entries below the same superior.
+    /// Number of entries of the same node that are below the same superior and precede the entries of this field's
+    /// owner.
     before: u64,
 }
 
@@ -123,7 +125,7 @@ impl Plan {
         self.nodes.len()
     }
 
-    /// Finds the entry with the number `rank` among the entries that a column counts: the column of a node, or
+    /// Finds the entry with the number `rank` among the entries that `column` counts. The column is a node's or
     /// [`Self::all`]. The entry must exist.
     pub(super) fn locate(&self, column: usize, mut rank: u64, location: &mut Location) {
         let Location { path, before, siblings_left } = location;
@@ -173,8 +175,8 @@ impl Plan {
         }
     }
 
-    /// Returns the members of one of the groups of a node, as a range of ordinals of entries of the node `target`. Each
-    /// of these entries is a member of exactly one group.
+    /// Returns the members of one of the groups of a node, as a range of the ordinals of the entries of the node
+    /// `target`. Each of these entries is a member of exactly one group.
     pub(super) fn members(&self, group: Step, target: usize) -> std::ops::Range<u64> {
         let (members, groups) = (u128::from(self.count(target)), u128::from(self.count(group.node)).max(1));
         let start = |ordinal: u64| (u128::from(ordinal) * members / groups) as u64;
@@ -214,7 +216,7 @@ impl Plan {
     }
 }
 
-/// Turns blocks into nodes. A template that is used below several superiors becomes a single node.
+/// Compiler of blocks into nodes. A template that is used below several superiors becomes a single node.
 struct Compiler {
     templates: BTreeMap<String, Block>,
     /// Nodes of templates, by name in lower case. A template that is being compiled has no node yet.
@@ -364,8 +366,8 @@ fn branch_lines(dn: &str, block: &Block) -> Result<Vec<Line>, TemplateError> {
     Ok(lines)
 }
 
-/// Finds the lines to which the names of attributes refer. Lines below the reference are used only if no line above it
-/// matches.
+/// Finds the lines to which the names of attributes refer. The lines above the reference take precedence over the lines
+/// below it.
 fn resolve_attributes(node: &mut Node) -> Result<(), TemplateError> {
     let names: Vec<String> = node.lines.iter().map(|line| line.description().to_ascii_lowercase()).collect();
     for (at, line) in node.lines.iter_mut().enumerate() {
@@ -461,7 +463,7 @@ fn visit(node: &Node, at: usize, visits: &mut [Visit], order: &mut Vec<usize>) -
 /// all children are already known.
 fn totals(nodes: &[Node], whole: &TemplateLine) -> Result<Vec<Vec<u64>>, TemplateError> {
     let mut totals: Vec<Vec<u64>> = Vec::new();
-    // The number of an entry in the document must not overflow either.
+    // The number of entries in the whole document must not overflow either.
     let mut document = 0u64;
     for (at, node) in nodes.iter().enumerate() {
         let too_many = || node.place.fault(TemplateFault::TooMany);

@@ -1,4 +1,4 @@
-//! Random characters, many from each random number, and formatted numbers.
+//! Random characters, of which each random number yields many, and formatted numbers.
 
 use std::io::Write as _;
 use std::sync::LazyLock;
@@ -53,13 +53,13 @@ impl Alphabet {
     }
 }
 
-/// Appends `count` characters of valid base64. Incomplete groups are padded with `=`. A single remaining character
-/// becomes two.
+/// Appends `count` characters of valid base64. Incomplete groups are padded with `=`. A remainder of one character is
+/// not valid base64, so two characters are written.
 pub(super) fn put_base64(seeded: &mut Seeded, count: usize, out: &mut Vec<u8>) {
     let alphabet = &*BASE64;
     let (characters, unused_bits, padding) = match count % 4 {
         0 => (count, 0, 0),
-        // Strict decoders require that unused bits are zero.
+        // Unused bits must be zero, because strict decoders require it.
         3 => (count, 2, 1),
         2 => (count, 4, 2),
         _ => (count + 1, 4, 2),

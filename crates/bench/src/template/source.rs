@@ -43,8 +43,8 @@ impl Source {
         }
     }
 
-    /// Sets the number of entries, if it is given. The number is the constant `entries`, or `numusers` in OpenDJ's
-    /// templates.
+    /// Sets the number of entries, if it is given. The number replaces the constant `entries` or, in OpenDJ's
+    /// templates, `numusers`.
     fn count(&mut self, text: &str, entries: Option<u64>, whole: &TemplateLine) -> Result<(), TemplateError> {
         let Some(entries) = entries else { return Ok(()) };
         let names = ["entries", "numusers"];
@@ -159,7 +159,8 @@ fn logical_lines(text: &str, file: &Arc<str>) -> Vec<(TemplateLine, String)> {
     lines
 }
 
-/// Returns the keyword of a line: `define` and `include` are followed by a space, attribute lines by a colon.
+/// Returns the keyword of a line, if it has one, and the text after it. A space follows the keywords `define` and
+/// `include`, so that attribute lines with these names are not keywords.
 fn keyword(line: &str) -> Option<(&'static str, &str)> {
     ["define", "include"].into_iter().find_map(|word| {
         let (head, rest) = line.split_at_checked(word.len())?;

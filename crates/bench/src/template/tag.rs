@@ -50,7 +50,8 @@ pub(super) enum Part {
         attribute: Attribute,
         len_max: Option<usize>,
     },
-    /// The entry's DN, or a number of its first RDNs or, if the number is negative, of its last RDNs.
+    /// The entry's DN. If there is a number, only that many of its first RDNs or, if the number is negative, of its
+    /// last RDNs.
     Dn {
         rdn_count: Option<i64>,
         has_underscores: bool,
@@ -61,7 +62,7 @@ pub(super) enum Part {
     },
     /// The DN of a random entry of a template.
     DnOf(Target),
-    /// The DNs of the entries of a template that belong to this group, one value for each entry.
+    /// The members of this group: the DNs of entries of a template, one value for each entry.
     Members(Target),
     AttributeCertificate,
 }
@@ -288,7 +289,7 @@ fn lengths(arguments: &[&str]) -> Option<RangeInclusive<usize>> {
 fn number(arguments: &[&str]) -> Option<Part> {
     let (min, max, format) = match arguments {
         [min, max] => (min, max, NumberFormat::plain()),
-        // The format is a number of digits in SLAMD, and a pattern in OpenDJ.
+        // In SLAMD, the format is a number of digits. In OpenDJ, it is a pattern.
         [min, max, format] => (min, max, NumberFormat::parse(format)?),
         _ => return None,
     };
@@ -313,7 +314,8 @@ fn presence(percent: &str) -> Option<Part> {
     (0.0..=100.0).contains(&percent).then_some(Part::Presence((percent * 10_000.0).round() as usize))
 }
 
-/// Parses OpenDJ's `a;2:b;1` and SLAMD's `a:2,b:1`. A list with a comma is SLAMD's if a number follows every colon.
+/// Parses OpenDJ's `a;2:b;1` and SLAMD's `a:2,b:1`. A list with a comma and without a semicolon is SLAMD's if a number
+/// follows every colon.
 fn list(text: &str) -> Option<WeightedList> {
     let slamd: Option<Vec<(&str, usize)>> = if text.contains(',') && !text.contains(';') {
         text.split(',')

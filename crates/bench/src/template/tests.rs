@@ -1,4 +1,4 @@
-//! Tests of the language, tag by tag; of errors with their lines; and of streaming.
+//! Tests of each tag of the language, of errors and their lines, and of streaming.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -249,8 +249,8 @@ fn files_are_found_in_the_folder_of_the_template() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Returns a template with 14,000 people below units. The people are members of 3 groups larger than a piece, and of
-/// 2,000 small groups. Names are random.
+/// Returns a template with 14,000 people below units. The people are members of 3 groups that are larger than a piece,
+/// and of 2,000 small groups. The names are random.
 fn crowd() -> Template {
     template(
         "branch: o=x\nsubordinateTemplate: unit:4\nsubordinateTemplate: large:3\nsubordinateTemplate: small:2000\n\n\

@@ -43,10 +43,11 @@ pub struct Workload {
     #[serde(default)]
     pub pause_seconds: u64,
     /// Number of the workload's own entries, which are added before the run and removed afterwards. Operations with
-    /// `keys = "own"` use these entries. Operations with `keys = "added"` use them first.
+    /// `keys = "own"` use these entries. Operations with `keys = "added"` use these entries before the entries that the
+    /// run adds.
     #[serde(default)]
     pub own_entries: u64,
-    /// Bulk load to measure, by a server's own loader. A bulk load is not an LDAP operation.
+    /// Bulk load to measure. The server's own loader performs it. A bulk load is not an LDAP operation.
     #[serde(default)]
     pub load: Option<LoadNeed>,
     /// Groups of clients that work at the same time.
@@ -55,7 +56,7 @@ pub struct Workload {
     /// Settings of Pando while the workload runs.
     #[serde(skip)]
     pub circumstances: Option<std::sync::Arc<super::RunSettings>>,
-    /// Text of the file, in which the lines of errors are found.
+    /// Text of the file. It is needed to find the line of an error.
     #[serde(skip)]
     pub(crate) text: String,
 }
@@ -106,7 +107,8 @@ pub struct Data {
     pub template: String,
     /// Attribute in the RDN of the entries that are keys.
     pub rdn: String,
-    /// Form of the DN of an entry, used to check that the data exists. If it is set, no template is needed.
+    /// Pattern of the DNs of the entries, by which the driver checks that the data exists. If the pattern is set, no
+    /// template is needed.
     pub dn: Text,
     /// The number of the first entry.
     #[serde(default = "first_default")]
@@ -206,7 +208,8 @@ pub struct Operation {
     /// Order of the keys.
     #[serde(default)]
     pub order: KeyOrder,
-    /// Share of the data's entries that are used, counted from the first entry (sparse).
+    /// Share of the data's entries that the operation uses, counted from the first entry. Reports call such keys
+    /// sparse.
     #[serde(default)]
     pub share: Option<f64>,
     /// Share of the entries that is skipped at the beginning, so that operations use different entries.
@@ -224,7 +227,7 @@ pub struct Operation {
     /// Attributes that a search returns; empty for all attributes, `1.1` for only the DN.
     #[serde(default)]
     pub attributes: Vec<Text>,
-    /// Size of the pages of a search (RFC 2696): All pages are read, one after the other, and each counts as an
+    /// Size of the pages of a search (RFC 2696). All pages are read, one after the other, and each counts as an
     /// operation.
     #[serde(default)]
     pub page: Option<std::num::NonZeroU32>,
@@ -232,7 +235,8 @@ pub struct Operation {
     /// results.
     #[serde(default)]
     pub dn: Option<Text>,
-    /// Number of entries that a search must return: a number, a number and a plus sign ("1+"), or "any".
+    /// Number of entries that a search must return. Written as a number, as a number and a plus sign ("1+", for at
+    /// least one), or as "any".
     #[serde(default)]
     pub expect_entries: Option<ExpectedEntries>,
     /// An attribute and a value that the entry `dn` must have: "cn: user{n}".
@@ -338,7 +342,7 @@ pub enum KeyOrder {
     /// Random, uniformly distributed.
     #[default]
     Random,
-    /// In order, divided so that no two clients use the same key.
+    /// In ascending order. The keys are divided so that no two clients use the same key.
     Sequential,
     /// Each key once, in random order.
     Shuffled,
@@ -459,7 +463,7 @@ impl Workload {
         workload
     }
 
-    /// Checks what serde cannot check. Operations are checked by compiling them.
+    /// Checks the requirements that serde cannot check. Operations are checked by compiling them.
     fn check(&self, name: &str) -> Result<(), WorkloadError> {
         let wrong = |message: &str| Err(WorkloadError::new(name, 0, message));
         if self.jobs.is_empty() && self.load.is_none() {
@@ -547,8 +551,8 @@ impl Workload {
         self.jobs.iter().flat_map(|job| &job.operations).find(|operation| operation.is_add())
     }
 
-    /// Returns true if the workload only uses up entries that were added before. Such a workload ends by itself, and a
-    /// warm-up would leave few or no entries for the measurement.
+    /// Returns true if every operation of the workload uses up an entry that was added before the run. Such a workload
+    /// ends by itself, and a warm-up would leave few or no entries for the measurement.
     pub(crate) fn can_be_used_up(&self) -> bool {
         let mut operations = self.jobs.iter().flat_map(|job| &job.operations);
         operations.all(|operation| operation.weight == 0 || operation.keys == KeySource::Added)

@@ -36,7 +36,8 @@ pub struct ListedSearch {
 }
 
 impl Listed {
-    /// Reads a list or a log. The text shows which of the two it is. `base` is the base for filters without a base.
+    /// Reads a list or a log. A text is a log if it has lines with `conn=` and `op=`. `base` is the base for filters
+    /// without a base.
     ///
     /// # Errors
     /// A line of a list is not a search, or a log has no search at all.
@@ -98,8 +99,8 @@ fn of_url(line: &str) -> Result<Parts, String> {
     Ok((url.dn, scope, filter, url.attributes))
 }
 
-/// Reads a log. Both logs have `conn=N op=N` followed by the operation. slapd writes the attributes on a separate line.
-/// Pando writes values in quotes.
+/// Reads a log. Lines of both kinds of log have `conn=N op=N` followed by the operation. slapd writes the attributes on
+/// a separate line. Pando writes values in quotes.
 fn log(text: &str) -> Listed {
     let mut listed = Listed::default();
     let mut attributes_of: HashMap<&str, usize> = HashMap::new();
@@ -131,7 +132,7 @@ fn log(text: &str) -> Listed {
     listed
 }
 
-/// Returns true if a line describes a request, not its result.
+/// Returns true if a line describes a request and not a result.
 fn is_request(rest: &str) -> bool {
     let verb = rest.split(' ').next().unwrap_or_default();
     let is_slapd = matches!(verb, "BIND" | "ADD" | "MOD" | "DEL" | "CMP" | "MODRDN" | "EXT")
@@ -149,8 +150,8 @@ fn quoted(text: &str, name: &str) -> Option<String> {
         match characters.next()? {
             '"' => return Some(value),
             '\\' => match characters.next()? {
-                // These are escapes of Rust and slapd. Other backslashes belong to LDAP escapes, a backslash and two
-                // digits.
+                // These are escapes of Rust and slapd. Other backslashes belong to LDAP escapes, which consist of a
+                // backslash and two hexadecimal digits.
                 escaped @ ('"' | '\\' | '\'') => value.push(escaped),
                 other => value.extend(['\\', other]),
             },

@@ -253,7 +253,7 @@ impl Worker<'_> {
         }
         let state = &mut self.slots[slot];
         if !is_last && operation.is_one {
-            // The entries of a search are counted with the operation.
+            // The operation has more steps. Its entries are counted when its last step ends.
             state.is_found = false;
             state.step = next;
             return self.issue(slot);
@@ -330,7 +330,7 @@ impl Worker<'_> {
         if is_given_up {
             self.give_up(index);
         } else if self.lines[index].on == On::New && self.lines[index].attempts > 0 {
-            // This client has no persistent connection, so its next operation connects again.
+            // The client has no persistent connection, so its next operation opens another connection.
             let now = self.now();
             let job = self.clients[client].job;
             for slot in std::mem::take(&mut self.clients[client].parked) {

@@ -5,8 +5,8 @@ use crate::workload::{self, shipped};
 use std::net::SocketAddr;
 use std::process::Command;
 
-/// Runs `use_it` with a target at this address. If `address` is `None`, no server listens at the target's address, so
-/// that it must not be contacted.
+/// Runs `use_it` with a target at this address. If `address` is `None`, no server listens at the target's address, and
+/// `use_it` must not connect to it.
 pub(in crate::peers) fn with_target<T>(
     product: &str,
     address: Option<SocketAddr>,

@@ -1,4 +1,4 @@
-//! Invented results for tests of the page. The unit tests of the report and the browser test in
+//! Results with invented figures, for tests of the page. The unit tests of the report and the browser test in
 //! `crates/bench/tests/report_page.rs` use these results.
 
 use super::Seeded;
