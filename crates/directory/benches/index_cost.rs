@@ -1,9 +1,9 @@
 //! Cost of indexes when entries are added. The bench adds people to directories with an increasing number of indexes.
 //! Then it measures the building of an index.
 //!
-//! `cargo bench -p directory --bench index_cost`. Each line of the output is for the same people, added to a new
-//! directory in the system's temporary folder. Each batch adds 200 people with one sync. `docs/explanation/indexes.md`
-//! quotes the results.
+//! Run the bench with `cargo bench -p directory --bench index_cost`. Each line of the output is for the same people,
+//! added to a new directory in the system's temporary folder. Each batch adds 200 people with one sync.
+//! `docs/explanation/indexes.md` quotes the results.
 
 #![allow(clippy::unwrap_used, reason = "a bench that fails has no result")]
 #![allow(dead_code, reason = "testing.rs is shared with tests that use all of it")]

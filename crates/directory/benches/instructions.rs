@@ -200,8 +200,9 @@ fn add_others(directory: &mut TestDirectory, case: &str) {
     }
 }
 
-/// Makes a user the requester and defines `count` access rules. Five of them depend on the entry. Of the others, a
-/// third are for everyone, a third are for groups that the requester is not in, and a third are for a part of the tree.
+/// Makes a user the requester and defines `count` access rules. Five of them depend on the entry. Of the other rules,
+/// a third are for everyone, a third are for groups that the requester is not in, and a third are for a part of the
+/// tree.
 fn ask_under_rules(directory: &mut TestDirectory, count: usize) {
     let groups = "ou=groups,dc=example,dc=com";
     directory.add(groups, &[("objectClass", &["organizationalUnit"])]);

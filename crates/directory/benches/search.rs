@@ -1,7 +1,7 @@
 //! Cost of a search without sockets. The searches are for random people among 100,000 below `ou=people`.
 //!
-//! `cargo bench -p directory --bench search`. Each result is the best of several rounds, to reduce the effect of a busy
-//! machine. The database fits in memory.
+//! Run the bench with `cargo bench -p directory --bench search`. Each result is the best of several rounds, to reduce
+//! the effect of a busy machine. The database fits in memory.
 
 #![allow(clippy::unwrap_used, reason = "a bench that fails has no result")]
 #![allow(dead_code, reason = "testing.rs is shared with tests that use all of it")]

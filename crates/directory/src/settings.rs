@@ -1,4 +1,4 @@
-//! Directory-wide settings. All nodes of a directory share them, and its backup contains them.
+//! Directory-wide settings. All nodes of a directory share these settings, and the directory's backup contains them.
 //!
 //! [`DirectorySettings`] contains the settings as an administrator writes them: suffixes, indexes, schema texts and the
 //! [`GeneralSettings`] (limits, access, passwords, links). A proposal of settings arrives in a file for `pando apply`,

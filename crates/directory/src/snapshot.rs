@@ -36,7 +36,7 @@ pub struct Snapshot {
     directory: Arc<Directory>,
     names: RefCell<NameCache>,
     pub(crate) rights_cache: RefCell<RightsCache>,
-    /// Shared snapshot of the present state. Boxed, because most snapshots have none.
+    /// Shared snapshot of the present state. Boxed, because most snapshots have no shared snapshot.
     shared: RefCell<Option<Box<SharedOf>>>,
 }
 
@@ -51,9 +51,9 @@ impl Snapshot {
         if self.view.version() != version {
             self.names.get_mut().forget();
         }
-        // The catalog is loaded after the view. Because the catalog is published before its commit, it then contains
-        // every number in the view. The catalog may be too new for the indexes: an index that the catalog marks as
-        // complete may only be complete in a later view.
+        // The catalog is loaded after the view. Because the catalog is published before its commit, the loaded catalog
+        // contains every number in the view. The catalog may be too new for the indexes: an index that the catalog
+        // marks as complete may only be complete in a later view.
         let published = self.directory.catalog.load();
         let is_new = !Arc::ptr_eq(&published, &self.published);
         if is_new || self.view.version() != version {

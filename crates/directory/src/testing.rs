@@ -44,7 +44,8 @@ pub(crate) fn no_monitor() -> Arc<dyn MonitorSource> {
     Arc::new(NoMonitor)
 }
 
-/// Runs a test with this number of seeds, or with the seed in the environment. A failure prints its seed.
+/// Runs a test with this number of seeds, or with the seed in the environment variable `PANDO_TEST_SEED`. A failure
+/// prints its seed.
 pub(crate) fn for_seeds(count: u64, run: fn(u64)) {
     let seeds = match std::env::var("PANDO_TEST_SEED") {
         Ok(seed) => vec![seed.parse().expect("PANDO_TEST_SEED is a number")],
@@ -347,7 +348,7 @@ impl TestDirectory {
         self.clock += seconds * 1_000;
     }
 
-    /// Makes the changes that are due `seconds` from now. Returns true if it made any.
+    /// Makes the changes that are due `seconds` from now. Returns true if any change was made.
     pub(crate) fn make_due_changes(&mut self, seconds: u64) -> bool {
         let mut stamp = self.stamp();
         stamp.now_micros += seconds * 1_000_000;

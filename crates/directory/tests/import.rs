@@ -254,7 +254,7 @@ fn drops_and_counts_passwords_with_meaningless_options() {
 }
 
 /// Regression test: two entries with the same entryUUID were imported, and every copy of the directory lost one of the
-/// two.
+/// two entries.
 #[test]
 fn loads_only_the_first_of_two_entries_with_one_uuid() {
     let uuid = |last: &str| format!("entryUUID: 5f6d5b5a-0000-103f-8000-0000000000{last}\n");

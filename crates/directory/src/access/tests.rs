@@ -303,7 +303,7 @@ fn the_own_password_needs_write_and_those_of_others_reset() {
     rule(&mut directory, &[see, &desk, &no_write]);
     set(&mut directory, &anna, &bert, "userPassword", no);
     set(&mut directory, &anna, &carl, "userPassword", yes);
-    // A rule that denies the right to all attributes covers passwords; a rule that allows it does not.
+    // A rule that denies the right to all attributes covers passwords; a rule that allows this right does not.
     rule(&mut directory, &[see, &desk, "no: deny write to authenticated"]);
     set(&mut directory, &anna, &carl, "userPassword", no);
     rule(&mut directory, &[see, &desk, "no: deny write but not of userPassword to authenticated"]);

@@ -1,7 +1,8 @@
 //! PBKDF2 (RFC 8018 section 5.2), in the forms that other servers write:
 //!
-//! - Text of OpenLDAP's pw-pbkdf2 and of 389 DS 2.x: `iterations$salt$hash`. OpenLDAP writes passlib's "adapted" base64
-//!   (`.` for `+`, no padding), and 389 DS standard base64 with padding. Both are accepted for every scheme name.
+//! - Text of OpenLDAP's pw-pbkdf2 and of 389 DS 2.x: `iterations$salt$hash`. OpenLDAP writes passlib's "adapted"
+//!   base64 (`.` for `+`, no padding), and 389 DS writes standard base64 with padding. Both encodings are accepted for
+//!   every scheme name.
 //! - Text of OpenDJ: `iterations:` and base64 of the hash followed by the salt.
 //! - Atlassian's {PKCS5S2}, also used by OpenDJ: base64 of 16 bytes of salt and 32 of hash with HMAC-SHA-1.
 //! - {PBKDF2_SHA256} of 389 DS 1.3 to 2.x: base64 of 4 bytes of iterations, 64 of salt and 256 of hash.
@@ -82,7 +83,7 @@ impl Decoded {
             }
             (iterations, decode_adapted(salt)?, decode_adapted(hash)?)
         };
-        // All known servers write one block. A shorter hash would make a truncated value easier to match.
+        // All known servers write a hash of one block. A shorter hash would make a truncated value easier to match.
         let is_whole = hash.len() == prf.block_size() && !salt.is_empty();
         let iterations = parse_iterations(iterations).filter(|iterations| *iterations > 0)?;
         is_whole.then_some(Decoded { prf, iterations, salt, hash })

@@ -132,7 +132,7 @@ impl Account {
         self.idle_at().is_some_and(|end| now >= end)
     }
 
-    /// Returns the time at which the account is locked unless it is used before.
+    /// Returns the time at which the account is locked, unless the user binds before then.
     pub fn idle_at(&self) -> Option<i64> {
         let last = self.last_success.or(self.changed).filter(|_| self.policy.max_idle > 0);
         last.map(|last| last.saturating_add(seconds(self.policy.max_idle)))

@@ -1,15 +1,14 @@
 //! Verification of an asserted password. The cost of a verification does not reveal why the password is wrong.
 //!
 //! A right password costs as much as its stored form. A wrong password costs one verification of the settings' scheme.
-//! This applies to an unknown name, to an entry without a password, and to a stored fast digest. The same applies to a
-//! stored value of the settings' scheme, which needs no additional verification. The duration of a failing bind
-//! therefore does not reveal whether a name exists. Password guessing begins with names that exist (RFC 4513 section
-//! 6.3.3).
+//! This applies to an unknown name, to an entry without a password, and to a stored fast digest. If the stored value
+//! itself has the settings' scheme, no additional verification is needed. The duration of a failing bind therefore
+//! does not reveal whether a name exists. Password guessing begins with names that exist (RFC 4513 section 6.3.3).
 //!
 //! Limitation: every slow value of an entry must be tried before the result is negative. Binds to an entry fail later
-//! than other binds if its values together cost more than one verification of the settings' scheme. This happens if the
-//! entry has several slow values, or if another server made them with a higher cost. Setting the password again
-//! corrects this. If the settings' scheme is itself fast, only entries with fast digests are hidden.
+//! than other binds if its values together cost more than one verification of the settings' scheme. This happens if
+//! the entry has several slow values, or if another server made them with a higher cost. Setting the password again
+//! corrects this. If the settings' scheme is itself fast, the duration hides only entries with fast digests.
 
 use super::cost::decoy;
 use super::{

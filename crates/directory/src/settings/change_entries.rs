@@ -1,8 +1,9 @@
 //! Settings that a request proposes as a change of an entry below `cn=config` or of `cn=subschema`.
 //!
-//! An add, delete or modify request is applied to the entry in memory. The result is checked against the entry's object
-//! class, like other entries, and parsed as settings. The settings are then decided like settings from a settings file.
-//! For example, an add defines an index, a modify changes it, and a delete drops it, with one record each.
+//! An add, delete or modify request is applied to the entry in memory. The result is checked against the entry's
+//! object class, like other entries, and parsed as settings. The settings then take effect like settings from a
+//! settings file. For example, an add defines an index, a modify changes it, and a delete drops it, with one record
+//! each.
 
 use ldap::{AddRequest, ChangeOperation, ModifyRequest, Request, ResultCode, Values};
 use schema::{AttributeType, Schema};

@@ -1,5 +1,5 @@
-//! Checks of settings for which no entries are needed: the schema defines all names, values are within limits, and
-//! lists have no duplicates.
+//! Checks of settings that need no entries: the schema defines all names, values are within limits, and lists have no
+//! duplicates.
 //!
 //! [`decide`](mod@super::decide) checks conditions that depend on entries. For example, a removed suffix must have no
 //! entries, and a removed definition must not be in use.
@@ -148,7 +148,7 @@ fn check_schema_names(texts: &BTreeMap<String, String>) -> Result<(), Vec<Settin
 }
 
 fn check_suffixes(dns: &[String], schema: &Arc<Schema>, problems: &mut Vec<SettingsProblem>) -> Vec<String> {
-    // Adding the suffixes to an empty catalog checks that none is above or below another.
+    // Adding the suffixes to an empty catalog checks that no suffix is above or below another suffix.
     let mut catalog = Catalog::new(Arc::clone(schema));
     for (number, dn) in dns.iter().enumerate() {
         let mut refuse = |what| problems.push(SettingsProblem::member("suffixes", number, what));
@@ -165,7 +165,7 @@ fn check_suffixes(dns: &[String], schema: &Arc<Schema>, problems: &mut Vec<Setti
     catalog.suffixes.into_iter().map(|suffix| suffix.dn).collect()
 }
 
-/// Returns the DN of the server's own tree that contains the suffix; `None` if the suffix is in none of them.
+/// Returns the DN of the server's own tree that contains the suffix; `None` if the suffix is in none of these trees.
 fn reserved(catalog: &Catalog, dn: &str) -> Option<&'static str> {
     let key = |dn: &str| catalog.suffix_of(dn).ok().map(|suffix| suffix.key);
     let requested = key(dn)?;

@@ -59,7 +59,7 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Sett
         return Err(unfulfilled.into());
     }
     let before = DirectorySettings::of(state.catalog);
-    // If the default policy in force already has a fault, it does not prevent other changes. `notes` reports it.
+    // A fault that the default policy in force already has does not prevent other changes. `notes` reports it.
     if checked.settings.general.password_policy != before.general.password_policy {
         notes(state, &checked.settings)?;
     }

@@ -168,8 +168,8 @@ impl Obstacle {
 
 impl Obstacles<'_> {
     /// Finds entries with attributes that are removed, or with values that are invalid under new definitions. If
-    /// `changes_names` is true, also finds entries with values that contain names and whose normal forms change,
-    /// because these forms are the keys of the values' rows.
+    /// `changes_names` is true, also finds entries with values that contain names, if the normal forms of these values
+    /// change. Normal forms are the keys of the values' rows.
     fn examine_entries(&mut self, attributes: &[AttrId], changes_names: bool) -> Result<()> {
         let state = self.state;
         let mut wanted = Vec::with_capacity(attributes.len());

@@ -80,8 +80,8 @@ impl Difference {
     }
 
     /// Describes the difference and its cost, as one or more lines. `state` is the directory to change, or `None` if a
-    /// new directory is created. With `counts_rows`, also counts the index rows to be removed, which traverses their
-    /// keys.
+    /// new directory is created. With `counts_rows`, also counts the index rows to be removed. Counting traverses the
+    /// keys of these rows.
     ///
     /// # Errors
     /// The store failed.
@@ -191,7 +191,7 @@ fn describe_index(
         texts.push(text);
     }
     if texts.is_empty() {
-        // Equality and ordering share their rows, so none are built or removed.
+        // Equality and ordering share their rows, so no rows are built or removed.
         texts.push(format!("changes the index on {attribute} from {before} to {after}, without new rows"));
     }
     Ok(texts)

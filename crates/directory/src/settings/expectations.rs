@@ -1,4 +1,5 @@
-//! Checks of expectations about access rules. They are evaluated under the proposed rules, on the existing entries.
+//! Checks of expectations about access rules. Expectations are evaluated under the proposed rules, on the existing
+//! entries.
 
 use schema::Schema;
 
@@ -18,7 +19,7 @@ use crate::tree::{Found, TreeState, damaged_row};
 
 const KEY: &str = "access_expectations";
 
-/// Checks the parts of expectations for which no entries are needed: their syntax and the names in them.
+/// Checks the syntax of expectations and the names in them. Needs no entries.
 pub(super) fn check(texts: &[String], schema: &Schema, problems: &mut Vec<SettingsProblem>) {
     if texts.len() > ACCESS_RULES_MAX {
         let what =

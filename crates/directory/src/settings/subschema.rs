@@ -1,9 +1,9 @@
 //! Changes of the schema through the subschema subentry. As with 389 Directory Server and OpenDJ, clients add and
 //! delete values of attributeTypes, objectClasses and so on (RFC 4512 section 4.2).
 //!
-//! An added definition becomes a line of the schema text `online`. A deleted definition is removed from the schema text
-//! that contains it. To delete a definition, the client sends its OID, its name, or any definition with the same OID.
-//! The resulting settings are decided like others, so a definition in use cannot be deleted.
+//! An added definition becomes a line of the schema text `online`. A deleted definition is removed from the schema
+//! text that contains it. To delete a definition, the client sends its OID, its name, or any definition with the same
+//! OID. The resulting settings are checked like other settings, so a definition in use cannot be deleted.
 //!
 //! Schema entries of OpenLDAP's `cn=config` can be added unchanged. Each becomes a schema text.
 
@@ -50,7 +50,7 @@ pub(super) fn modify(
     Ok(())
 }
 
-/// Changes that a request makes, which are applied in one pass over the schema texts.
+/// Changes that a request makes. They are applied in one pass over the schema texts.
 #[derive(Default)]
 struct Changes {
     /// Definitions in the schema texts after the changes so far.

@@ -101,7 +101,7 @@ pub(super) fn missing_groups(
 ) -> Result<Vec<String>, OperationError> {
     let mut notices = Vec::new();
     for text in &settings.general.auto_members {
-        // If a rule depends on a new schema, it is checked after the schema has come into force.
+        // A rule that depends on a new schema is checked after the schema has come into force.
         let Ok(rule) = AutoMemberRule::read(text, &state.catalog.schema, &state.catalog.secrets) else {
             continue;
         };

@@ -199,7 +199,7 @@ impl Directory {
         sizes::sizes(&view, &self.catalog.load(), bounds)
     }
 
-    /// Returns the schema's name for an attribute type; `None` if it is unknown.
+    /// Returns the schema's name for an attribute type; `None` if the schema does not define the type.
     pub fn attribute_name(&self, name_or_oid: &str) -> Option<String> {
         let catalog = self.catalog.load();
         catalog.schema.attribute_type(name_or_oid).map(|known| known.name().to_owned())
@@ -219,7 +219,7 @@ impl Directory {
     }
 
     /// Returns the generation of this data, a random identifier. Data that replaces this data has a different
-    /// generation. Only replicas and backups receive it, because keys are derived from it.
+    /// generation. Only replicas and backups receive the generation, because keys are derived from it.
     ///
     /// # Errors
     /// The store failed, or the row is damaged.
@@ -228,8 +228,8 @@ impl Directory {
         crate::catalog::generation(&view)
     }
 
-    /// Returns the identifier of this data that clients receive, for example in position tokens. It is derived from the
-    /// generation, and does not reveal it.
+    /// Returns the identifier of this data that clients receive, for example in position tokens. The identifier is
+    /// derived from the generation, and does not reveal the generation.
     pub fn published_generation(&self) -> [u8; 16] {
         let mut published = [0; 16];
         published.iter_mut().zip(self.secret(b"published generation")).for_each(|(to, from)| *to = from);
@@ -285,8 +285,8 @@ pub(crate) fn check_node(node: &NodeSettings, schema: &Schema) -> Result<(), Ope
     }
 }
 
-/// Returns the normal form of the base of a copy. Refuses a base if the whole DN has no normal form, because a
-/// normalized part of the DN would name other entries.
+/// Returns the normal form of the base of a copy. Refuses a DN of which only a part can be normalized, because the
+/// part would name other entries.
 fn check_base(setting: &str, base: &str, schema: &Schema) -> Result<Vec<u8>, OpenError> {
     let bad = |reason| OpenError::Setting { setting: setting.to_owned(), reason };
     let dn = ldap::Dn::parse(base).map_err(|error| bad(format!("{base:?}: {error}")))?;

@@ -3,7 +3,7 @@
 //! Most results are below a few containers, and most searches start at a few bases, so each
 //! [`Snapshot`](crate::snapshot::Snapshot) caches their names. A search by an indexed value then costs two lookups in
 //! the store instead of five. The size is limited. A snapshot that moves to another position drops the cache. Dropping
-//! it is cheap, because a few lookups fill the cache again and commits are batched.
+//! the cache is cheap, because a few lookups fill the cache again and commits are batched.
 
 use std::collections::HashMap;
 
@@ -65,7 +65,7 @@ impl NameCache {
         self.texts.get(container.start..container.end).unwrap_or_default()
     }
 
-    /// Returns the cached data of the container `id`. Reads it if necessary.
+    /// Returns the cached data of the container `id`. Reads the data if they are not cached.
     #[inline]
     pub(crate) fn container(
         &mut self,

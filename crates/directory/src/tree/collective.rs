@@ -1,4 +1,5 @@
-//! Collective attributes (RFC 3671): finds the subentries that cover an entry, and merges their values into its row.
+//! Collective attributes (RFC 3671): finds the subentries that cover an entry, and merges the values of these
+//! subentries into the entry's row.
 //!
 //! Values are merged when an entry is read, and are never stored. A merged row has the form of a stored row with all
 //! values inline, so that filters, results and sort keys treat merged and stored rows alike. The rules:

@@ -130,7 +130,7 @@ fn affected(catalog: &Catalog, change: &Change) -> Affected {
         Change::DeleteTree(_) if !groups.is_empty() => Affected::All,
         Change::Undelete(_) => Affected::All,
         Change::Settings(settings) if settings.schema.is_some() => Affected::All,
-        // Deleting a group may make room for another group, which the table lacks because of its limit.
+        // Deleting a group may make room for another group, which exceeded the limit of the table before.
         Change::Delete(_) if groups.left_out() > 0 => Affected::All,
         _ => Affected::Nothing,
     }

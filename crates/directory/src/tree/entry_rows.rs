@@ -35,7 +35,8 @@ pub(crate) fn save(batch: &mut Batch<'_>, id: EntryId, entry: &StoredEntry) -> R
     Ok(())
 }
 
-/// Returns the normal form under which `names` lists an entry. For a suffix entry it contains all RDNs of the suffix.
+/// Returns the normal form under which `names` lists an entry. For a suffix entry, the normal form contains all RDNs
+/// of the suffix.
 pub(crate) fn normal_rdn(catalog: &Catalog, parent: EntryId, rdn: &str) -> Result<Vec<u8>> {
     let damaged = |error: String| OperationError::Damaged(format!("RDN {rdn:?}: {error}"));
     let dn = ldap::Dn::parse(rdn).map_err(|error| damaged(error.to_string()))?;

@@ -31,7 +31,7 @@ impl VirtualAttribute {
     }
 
     /// Returns true if an entry has the attribute. Only groups with the entry as a stored member are considered. For
-    /// the ends (expiration times) of values, returns false, because these depend on the requester.
+    /// the ends (expiration times) of values, returns false, because these ends depend on the requester.
     pub(crate) fn is_present(
         self,
         state: TreeState<'_>,

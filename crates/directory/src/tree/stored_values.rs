@@ -17,8 +17,8 @@ pub fn large_value<'r>(read: &'r Read, id: EntryId, attribute: AttrId, hash: &[u
     read.get(VALUES, &value_key(id, attribute, hash))?.ok_or_else(|| damaged_row("values", id))
 }
 
-/// Returns the rows of `values` of one attribute, in the order of their keys: `(normal value or its head and hash,
-/// value)`.
+/// Returns the rows of `values` of one attribute, in the order of their keys. Each row is a pair: the normal value,
+/// shortened with a hash if it is long, and the value.
 pub fn table_values(
     read: &Read,
     id: EntryId,
@@ -78,8 +78,8 @@ pub(crate) fn whole_value<'v>(
     }
 }
 
-/// Returns true if `is_it` returns true for any value of an attribute that is not a link. `is_it` is not called for
-/// later values.
+/// Returns true if `is_it` returns true for any value of an attribute that is not a link. Stops at the first such
+/// value.
 pub(crate) fn any(
     read: &Read,
     id: EntryId,

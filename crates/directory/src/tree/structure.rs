@@ -222,8 +222,8 @@ pub(crate) fn governing_rule(state: TreeState<'_>, id: EntryId) -> Result<Govern
     if schema.structure_rules().is_empty() {
         return Ok(None);
     }
-    // First go up as long as the governing rule depends on the superior. Then compute the rules from that superior down
-    // to the entry.
+    // First go up as long as the governing rule depends on the superior. Then compute the rules from the highest
+    // superior reached down to the entry.
     let (mut path, mut at) = (Vec::new(), id);
     while at != EntryId::ROOT && path.len() <= TREE_DEPTH_MAX {
         let node = state.node(at)?.ok_or_else(|| damaged_row("nodes", at))?;

@@ -31,7 +31,7 @@ pub(crate) fn of_value(
     }
 }
 
-/// Returns the number of values of an entry that have an end, up to `max`.
+/// Returns the number of an entry's values with an end, up to `max`.
 pub(crate) fn count(read: &Read, source: EntryId, max: usize) -> Result<usize> {
     let mut count = 0;
     for row in read.scan_below(ENDS, &source.0.to_be_bytes()).take(max) {
@@ -41,8 +41,8 @@ pub(crate) fn count(read: &Read, source: EntryId, max: usize) -> Result<usize> {
     Ok(count)
 }
 
-/// Calls `each` with the attribute, the value and the end of each value of an entry that has an end. If `attribute` is
-/// given, only the values of this attribute are considered.
+/// Calls `each` for each of the entry's values with an end. The arguments are the attribute, the value and the end. If
+/// `attribute` is given, only the values of this attribute are considered.
 pub(crate) fn for_each(
     read: &Read,
     source: EntryId,
@@ -104,7 +104,8 @@ pub(crate) fn of_target(read: &Read, target: EntryId, attribute: AttrId) -> Resu
     Ok(found)
 }
 
-/// Calls `each` with the attribute, the source and the end of each link to an entry that has an end.
+/// Calls `each` for each link to an entry that has an end. The arguments are the attribute, the source and the end of
+/// the link.
 pub(crate) fn for_each_of_target(
     read: &Read,
     target: EntryId,

@@ -42,8 +42,8 @@ pub struct AccountUpdate {
     pub app_uses: Vec<(String, i64)>,
     /// Time step of a time-based code that was used.
     pub totp_step: Option<i64>,
-    /// A stored form of the password against which a successful bind verified it, and the keys for SCRAM, CRAM-MD5 and
-    /// DIGEST-MD5 that were derived from the same password.
+    /// Stored form of the password that a successful bind verified, and the keys for SCRAM, CRAM-MD5 and DIGEST-MD5
+    /// that were derived from the same password.
     pub keys: Option<(Vec<u8>, Vec<String>)>,
     /// Stored form of a password that a successful bind verified, and a stronger form that replaces it.
     pub rehashed: Option<(Vec<u8>, Vec<u8>)>,
@@ -54,8 +54,7 @@ static SERVER: Requester = Requester::Anonymous;
 
 /// Decides the record of an update. Returns `None` if there is nothing to record.
 ///
-/// # Errors
-/// invalidCredentials if another bind has used the last grace login or the time-based code. Also if the store failed.
+/// invalidCredentials if another bind has used the last grace login or the time-based code; or the store failed.
 pub(crate) fn decide(
     state: TreeState<'_>,
     id: EntryId,

@@ -263,7 +263,7 @@ fn add_naming(entry: &mut NewEntry<'_>, naming: NamingValue, schema: &Schema) ->
     Ok(())
 }
 
-/// Returns the error for a single-valued attribute whose value differs from that in the RDN.
+/// Returns the error for a single-valued attribute whose value differs from the value in the RDN.
 pub(crate) fn contradicts_name(attribute_type: &AttributeType) -> OperationError {
     OperationError::refused(
         ResultCode::NAMING_VIOLATION,

@@ -4,7 +4,7 @@
 //! the record's position is later. The same rule applies to a record's effects on other entries, such as a name that
 //! becomes a link. Therefore the rows at the end of the log are the same if a record is applied twice, or if replay
 //! starts with records older than the rows. During replay, an entry that a later record deletes may reappear, but it
-//! never takes a name that another entry has. A delete has no effect on an entry that was restored after it.
+//! never takes a name that another entry has. A delete has no effect on an entry that was restored after the delete.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -273,7 +273,8 @@ fn apply_delete(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, delete:
         Removal::Missing => {}
         Removal::CameBack => return Ok(()),
     }
-    // Detach links even if the entry is missing: replay may have restored links to it that are older than its deletion.
+    // Detach links even if the entry is missing: replay may have restored links to the entry that are older than its
+    // deletion.
     links::detach(batch, catalog, position, delete)
 }
 

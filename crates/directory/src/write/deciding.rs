@@ -23,13 +23,13 @@ pub(crate) struct Deciding<'a> {
     pub(crate) controls: &'a RequestControls,
     /// Random bits, hashed passwords and the time.
     pub(crate) stamp: &'a Stamp,
-    /// CSN of the change. Timestamps are taken from it instead of the clock, so that they never decrease.
+    /// CSN of the change. Timestamps are taken from the CSN instead of the clock, so that timestamps never decrease.
     pub(crate) csn: Csn,
 }
 
 impl Deciding<'_> {
     /// Returns the clock time in microseconds since 1970, which password rules and binds use. Unlike the change's CSN,
-    /// it decreases if the clock is set back.
+    /// the clock time decreases if the clock is set back.
     pub(crate) fn now(&self) -> i64 {
         i64::try_from(self.stamp.now_micros).unwrap_or(i64::MAX)
     }
@@ -61,7 +61,7 @@ impl Deciding<'_> {
         self.described(change_values(self.context.requester.dn(), self.csn))
     }
 
-    /// Returns operational attributes with one value each. Skips those that the schema does not define.
+    /// Returns operational attributes with one value each. Skips attributes that the schema does not define.
     fn described(
         &self,
         values: [(&'static str, String); 3],

@@ -1,9 +1,9 @@
 //! Delete (RFC 4511 section 4.8).
 //!
 //! Without the tree delete control, only an entry without subordinates can be deleted. With this control, one record
-//! deletes an entry and everything below it, or nothing. A suffix entry can be deleted like others, and added again.
-//! `apply` turns links to deleted entries into text. In attributes with referential integrity, it removes the links
-//! instead. If the record says that deleted entries are kept, `apply` makes a tombstone of each.
+//! deletes an entry and everything below it, or nothing. A suffix entry can be deleted like other entries, and added
+//! again. `apply` turns links to deleted entries into text. In attributes with referential integrity, it removes the
+//! links instead. If the record says that deleted entries are kept, `apply` makes a tombstone of each deleted entry.
 
 use ldap::{DeleteRequest, ResultCode};
 
@@ -72,7 +72,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
     Ok(deciding.record(Allocations::new(state.catalog), change))
 }
 
-/// Returns the trace of a delete of the entries `ids`, in which each entry follows its superior. Returns `None` if an
+/// Returns the trace of a delete of the entries `ids`. In `ids`, each entry follows its superior. Returns `None` if an
 /// entry has no entryUUID, or if the trace would be too large.
 fn trace(state: TreeState<'_>, ids: &[EntryId]) -> Result<Option<DeleteTrace>, OperationError> {
     let description = state.catalog.schema.attribute_type("entryUUID").map(|known| known.id);

@@ -129,7 +129,7 @@ pub(crate) fn check_place(state: TreeState<'_>, class_set: &ClassSet, parent: En
     }
 }
 
-/// Checks that a modify does not make a dynamic entry static or a static one dynamic.
+/// Checks that a modify does not make a dynamic entry static, or a static entry dynamic.
 ///
 /// # Errors
 /// objectClassViolation.
@@ -217,8 +217,7 @@ pub fn is_one_expired(state: TreeState<'_>, now_micros: u64) -> Result<bool> {
     Ok(expired(state, now_micros)?.is_some())
 }
 
-/// Returns an expired dynamic entry without subordinates, the one that expired first. Examines a limited number of
-/// entries.
+/// Returns the expired dynamic entry without subordinates that expired first. Examines a limited number of entries.
 ///
 /// # Errors
 /// The store failed.

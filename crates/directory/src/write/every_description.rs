@@ -145,8 +145,8 @@ impl World {
         state.entry_of(&name).unwrap().unwrap()
     }
 
-    /// Tries to add a new entry with these values, and to modify an existing one, each in its own batch. Returns the
-    /// outcomes.
+    /// Tries to add a new entry with these values, and to modify an existing entry. Each change has its own batch.
+    /// Returns the outcomes.
     fn tries(&mut self, description: &str, values: &[&str]) -> Vec<(String, Outcome)> {
         self.count += 1;
         let new = format!("uid=n{},{SUFFIX}", self.count);
@@ -176,7 +176,7 @@ impl World {
         self.directory.change_settings(|settings| settings.general.access_rules = rules);
     }
 
-    /// Returns the descriptions in the search result for an entry; empty if it is not found.
+    /// Returns the descriptions in the search result for an entry; empty if the search does not find the entry.
     fn visible_descriptions(&mut self, dn: &str, filter: &str, more: &str) -> Vec<String> {
         let found = self.directory.search(dn, Scope::BaseObject, filter, &["*", "+", more]);
         found.entries.into_iter().flat_map(|entry| entry.attributes.into_keys()).collect()

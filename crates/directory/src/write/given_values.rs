@@ -54,7 +54,7 @@ pub(crate) fn read_link_key(key: &[u8]) -> Result<EntryId, &[u8]> {
 
 /// Returns the only value of an attribute, if it is stored unchanged. Returns `None` for several values, links and
 /// passwords. Checks the syntax of the value, and that the value has a key. Does not compute the key if the equality
-/// rule shows that the value has one.
+/// rule shows that the value has a key.
 ///
 /// # Errors
 /// See [`read_value`].
@@ -207,7 +207,7 @@ fn append_normal(
     }
 }
 
-/// Returns the entry that a value of a link attribute names, which may be the newcomer.
+/// Returns the entry that a value of a link attribute names. This entry may be the entry that is being added.
 fn named_entry(
     state: &TreeState<'_>,
     newcomer: Option<&AddedEntry<'_>>,

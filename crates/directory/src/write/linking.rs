@@ -137,7 +137,7 @@ pub(crate) fn apply(
 }
 
 /// Converts the plain values of an entry to links. Returns the number of converted values and, among them, of dangling
-/// links. Nothing else in the entry changes, not even its position.
+/// links. Nothing else in the entry changes, not even the position of its last change.
 fn convert(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<(u64, u64)> {
     let Some(mut entry) = load(batch, id)? else { return Ok((0, 0)) };
     let former: Vec<AttrId> =

@@ -1,6 +1,6 @@
 //! Modify (RFC 4511 section 4.6; increments: RFC 4525).
 //!
-//! Changes are applied in their order to a [`WorkingEntry`]. An error refuses all of them. Only the final state must
+//! Changes are applied in their order to a [`WorkingEntry`]. An error refuses all changes. Only the final state must
 //! satisfy the schema. Therefore a request can delete a value and add it in another spelling, or change classes and
 //! attributes together. A modify that changes nothing succeeds without a record.
 //!
@@ -102,7 +102,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     let passwords =
         checks_password.then(|| password_rules::passwords(&mut entry, state.catalog)).transpose()?;
     for change in &changes {
-        // The old password in the request proves that the user knows it, so a wrong one must cause an error.
+        // The old password in the request proves that the user knows it, so a wrong password must cause an error.
         let is_lenient = controls.permissive_modify && !is_any_password(change);
         match rules.as_ref().and_then(|rules| Some((rules, rules.outcome_filters(change)?))) {
             None => carry_out(schema, &mut entry, change, is_lenient)?,
@@ -410,7 +410,7 @@ fn values_to_find(
     Ok(found)
 }
 
-/// Applies a change. With `is_lenient`, adding an existing value and deleting a missing one succeed.
+/// Applies a change. With `is_lenient`, adding an existing value and deleting a missing value succeed.
 fn carry_out(
     schema: &Schema,
     entry: &mut WorkingEntry<'_>,

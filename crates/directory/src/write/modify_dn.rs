@@ -4,7 +4,7 @@
 //! because its name is a setting. An entry cannot move below itself. It cannot move to another suffix, which might be
 //! on another server (affectsMultipleDSAs), nor to or below a referral (RFC 3296 section 5.6.2).
 //!
-//! With deleteOldRDN, the values of the old RDN are removed unless the new RDN contains equal ones. Equal values are
+//! With deleteOldRDN, the values of the old RDN are removed unless the new RDN contains equal values. Equal values are
 //! then stored as spelled in the new RDN. Without deleteOldRDN, stored values stay unchanged, even if the new RDN
 //! spells them differently.
 

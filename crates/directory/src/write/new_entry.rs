@@ -77,7 +77,7 @@ impl<'a> NewEntry<'a> {
         values.into_iter().position(|value| !known.insert(value))
     }
 
-    /// Returns the values of an attribute with their keys, if the entry has it.
+    /// Returns the values of an attribute with their keys, if the entry has the attribute.
     pub(crate) fn values_mut(&mut self, description: &AttributeDescription) -> Option<&mut ValueList> {
         let place = self.place(description)?;
         Some(self.attributes.get_mut(place)?.values_mut(&self.catalog.schema))

@@ -2,8 +2,8 @@
 //! defines.
 //!
 //! The writer replaces the value before it decides the request. Two requests therefore never get the same number, and
-//! the record contains the number itself. The next number is the one after the highest in use. If the highest number of
-//! the range is in use, the next number is the lowest free one.
+//! the record contains the number itself. The next number is the number after the highest number in use. If the
+//! highest number of the range is in use, the next number is the lowest free number.
 
 use std::ops::Bound;
 
@@ -177,7 +177,7 @@ fn indexes(state: TreeState<'_>, rule: &NextNumberRule) -> Result<Vec<AttrId>> {
     Ok(bases)
 }
 
-/// Returns the number after the highest one in use by the rule's attribute types; `None` at the end of the range.
+/// Returns the number after the highest number in use by the rule's attribute types; `None` at the end of the range.
 fn after_highest(state: TreeState<'_>, rule: &NextNumberRule) -> Result<Option<i64>> {
     let (from, to) = rule.range;
     let mut highest = None;

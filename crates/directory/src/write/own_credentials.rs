@@ -1,7 +1,7 @@
 //! Changes of the requester's own credentials: the secret for time-based codes, and application passwords.
 //!
-//! The session has already checked that the user recently authenticated with the password, and with a code if one is
-//! required (`server/src/session/own_credentials.rs`). The password policy must allow the change
+//! The session has already checked that the user recently authenticated with the password, and with a code if a code
+//! is required (`server/src/session/own_credentials.rs`). The password policy must allow the change
 //! (`pandoPwdSelfService`).
 
 use ldap::{GeneratedApplication, OwnCredentials, ResultCode};

@@ -5,7 +5,7 @@
 //! passwords that a help desk or an identity manager sets. The rules for age, the old password and the right to change
 //! apply only to the user.
 //!
-//! The hash pool compares the new password with the stored forms of former ones before the decision, because the
+//! The hash pool compares the new password with the stored forms of former passwords before the decision, because the
 //! comparison is slow. If another change has added a stored form since, the request is refused with busy. A new
 //! password that was sent hashed is compared by its octets.
 
@@ -111,7 +111,8 @@ pub(crate) fn changed(
 }
 
 /// Removes values of userPassword with options. Values that permit no bind are always removed. A reset also removes
-/// application passwords, because others may know them. If the request itself sets an application password, it stays.
+/// application passwords, because other persons may know these passwords. If the request itself sets an application
+/// password, it stays.
 fn remove_other_passwords(entry: &mut WorkingEntry<'_>, catalog: &Catalog, is_reset: bool) -> Result<()> {
     let password = description(catalog, USER_PASSWORD)?;
     for other in entry.attributes_of_type(password.type_id) {
@@ -133,8 +134,8 @@ fn remove_other_passwords(entry: &mut WorkingEntry<'_>, catalog: &Catalog, is_re
     Ok(())
 }
 
-/// Checks that new passwords differ from former ones (draft section 8.2.6). A password that was sent hashed is compared
-/// by its octets only. pwdCheckQuality determines whether the server accepts hashed passwords.
+/// Checks that new passwords differ from former passwords (draft section 8.2.6). A password that was sent hashed is
+/// compared by its octets only. pwdCheckQuality determines whether the server accepts hashed passwords.
 fn check_history(
     deciding: &Deciding<'_>,
     history: &[Vec<u8>],

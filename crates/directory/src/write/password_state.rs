@@ -149,7 +149,7 @@ fn carry_out(
     }
 }
 
-/// Removes a lock: a permanent one if `for_good` is true, otherwise one caused by wrong passwords.
+/// Removes a permanent lock if `for_good` is true, otherwise a lock caused by wrong passwords.
 fn unlock(deciding: Deciding<'_>, entry: &mut WorkingEntry<'_>, for_good: bool) -> Result<()> {
     let known = description(deciding.state.catalog, LOCKED_TIME)?;
     if entry.values(&known)?.iter().all(|value| value.starts_with(b"0000") == for_good) {

@@ -205,8 +205,8 @@ pub struct DeletedPassword<'a> {
     pub stored: Vec<Vec<u8>>,
 }
 
-/// Returns the clear passwords that a modify request deletes by value. Omits those that equal a value of the entry
-/// octet for octet. Returns none if the request will be refused anyway.
+/// Returns the clear passwords that a modify request deletes by value. Omits a password that equals a stored value of
+/// the entry octet for octet. Returns none if the request will be refused anyway.
 ///
 /// # Errors
 /// The store failed.
@@ -320,9 +320,8 @@ pub(crate) fn deleted_form<'v>(stamp: &'v Stamp, value: &'v [u8]) -> &'v [u8] {
 
 /// Returns the stored form of a value of userPassword.
 ///
-/// # Errors
-/// constraintViolation for a hashed value with a cost that only the administrator may impose. unavailable if a clear
-/// value was not hashed before the decision, because a setting has changed meanwhile.
+/// # Errors constraintViolation for a hashed value with a cost that only the administrator may impose; unavailable if
+/// a clear value was not hashed before the decision, because a setting has changed meanwhile.
 pub(crate) fn stored_form(deciding: &Deciding<'_>, value: &[u8]) -> Result<Vec<u8>, OperationError> {
     let Deciding { state, stamp, context, .. } = *deciding;
     let scheme = state.settings.general.password_scheme;

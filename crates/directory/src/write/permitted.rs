@@ -13,7 +13,7 @@ use crate::tree::target::{Target, entry_dn};
 type Result<T> = std::result::Result<T, OperationError>;
 
 /// Returns the effective rights of a requester that may try to add, delete, rename or move entries. Must be called
-/// before the entry is looked up, so that the error of other requesters reveals nothing about it.
+/// before the entry is looked up, so that the error of other requesters reveals nothing about the entry.
 pub(crate) fn tree_writer(state: TreeState<'_>, context: &RequestContext<'_>) -> Result<EffectiveRights> {
     let rights = EffectiveRights::of(state, context)?;
     rights.check_write_tree()?;
@@ -38,8 +38,9 @@ pub(crate) fn target(
     }
 }
 
-/// Returns the error for a new name that an entry already has. A requester that may add entries learns from it that the
-/// entry exists. If the requester may not see the entry, the diagnostic text contains only the name in the request.
+/// Returns the error for a new name that an entry already has. A requester that may add entries learns from this error
+/// that the entry exists. If the requester may not see the entry, the diagnostic text contains only the name in the
+/// request.
 pub(crate) fn taken(
     state: TreeState<'_>,
     rights: &EffectiveRights,

@@ -1,12 +1,12 @@
 //! Relax rules control (draft-zeilenga-ldap-relax): for migrations and repairs, clients may set operational attributes
 //! and change the structural class.
 //!
-//! An add may set entryUUID. A modify may not, because clients that follow changes identify an entry by it. Add and
-//! modify may set creatorsName, modifiersName, createTimestamp and modifyTimestamp. The server must have been able to
-//! produce the result: times are in order and not in the future, and each entryUUID is unique.
+//! An add may set entryUUID. A modify may not, because clients that follow changes identify an entry by its entryUUID.
+//! Add and modify may set creatorsName, modifiersName, createTimestamp and modifyTimestamp. The server must have been
+//! able to produce the result: times are in order and not in the future, and each entryUUID is unique.
 //!
-//! A change copied from another server may also set the state of passwords. Its times may come from that server's
-//! clock.
+//! A change copied from another server may also set the state of passwords. The times in such a change may come from
+//! the other server's clock.
 
 use ldap::{ResultCode, oids};
 use schema::{AttributeDescription, AttributeType, generalized_micros};
@@ -166,7 +166,7 @@ fn check_new_uuid(
 }
 
 /// Checks that no entry has this entryUUID. Checks nothing if entryUUID has no index, because clients cannot set an
-/// entryUUID without it.
+/// entryUUID without the index.
 ///
 /// # Errors
 /// constraintViolation.

@@ -17,8 +17,8 @@
 //!   them into other entries: see `tree/collective.rs`.
 //!
 //! Clients need not send superclasses. Superclasses count as present, match filters, and are not stored (RFC 4512
-//! section 3.3 allows this as long as clients cannot notice). Obsolete definitions have the same effect as others:
-//! OBSOLETE is only a note for administrators.
+//! section 3.3 allows this as long as clients cannot notice). Obsolete definitions have the same effect as other
+//! definitions: OBSOLETE is only a note for administrators.
 
 use std::borrow::Cow;
 
@@ -65,8 +65,7 @@ pub(crate) fn is_allowed(schema: &Schema, class_set: &ClassSet, attribute_type: 
 
 /// Returns the type id of objectClass.
 ///
-/// # Errors
-/// The schema does not define it.
+/// The schema does not define objectClass.
 pub(crate) fn object_class_type(schema: &Schema) -> Result<TypeId> {
     let found = schema.attribute_type(OBJECT_CLASS).map(|attribute_type| attribute_type.id);
     found.ok_or_else(|| OperationError::Damaged("the schema does not define objectClass".to_owned()))
@@ -163,8 +162,7 @@ pub(crate) fn check_same_structural(schema: &Schema, before: &ClassSet, after: &
 
 /// Checks the attributes of an entry against its classes.
 ///
-/// # Errors
-/// objectClassViolation, constraintViolation for a second value of a single-valued attribute.
+/// # Errors objectClassViolation; constraintViolation for a second value of a single-valued attribute.
 pub(crate) fn check_attributes(schema: &Schema, class_set: &ClassSet, present: &[Present<'_>]) -> Result<()> {
     check_all_attributes(schema, class_set, present, &mut Err)
 }

@@ -1,4 +1,4 @@
-//! Checks of name forms and DIT structure rules for the record that an operation decided.
+//! Checks the record of an operation against name forms and DIT structure rules.
 //!
 //! The rules are checked after an add, a rename, a move, or a change of the structural class or of administrativeRole.
 //! The entry must then have a permitted name at a permitted place. Other changes are not checked, so they succeed for
@@ -163,8 +163,8 @@ fn check_below(
     Ok(())
 }
 
-/// Checks structure rules for a deleted tree that is restored. Its entries are given one by one, each after its
-/// superior.
+/// Checks structure rules for a deleted tree that is restored. The caller passes the entries of the tree one by one,
+/// each after its superior.
 pub(crate) struct Returning {
     /// Governing rule of the entry below which the tree is restored.
     superior: GoverningRule,

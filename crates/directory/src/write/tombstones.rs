@@ -1,8 +1,9 @@
-//! Tombstones of deleted entries: how records create, restore and remove them.
+//! Tombstones of deleted entries: creation, restoration and removal by records.
 //!
-//! A tombstone is created from the rows that its delete removes. Replay may repeat a delete on later rows. A tombstone
-//! that exists then stays unchanged, because only the first application saw the whole entry. A tombstone that no longer
-//! exists is created again from the remaining rows. Replay of the record that removed it then removes it again.
+//! A tombstone is created from the rows that its delete removes. Replay may repeat a delete on later rows. If the
+//! tombstone still exists, it stays unchanged, because only the first application of the delete saw the whole entry.
+//! If the tombstone no longer exists, it is created again from the remaining rows. When replay reaches the record that
+//! removed the tombstone, the tombstone is removed again.
 
 use std::collections::HashSet;
 use std::ops::{Bound, ControlFlow};
@@ -183,8 +184,8 @@ pub(super) fn purge(batch: &mut Batch<'_>, last: TombstonePlace) -> Result<()> {
     places.into_iter().try_for_each(|(place, uuid)| remove(batch, place, &uuid))
 }
 
-/// Returns the add that restores an entry. Drops links to entries that no longer exist, except entries that the same
-/// record restores (`together`). Text that now names an entry becomes a link.
+/// Returns the add that restores an entry. Drops links to entries that no longer exist, except links to entries that
+/// the same record restores (`together`). Text that now names an entry becomes a link.
 pub(super) fn into_add(
     batch: &Batch<'_>,
     catalog: &Catalog,

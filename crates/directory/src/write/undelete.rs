@@ -1,7 +1,7 @@
 //! Undelete: restores a deleted entry, with the entries below it that the same delete removed.
 //!
-//! Restored entries keep their ids, so links that were kept still name the same entries. The entry returns below its
-//! former superior, which may have moved meanwhile, or below the superior that the request names.
+//! Restored entries keep their ids, so the links in tombstones still name the same entries. The entry returns below
+//! its former superior, which may have moved meanwhile, or below the superior that the request names.
 
 use std::collections::HashMap;
 
@@ -198,7 +198,7 @@ fn other_superior(
     }
 }
 
-/// Returns the number of entries on the path from the suffix entry to this one.
+/// Returns the number of entries on the path from the suffix entry to this entry.
 fn depth(state: TreeState<'_>, id: EntryId) -> Result<usize> {
     let (mut depth, mut at) = (0, id);
     while at != EntryId::ROOT && depth <= TREE_DEPTH_MAX {
@@ -209,7 +209,7 @@ fn depth(state: TreeState<'_>, id: EntryId) -> Result<usize> {
 }
 
 /// Returns the last tombstone that can be removed now, because it and all tombstones before it are older than the
-/// setting allows. Examines a limited number of tombstones. Returns `None` if the oldest one must stay.
+/// setting allows. Examines a limited number of tombstones. Returns `None` if the oldest tombstone must stay.
 pub(crate) fn expired(state: TreeState<'_>, now_micros: u64) -> Result<Option<TombstonePlace>> {
     let mut last = None;
     for row in state.read.scan_below(DELETED, &[KIND_ENTRY]).take(TOMBSTONES_PURGED_MAX) {

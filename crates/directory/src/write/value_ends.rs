@@ -2,8 +2,8 @@
 //!
 //! A client sets the end time of values with an option. For example, an add of `member;x-until-20270101000000Z` makes
 //! its values members until that time, whether or not they were members before. `x-until-never` removes an end time.
-//! The option is never stored: the end time has a row of its own, and the value is an ordinary one. The end time stays
-//! until the value is removed. If a replace keeps a value, it keeps the value's end time.
+//! The option is never stored: the end time has a row of its own, and the value is an ordinary value. The end time
+//! stays until the value is removed. A replace that keeps a value also keeps the value's end time.
 //!
 //! When the writer's clock has passed an end time, the writer removes the value with an ordinary record. The value ends
 //! at this record's position in the log.
@@ -125,7 +125,7 @@ impl ValueEnds {
         check_count(self.count())
     }
 
-    /// Sets the end time of values of an existing entry, replacing the end times that the values have.
+    /// Sets the end time of values of an existing entry. Replaces the end times that the values already have.
     ///
     /// # Errors
     /// attributeOrValueExists if a value already has this end time, unless `is_lenient`.
@@ -323,8 +323,8 @@ pub fn is_one_ended(state: TreeState<'_>, now_micros: u64) -> Result<bool> {
     Ok(ended(state, now_micros, 1)?.is_some())
 }
 
-/// Returns values of one attribute of one entry whose end times have passed, at most `values_max`. The attribute and
-/// the entry are those of the value with the earliest end time.
+/// Returns values of one attribute of one entry whose end times have passed, at most `values_max`. The value with the
+/// earliest end time determines the attribute and the entry.
 ///
 /// # Errors
 /// The store failed.
@@ -341,7 +341,7 @@ pub(crate) fn ended(state: TreeState<'_>, now_micros: u64, values_max: usize) ->
         let of = split_time_key(key).and_then(|(until, key)| Some((until, EndKey::of(key)?)));
         let (until, of) = of.ok_or_else(|| damaged_row("due", EntryId::ROOT))?;
         if of_value(state.read, (of.source, of.attribute), of.value)? != until {
-            // This row of `due` belongs to no value with an end time. `check` reports it.
+            // This row of `due` belongs to no value with an end time. `check` reports the row.
             continue;
         }
         let ended = found.get_or_insert_with(|| Ended {
@@ -357,8 +357,8 @@ pub(crate) fn ended(state: TreeState<'_>, now_micros: u64, values_max: usize) ->
     Ok(found)
 }
 
-/// Decides the removal of values whose end times have passed. If a required attribute has no other values, it receives
-/// the empty DN instead, as when a deleted entry is the last member.
+/// Decides the removal of values whose end times have passed. If a required attribute has no other values, the
+/// attribute receives the empty DN instead, as when a deleted entry is the last member.
 ///
 /// # Errors
 /// The store failed.

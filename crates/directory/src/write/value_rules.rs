@@ -1,4 +1,4 @@
-//! Checks of value rules of the settings for the record that an operation decided.
+//! Checks the record of an operation against the value rules of the settings.
 //!
 //! Value rules are checked last, after access, schema and place. A refusal therefore reveals nothing to a requester
 //! that may not make the change. The checks run on the writer and see the earlier operations of the batch. If two

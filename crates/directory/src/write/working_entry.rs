@@ -1,5 +1,5 @@
-//! An existing entry that an operation changes in memory: its stored values, and the added and removed ones. An add
-//! builds a [`NewEntry`](crate::write::new_entry::NewEntry) instead.
+//! An existing entry that an operation changes in memory: its stored values, and the values that the operation adds
+//! and removes. An add builds a [`NewEntry`](crate::write::new_entry::NewEntry) instead.
 //!
 //! Attributes are loaded when a change first touches them. The values of a link attribute, or of another attribute with
 //! one row per value, are never loaded. Their additions and removals are recorded separately. Adding one member to a
@@ -29,8 +29,8 @@ use crate::write::schema_check::Present;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Initial capacity for touched attributes: one or two that the client changes, and those that the server always
-/// updates.
+/// Initial capacity for touched attributes: one or two that the client changes, and the attributes that the server
+/// always updates.
 const TYPICAL_TOUCHED_COUNT: usize = 6;
 
 /// An entry with the changes of an operation so far.
@@ -136,12 +136,12 @@ impl<'a> WorkingEntry<'a> {
         self.attribute(description)?.contains(&state, id, key)
     }
 
-    /// Returns true if the stored rows of an attribute are still valid, except those that were removed individually.
+    /// Returns true if the stored rows of an attribute are still valid, except rows that were removed individually.
     pub(crate) fn keeps_rows(&mut self, description: &AttributeDescription) -> Result<bool> {
         Ok(self.attribute(description)?.keeps_rows)
     }
 
-    /// Returns the number of values of an attribute, 0 if the entry does not have it.
+    /// Returns the number of values of an attribute, 0 if the entry does not have the attribute.
     pub(crate) fn value_count(&mut self, description: &AttributeDescription) -> Result<usize> {
         Ok(self.attribute(description)?.value_count())
     }
@@ -195,7 +195,7 @@ impl<'a> WorkingEntry<'a> {
         Ok(present)
     }
 
-    /// Returns true if the entry differs from the stored one.
+    /// Returns true if the entry differs from the stored entry.
     pub(crate) fn is_changed(&self) -> bool {
         self.touched.iter().any(WorkingAttribute::is_changed)
     }
@@ -211,7 +211,7 @@ impl<'a> WorkingEntry<'a> {
             let id = allocations.attribute(&attribute.description);
             let change = |(kind, values)| ValueChange { attribute: id, kind, values };
             match attribute {
-                // In the usual case, an attribute has one value before and one after.
+                // In the usual case, an attribute has one value before the operation and one value after it.
                 WorkingAttribute { before: Before::Inline(before), values, .. }
                     if before.len() == 1 && values.len() == 1 =>
                 {

@@ -38,8 +38,8 @@ impl Sign {
     }
 }
 
-/// Values of an attribute that may be searched, and whether these are all values of the attribute. `None` if the
-/// attribute may not be searched at all.
+/// Values of an attribute that may be searched, and a flag that is true if these values are all values of the
+/// attribute. `None` if the attribute may not be searched at all.
 type SearchableValues = Option<(Vec<String>, bool)>;
 
 impl Filter {

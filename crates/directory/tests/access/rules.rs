@@ -251,7 +251,7 @@ impl Rule {
             && self.filter.as_ref().is_none_or(|filter| filter.matches(tree, dn))
     }
 
-    /// Returns true if the rule covers the right. `allow read` allows search and compare, and any `allow` allows
+    /// Returns true if the rule covers the right. `allow read` allows search and compare, and any `allow` rule allows
     /// browse. `deny read` denies search and compare, and `deny browse` denies everything. The right to write
     /// userPassword includes its reset.
     fn has(&self, right: Right) -> bool {

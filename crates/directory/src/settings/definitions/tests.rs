@@ -64,7 +64,7 @@ fn other_rules_are_accepted_if_all_values_fit_and_rebuild_the_indexes() {
         ["badge gets another syntax or other rules: looks at 3 entries, and builds its index again"]
     );
     set(&mut directory, &definition(15, EXACT)).unwrap();
-    // The first pass has no index, the second has a complete one.
+    // The first pass has no index, and the second pass has a complete index.
     for _ in 0..2 {
         assert_eq!(found(&mut directory, "(badge=RED 7)"), 0);
         assert_eq!(found(&mut directory, "(badge=Red 7)"), 1);

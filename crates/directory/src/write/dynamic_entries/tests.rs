@@ -85,8 +85,8 @@ fn entries_end_unless_they_are_refreshed() {
     assert!(!directory.make_due_changes(100_000));
 }
 
-/// Regression test: an undelete restored dynamic entries outside the subtrees of the settings, and static entries below
-/// dynamic ones. A restored entry whose time to live had ended was deleted again immediately.
+/// Regression test: an undelete restored dynamic entries outside the subtrees of the settings, and static entries
+/// below dynamic entries. A restored entry whose time to live had ended was deleted again immediately.
 #[test]
 fn deleted_entries_return_where_they_could_be_added() {
     let mut directory = directory();

@@ -12,7 +12,7 @@ use crate::write::linking::{is_pending, notes, progress};
 
 const CLASS: &str = "objectclass ( 1.3.6.1.4.1.32473.2 NAME 'led' AUXILIARY MAY ( boss $ deputy ) )\n";
 
-/// Returns the definition of `boss` with this extension, and that of its subtype `deputy`.
+/// Returns the definition of `boss` with this extension, and the definition of its subtype `deputy`.
 fn schema(extension: &str) -> String {
     format!(
         "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'boss' EQUALITY distinguishedNameMatch SYNTAX \
@@ -344,7 +344,7 @@ enum Named {
 
 #[derive(Default)]
 struct Model {
-    /// Names of entries; `None` for a deleted one.
+    /// Names of entries; `None` for a deleted entry.
     names: Vec<Option<String>>,
     values: BTreeMap<usize, BTreeSet<Named>>,
     /// Entries whose values are links.

@@ -133,8 +133,8 @@ fn wrong_ranges_are_refused() {
     }
 }
 
-/// The search for a free number examines up to 100,000 numbers on the writer. Therefore it is made only for requesters
-/// that may make the change.
+/// The search for a free number examines up to 100,000 numbers on the writer. Therefore the search is made only for
+/// requesters that may make the change.
 #[test]
 fn requesters_without_the_right_get_no_number() {
     let mut directory = directory(&["posix: uidNumber, gidNumber from 100 to 101"]);

@@ -1,4 +1,4 @@
-//! Tests of passwords with options: which ones the server accepts, which permit a bind, and which a reset keeps.
+//! Tests of passwords with options: which passwords the server accepts, which permit a bind, and which a reset keeps.
 
 use ldap::ChangeOperation::{Add, Delete, Replace};
 use ldap::{Authentication, BindRequest, ResultCode as Code};
@@ -173,7 +173,8 @@ fn older_values_with_other_options_permit_no_bind_and_are_removed_with_the_next_
     }
 }
 
-/// A reset removes application passwords, because others may know them. A change by the user does not.
+/// A reset removes application passwords, because other persons may know them. A change by the user keeps application
+/// passwords.
 #[test]
 fn a_reset_removes_application_passwords_and_a_change_keeps_them() {
     let mut directory = directory(&[("pandoPwdAppPasswords", &["4"])]);

@@ -275,7 +275,7 @@ fn the_right_to_join_does_not_cover_the_end_of_a_membership() {
         refused(directory.modify(GROUP, changes), denied, "does not cover the end");
         assert_eq!(ends(&mut directory), end);
     }
-    // A requester with the right to join may set an end time, and may leave a membership without one.
+    // A requester with the right to join may set an end time, and may leave a membership that has no end time.
     act_as(&mut directory, BOB, &join);
     ok(directory.modify(GROUP, &[(Add, "member", &[BOB])]));
     ok(directory.modify(GROUP, &[(Delete, "member", &[BOB])]));
@@ -298,8 +298,8 @@ fn the_right_to_join_does_not_cover_the_end_of_a_membership() {
 }
 
 /// Regression test: in a cluster, one request can write several records. If a later record did not fit into the record
-/// group, the earlier ones stayed in the writer's batch, and the request was decided again. Other nodes never received
-/// the earlier records.
+/// group, the earlier records stayed in the writer's batch, and the request was decided again. Other nodes never
+/// received the earlier records.
 #[test]
 fn ends_that_have_no_room_in_a_batch_remain_due() {
     let mut directory = directory();
@@ -329,8 +329,8 @@ fn ends_that_have_no_room_in_a_batch_remain_due() {
     check(&directory);
 }
 
-/// Regression test: a request can name a million values. Each value was compared with all others before their number
-/// was checked, so one request kept the writer busy for hours.
+/// Regression test: a request can name a million values. Each value was compared with all other values before the
+/// number of values was checked, so one request kept the writer busy for hours.
 #[test]
 fn ends_of_many_values_are_found_by_their_keys() {
     let mut directory = directory();

@@ -5,8 +5,8 @@
 //! the entry gains are checked. Equal values that are older than the rule therefore stay until one of them is added
 //! again. One entry may have equal values in several types, as in 389 Directory Server.
 //!
-//! An error always reveals that another entry has the value. It names the other entry only to a requester that may read
-//! the value there.
+//! An error always reveals that another entry has the value. The error names the other entry only to a requester that
+//! may read the value there.
 
 use ldap::ResultCode;
 use schema::TypeId;
