@@ -90,7 +90,7 @@ fn keep_what_others_have(
 ) -> Result<()> {
     let catalog = changed.catalog;
     for other in changed.entry.ids().filter(|id| catalog.attribute(*id).base == def.base) {
-        // Values of an attribute have different normal forms, so its other values share no row of the part `Values`.
+        // The values of one attribute have different normal forms, so no two of them share a row of the part `Values`.
         let is_shared = |(part, _): &RowKey| other != def.id || *part != IndexPart::Values;
         if !obsolete.iter().any(is_shared) {
             continue;

@@ -2,11 +2,11 @@
 //! more links of the attribute leads from it to the asserted entry. For memberOf, each link leads from a member to its
 //! group.
 //!
-//! Either end of a chain may be the cheaper one to follow: a user is in few groups, but a group may have a million
-//! members or be a member of few other groups. Therefore chains are followed from both ends, always at the end with
-//! fewer links to read next, until the two ends meet or one end has no more links. The links of an entry are followed
-//! only once, so cycles end. Later candidates reuse the entries found from the asserted entry, and the results for
-//! groups between the ends.
+//! Which end of a chain is cheaper to follow depends on the data: a user is in few groups, but a group may have a
+//! million members or be a member of few other groups. Therefore chains are followed from both ends, always at the end
+//! with fewer links to read next, until the two ends meet or one end has no more links. The links of an entry are
+//! followed only once, so cycles end. Later candidates reuse the entries found from the asserted entry, and the results
+//! for groups between the ends.
 //!
 //! Under access rules, a link is followed only if the requester may see the entry that contains the value and has the
 //! right to the attribute that the operation requires. The same holds for memberOf.
@@ -87,7 +87,7 @@ impl ChainLinks {
 
 /// Follows the links that lead onward from an entry. Calls `each` with the entries that contain these links as values,
 /// and the attributes of the values. If `is_nested`, continues with the links from the entries at the ends of these
-/// links. After [`CHAIN_LINKS_MAX`] links, the rest is omitted.
+/// links. After [`CHAIN_LINKS_MAX`] links, further links are omitted.
 pub(crate) fn for_each_holder(
     state: TreeState<'_>,
     hops: &ChainLinks,
@@ -198,7 +198,7 @@ impl Chains {
     }
 }
 
-/// The chains of one item.
+/// State of the chains of one filter item.
 #[derive(Debug)]
 struct Chain {
     hops: ChainLinks,
@@ -407,8 +407,8 @@ impl Chain {
         Ok(reached)
     }
 
-    /// Follows the links onward from the entry at index `place`. If one of them reaches an entry that leads to the
-    /// target, returns the index of that entry.
+    /// Follows the links onward from the entry at index `place`. If a link reaches an entry that leads to the target,
+    /// returns the index of that entry.
     fn step_on(
         &mut self,
         place: usize,

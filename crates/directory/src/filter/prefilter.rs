@@ -18,8 +18,8 @@ use crate::model::rows::AttrId;
 /// Maximum number of tests of a guard.
 const GUARD_TESTS_MAX: usize = 8;
 
-/// A few tests, usually one, such that every result of the filter passes at least one of them. Each test concerns a
-/// single attribute number.
+/// A few tests, usually one, such that every entry that matches the filter passes at least one of them. Each test
+/// concerns a single attribute number.
 #[derive(Clone, Copy)]
 pub(crate) struct Guard<'f> {
     attribute: AttrId,

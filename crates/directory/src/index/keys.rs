@@ -119,7 +119,7 @@ fn gram_rows(schema: &Schema, base: AttrId, rule: MatchingRule, value: &[u8], ea
         return each(&key);
     }
     marked.push(END);
-    // Grams are collected as numbers, which are cheap to compare: there is one gram per byte.
+    // Grams are collected as numbers. There is one gram per byte, and numbers are cheap to compare.
     const { assert!(GRAM_SIZE + 1 == size_of::<u32>()) };
     let number = |gram: &[u8]| gram.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
     let mut grams: Vec<u32> = marked.windows(GRAM_SIZE).map(number).collect();

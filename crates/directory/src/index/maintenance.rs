@@ -6,8 +6,8 @@
 //! process is killed, building continues from the stored progress. The last slice marks the part complete in the same
 //! batch as its last rows. Thus a reader that sees a complete index sees all of its rows.
 //!
-//! Removal works the same way. If a part is defined again during its removal, building starts when all its old rows are
-//! removed.
+//! The rows of a removed part are deleted in slices in the same way. If a part is defined again during its removal,
+//! building starts when all its old rows are removed.
 //!
 //! Indexes whose building has reached the same entry are built together. Thus several indexes that are defined at once
 //! need only one pass over the entries.

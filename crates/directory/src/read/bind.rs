@@ -33,7 +33,8 @@ pub enum BindOutcome {
     Done(Outcome, Requester),
     /// [`bind_result`] decides the bind after the stored passwords are verified.
     Verify {
-        /// Verification with the stored forms of the password. It has no stored forms if the name cannot bind.
+        /// Verification with the stored forms of the password. The verification has no stored forms if the name cannot
+        /// bind.
         verification: Verification,
         /// The requester if the verification succeeds; anonymous if it cannot succeed.
         requester: Requester,
@@ -294,7 +295,7 @@ pub(crate) fn is_administrator(state: TreeState<'_>, name: &NormalName) -> Resul
 }
 
 /// Returns the values of userPassword without options: the user's own password. The only other passwords that can bind
-/// are those for applications (decision 0084), which are part of the [`Account`].
+/// are application passwords (decision 0084). The [`Account`] contains them.
 pub(crate) fn stored_passwords(state: TreeState<'_>, id: EntryId) -> Result<Vec<Vec<u8>>, OperationError> {
     values_of_type(state, id, USER_PASSWORD)
 }

@@ -1,8 +1,8 @@
 //! Compare (RFC 4511 section 4.10): tests whether an entry has a value.
 //!
 //! Subtypes and further options are included, as in a filter. For userPassword the asserted value is a plaintext
-//! password, which is verified with the stored forms. This takes as long as a bind, and [`crate::access`] states which
-//! requesters may do it. Superclasses count as values of objectClass.
+//! password, which is verified with the stored forms. The verification takes as long as a bind. [`crate::access`]
+//! states which requesters may compare passwords. Superclasses count as values of objectClass.
 
 use std::borrow::Cow;
 
@@ -40,7 +40,8 @@ pub enum CompareOutcome {
     Verify {
         /// Verification with the stored forms of the password.
         verification: Verification,
-        /// The account state, if a password policy governs the entry. The compare then counts as an attempt.
+        /// The account state, if a password policy governs the entry. The compare then counts as an authentication
+        /// attempt.
         account: Option<Box<Account>>,
     },
 }
@@ -250,7 +251,7 @@ fn no_such_attribute(description: &str) -> OperationError {
     )
 }
 
-/// Returns true if the entry has the attribute or one of its subtypes. Both may have further options.
+/// Returns true if the entry has the attribute or one of its subtypes, with or without further options.
 fn has_attribute<'s>(
     state: TreeState<'s>,
     candidate: &Candidate<'s>,

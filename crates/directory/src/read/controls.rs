@@ -246,7 +246,7 @@ pub fn fits(oid: &str, context: ControlContext) -> bool {
 }
 
 /// Returns the value of the "what failed" response control (draft-masarati-ldap-whatfailed section 2.3). It lists the
-/// OIDs of the critical controls because of which the request was refused. Returns `None` if the client did not request
+/// OIDs of the critical controls that caused the refusal of the request. Returns `None` if the client did not request
 /// this control, or if no critical control caused a refusal.
 #[cold]
 pub fn failed_controls(controls: &Controls<'_>, context: ControlContext) -> Option<Vec<u8>> {
@@ -313,7 +313,7 @@ pub struct RareControls {
     pub page: Option<PageRequest>,
     /// The results are sorted.
     pub sort: Option<SortOptions>,
-    /// The search returns only this part of the sorted results.
+    /// The search returns only the requested part of the sorted results.
     pub window: Option<ListViewOptions>,
     /// The search returns the changes of its results since the last synchronization.
     pub sync: Option<SyncOptions>,

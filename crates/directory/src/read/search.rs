@@ -6,8 +6,8 @@
 //!
 //! Results come in ascending entry id unless the client requests another order. An entry that matches throughout is
 //! returned exactly once, an entry that changes during the search at most once, and each result is consistent in
-//! itself. Each slice continues after the last id of the previous one. If the snapshot has changed between slices, the
-//! search resolves the names in the filter again and verifies the candidates found before. [`Search::split`] lets
+//! itself. Each slice continues after the last id of the previous slice. If the snapshot has changed between slices,
+//! the search resolves the names in the filter again and verifies the candidates found before. [`Search::split`] lets
 //! several threads scan the rest of a long search in parts, with the same guarantees.
 //!
 //! Each step is a separate type that does not refer to earlier steps:
@@ -17,14 +17,14 @@
 //! 3. [`TreeSearch`] prepares the search of the tree once: `scope` decides which entries are covered, `filter` has its
 //!    names resolved and its values normalized, `plan` supplies candidates, and `selection` determines the attributes
 //!    to return
-//! 4. `scanner` examines `candidates` in slices: `scope` and `matcher` decide which are results, `result` writes them,
-//!    and `stream` writes those too large for a buffer, with an `attribute_stream`
+//! 4. `scanner` examines `candidates` in slices: `scope` and `matcher` decide which candidates are results, `result`
+//!    writes most results, and `stream` writes results too large for a buffer, with an `attribute_stream`
 //!
-//! `sorting` holds results until they can be sent in order, and `ordered` takes them from a sort order. `usability`
+//! `sorting` holds results until they can be sent in order, and `ordered` takes results from a sort order. `usability`
 //! reports for each result whether its password can be used, `paging` returns one page at a time, `parts` lets several
 //! threads scan, `explain` describes the plan, and `again` compares what a search returns under different access rules.
-//! `sync` reports changes since an earlier search, and `feed` later changes. `deleted` adds deleted entries. `end`
-//! writes the searchResDone.
+//! `sync` reports changes since an earlier search, and `feed` reports later changes. `deleted` adds deleted entries.
+//! `end` writes the searchResDone.
 
 mod again;
 mod assertion;
@@ -136,7 +136,7 @@ pub struct Search {
 struct RequestedLimits {
     size: u32,
     time_seconds: u32,
-    /// Whether the node file sets a size limit for this requester. That limit replaces the one in the settings of the
+    /// Whether the node file sets a size limit for this requester. That limit replaces the limit in the settings of the
     /// directory.
     has_own_size: bool,
     has_own_time: bool,
@@ -568,7 +568,7 @@ impl Work {
         }
         match self {
             Work::Tree(search) if search.is_sorted() => search.turn_to_sorted(page.after.clone(), room),
-            // The previous page was sorted, but this one cannot be sorted, so the cookie is invalid.
+            // The previous page was sorted, but this page cannot be sorted, so the cookie is invalid.
             _ if page.after.is_some() && !page.is_abandoned() => return Err(paging::foreign()),
             Work::Made(results) => results.turn_to(page.from, room),
             Work::Tree(search) => search.turn_to(page.from, room, snapshot.state())?,

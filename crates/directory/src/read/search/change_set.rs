@@ -116,7 +116,7 @@ impl ChangeSet {
     }
 
     /// Returns the changed entry at index `place` among the changed entries that a search of this scope may have to
-    /// report; `None` after the last. The base is first; the others are in the order of reporting.
+    /// report; `None` after the last. The base comes first. The other entries follow in the order of reporting.
     pub(crate) fn changed_in(&self, scope: &SearchScope, place: usize) -> Option<u64> {
         let Some(below) = &self.below else { return self.changed.get(place).copied() };
         let base = scope.base.0;

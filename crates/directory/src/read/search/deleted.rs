@@ -42,7 +42,7 @@ pub(super) struct DeletedSearch {
     base: NormalName,
     scope: Scope,
     subentries: Option<bool>,
-    /// Key of the last tombstone examined, or a key before the first one.
+    /// Key of the last tombstone examined. Before any tombstone is examined, a key that precedes all tombstones.
     last: Box<[u8]>,
     /// Whether this search has begun. It begins when the search of the tree has ended.
     pub(super) has_started: bool,

@@ -158,7 +158,7 @@ impl Search {
         }
     }
 
-    /// Builds the control with the explanation, if the request asks for one.
+    /// Builds the control with the explanation, if the request asks for an explanation.
     fn explanation_control(&self, snapshot: &Snapshot) -> ControlsBuf {
         let mut controls = ControlsBuf::new();
         if self.explains()

@@ -177,8 +177,9 @@ impl EntryControls {
         Ok(Some(cost.saturating_add(looked_up)))
     }
 
-    /// Adds controls to the message of a result, which begins at `start` and ends `out`. Returns the number of entries
-    /// looked up for the controls. If there are too many entries for one slice, returns `None` and adds nothing.
+    /// Adds controls to the message of a result. The message is the content of `out` from `start` on. Returns the
+    /// number of entries looked up for the controls. If there are too many entries for one slice, returns `None` and
+    /// adds nothing.
     fn put<'s>(
         &mut self,
         (out, start): (&mut Vec<u8>, usize),

@@ -259,7 +259,7 @@ pub struct MissingIndex {
     pub attribute: String,
     /// Kind of the index.
     pub kind: IndexKinds,
-    /// All kinds of the attribute's index, including this one.
+    /// All kinds of the attribute's index, including `kind`.
     pub kinds: IndexKinds,
     /// Whether the index is defined and being built.
     pub is_building: bool,

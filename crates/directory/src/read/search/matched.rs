@@ -29,7 +29,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Number of octets of values that cost as much to test as one candidate.
 const OCTETS_PER_CANDIDATE: usize = 1_024;
 
-/// Filter items for returned values. A value is returned if it matches one of them.
+/// Filter items for returned values. A value is returned if it matches one of these items.
 #[derive(Clone, Debug)]
 pub(super) struct MatchedValues {
     items: Vec<Arc<Term>>,

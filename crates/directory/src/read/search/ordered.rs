@@ -3,8 +3,8 @@
 //! An order can serve a search under three conditions. The order has the requested sort keys, or exactly their reverse.
 //! The order contains every entry that the search may find. The requester may read the sorted values at every entry
 //! that it may see, so that their order reveals nothing. The traversal examines the entries one after another, as any
-//! search does, until it has found enough. The order is chosen if its traversal is likely to cost less than examining
-//! all candidates.
+//! search does, until it has found enough results. The order is chosen if its traversal is likely to cost less than
+//! examining all candidates.
 //!
 //! To return a part of the list, the search needs the number of results before that part and the total number of
 //! results. The order supplies these numbers only if its entries are exactly the results. That is so if the order has

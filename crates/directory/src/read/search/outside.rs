@@ -1,8 +1,8 @@
 //! Searches of virtual entries: the root DSE, the subschema subentry, `cn=monitor`, and for the administrator
 //! `cn=config`.
 //!
-//! A search from the root of the tree finds none of these entries. As in other servers, a client must name one of them
-//! as the base.
+//! A search from the root of the tree finds none of these entries. As in other servers, a client must name one of these
+//! entries as the base.
 
 use std::borrow::Cow;
 

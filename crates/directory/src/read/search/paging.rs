@@ -159,7 +159,7 @@ impl Paging {
     }
 
     /// Returns the maximum number of entries of the page. This is the requested number, reduced if the size limit of
-    /// the request leaves fewer.
+    /// the request leaves fewer entries.
     pub(super) fn room(&self) -> u32 {
         if self.size_limit == 0 {
             return self.size;

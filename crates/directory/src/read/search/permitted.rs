@@ -85,7 +85,7 @@ impl Permitted {
     }
 }
 
-/// Maximum number of permitted filters that are kept.
+/// Maximum number of permitted filters that are cached.
 const FILTERS_MAX: usize = 16;
 
 /// Attributes that a filter tests.

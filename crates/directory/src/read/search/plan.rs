@@ -53,7 +53,7 @@ const SCAN_ADVANTAGE: u64 = 2;
 /// Source of the candidates.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// The union of `ids`, which ascend, and of the postings.
+    /// The union of `ids` and `postings`. The ids ascend.
     Indexed {
         /// Ids collected in advance.
         ids: Vec<u64>,

@@ -48,7 +48,7 @@ pub(crate) struct ResultWriter {
     gathered: Vec<u8>,
     /// Time of the request in microseconds since 1970, for entryTtl; 0 if no entry is dynamic.
     pub(super) now: i64,
-    /// Size of the attributes of the last result in octets, which serves as the estimate for the next one.
+    /// Size of the attributes of the last result, in octets. This size is the estimate for the next result.
     last_len: Option<usize>,
 }
 

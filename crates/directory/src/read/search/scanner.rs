@@ -84,7 +84,7 @@ pub(super) trait Sink {
     /// Records that an examined candidate is not a result. An error ends the search.
     fn rejected(&mut self, state: TreeState<'_>, filter: &Term) -> Result<(), OperationError>;
 
-    /// Records a result. Returns false if there is no room for it, which ends the search.
+    /// Records a result. Returns false if there is no room for the result. In that case, the search ends.
     fn accepts(&mut self) -> bool;
 
     /// Records that the result is written. Its message ends at offset `end` of the output.
@@ -431,8 +431,8 @@ impl Scanner {
         }
     }
 
-    /// Returns true if the search sends a continuation reference in place of this entry, because it leads to another
-    /// server.
+    /// Returns true if the search sends a continuation reference in place of this entry, because the entry leads to
+    /// another server.
     pub(super) fn is_reference(
         &mut self,
         snapshot: &Snapshot,

@@ -1,5 +1,5 @@
-//! Traversal of the DNs in the values of one entry, which produces the items of the dereference control. Each item is a
-//! DN with the requested attributes of the entry that it names.
+//! Traversal of the DNs in the values of one entry. The traversal produces the items of the dereference control. Each
+//! item is a DN with the requested attributes of the entry that the DN names.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(in crate::read::search) struct NameTraversal {
     spec: usize,
     /// Source of the values of this attribute; `None` before the first value is read.
     source: Option<Source>,
-    /// DNs that were read and are still to be processed; the next one is last.
+    /// DNs that were read and are still to be processed. The last DN is processed next.
     names: Vec<Name>,
     /// The named entry that is being processed, if its attributes are too large for memory.
     large: Option<LargeTarget>,

@@ -52,7 +52,8 @@ impl Planner<'_> {
         Ok(all.within(limit))
     }
 
-    /// Adds the dynamic groups that may describe the asserted entry, because it is in the scope of one of their URLs.
+    /// Adds the dynamic groups that may describe the asserted entry: the groups with a URL whose scope contains the
+    /// entry.
     #[cold]
     #[inline(never)]
     pub(super) fn add_describing(&self, all: &mut Narrowed, item: &Item) -> Result<()> {

@@ -106,7 +106,7 @@ impl Model {
         self.entries[place].path.clone()
     }
 
-    /// Returns a name relative to `root`, which need not denote an entry.
+    /// Returns a random name relative to `root`. The name need not denote an entry.
     fn any_local(&mut self, root: &[String]) -> Path {
         let path = self.any_path();
         path.strip_prefix(root).map_or_else(|| vec!["ou=none".to_owned()], <[String]>::to_vec)

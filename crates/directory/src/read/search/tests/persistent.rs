@@ -324,7 +324,7 @@ fn each_change_is_sent_with_its_change_type() {
     for listener in [&mut all, &mut some] {
         assert_eq!(changes(&receive(listener, &mut directory)), [(Add, &*one, None)]);
     }
-    // The entry no longer matches, which the client recognizes itself. Then it matches again.
+    // First the entry no longer matches. The client recognizes this itself. Then the entry matches again.
     for name in ["unseen", "seen"] {
         modify(&mut directory, &one, name);
         let sent = receive(&mut some, &mut directory);

@@ -195,8 +195,8 @@ fn names_without_an_entry_are_returned_in_the_form_of_rfc_4514() {
     assert_eq!(crate::maintenance::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
 }
 
-/// Without an equality rule, two spellings of a DN are two values. Returned in one form they would be duplicates, which
-/// an import refuses.
+/// Without an equality rule, two spellings of a DN are two values. If both spellings were returned in one form, they
+/// would be duplicates, and an import refuses duplicates.
 #[test]
 fn names_without_an_equality_rule_are_returned_as_written() {
     let mut directory = sample();

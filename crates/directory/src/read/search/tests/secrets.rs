@@ -225,8 +225,8 @@ fn a_rule_that_names_a_secret_gives_it() {
     assert_eq!(found(&directory, "(ntHash=aaaa)", "ntHash"), ["AAAA"]);
 }
 
-/// Secrets are allowed neither in DNs, which are visible, nor in filters of rules, whose effects would reveal the
-/// values.
+/// Secrets are allowed neither in DNs nor in filters of rules, because DNs are visible and the effects of the rules
+/// would reveal the values.
 #[test]
 fn secrets_name_nothing_and_are_in_no_filter_of_a_rule() {
     let mut directory = directory(&[], [Some("AAAA"), None]);
