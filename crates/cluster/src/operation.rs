@@ -71,7 +71,7 @@ impl Change {
         }
     }
 
-    /// Returns the maximum number of records that the change makes.
+    /// Returns the number of records that the change names: one for each of its changes. Rules may add records.
     pub(super) fn record_count(&self) -> usize {
         match self {
             Change::Transaction(changes) => changes.len(),

@@ -47,9 +47,10 @@ pub trait Surroundings {
     /// The proxy cannot be started.
     fn before(&self, index: usize, port: u16) -> io::Result<u16>;
 
-    /// Prepares the data folder of a broker, which exists and is empty.
+    /// Prepares the data folder of a broker. The folder exists and is empty.
     ///
     /// # Errors
+    ///
     /// The folder cannot be prepared.
     fn place(&self, index: usize, data: &Path) -> io::Result<()>;
 }

@@ -50,7 +50,7 @@ pub enum Verdict {
     Pending,
     /// The supplier has dropped the mark of the report.
     Unknown,
-    /// The slices were compared. Names of the parts that differ; empty if the slices are equal.
+    /// The slices were compared. The set has the names of the parts that differ; it is empty if the slices are equal.
     Compared(BTreeSet<String>),
 }
 
@@ -63,7 +63,7 @@ pub struct Notice {
     pub verdict: Option<Verdict>,
 }
 
-/// The latest marks of a supplier, and the supplier's digests at them.
+/// The latest marks of a supplier, with the supplier's digests at these marks.
 #[derive(Debug, Default)]
 pub struct Marks {
     /// Point at which the next slice begins. Empty if the next slice begins a round.
@@ -193,7 +193,7 @@ impl Marks {
         }
     }
 
-    /// Returns the newest mark, if a replica that has the records up to `position` can still stop at it.
+    /// Returns the newest mark, if a replica that has the records up to `position` can still stop at the mark.
     pub fn for_replica(&self, position: u64) -> Option<&Mark> {
         self.set.back().map(|(mark, _)| mark).filter(|mark| position <= mark.position)
     }

@@ -1,5 +1,5 @@
 //! Comparison of nodes' data, to detect nodes whose data is wrong. Nodes that applied the same records must have the
-//! same data, so they compare digests of it at agreed positions.
+//! same data, so they compare digests of the data at agreed positions.
 //!
 //! Digests cover the data that the log determines: entries, links, schema, settings. They do not cover index rows,
 //! which each node builds at its own pace.
@@ -12,9 +12,9 @@ use crate::codec::{Reader, put_length};
 use crate::limits::{COMPARISONS_KEPT, DIGEST_PARTS_MAX};
 use crate::operation::NodeId;
 
-/// Digest of a set of rows, updated as rows are added and removed, in any order. It is the sum of the rows' hashes,
-/// computed separately for each of the four words. It detects accidents, not attacks: an attacker who can choose rows
-/// can construct two sets with equal digests.
+/// Digest of a set of rows, updated as rows are added and removed, in any order. The digest is the sum of the rows'
+/// hashes. Each of the four 64-bit words of a hash is summed separately. The digest detects accidents, not attacks: an
+/// attacker who can choose rows can construct two sets with equal digests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RollingDigest([u64; 4]);
 

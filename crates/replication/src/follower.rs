@@ -31,7 +31,7 @@ pub use resume::Reseed;
 pub struct Follower {
     keys: KeyRing,
     cursor: Cursor,
-    /// Offset of the next message to read. Messages since the cursor were ignored.
+    /// Offset of the next message to read. The messages between the cursor and this offset were ignored.
     next_offset: u64,
     window: Window,
     members: Members,
@@ -77,7 +77,8 @@ pub enum Verdict<'m> {
     Alarm(Alarm),
     /// The message at this offset was judged before.
     Seen,
-    /// Messages are missing: read again from `expected`. If the log has no message there, it has lost messages.
+    /// Messages are missing: read again from `expected`. If the log has no message at that offset, it has lost
+    /// messages.
     Missing {
         /// Offset of the first missing message.
         expected: u64,
@@ -260,9 +261,9 @@ impl Alarm {
 }
 
 impl Follower {
-    /// Returns a follower for data that is the first snapshot of `generation`, and the rows for the first commit of
-    /// that data. The message that begins the generation is at `offset` of `topic` and has the tag `tag`; `key` is the
-    /// number of the key in force.
+    /// Returns a follower for the first snapshot of `generation`, and the rows to commit with that snapshot. The
+    /// message that begins the generation is at `offset` of `topic` and has the tag `tag`; `key` is the number of the
+    /// key in force.
     pub fn seed(
         (keys, key): (KeyRing, u32),
         topic: [u8; 16],
@@ -288,7 +289,7 @@ impl Follower {
         (follower, vec![RowChange::cursor(&cursor)])
     }
 
-    /// Returns all rows of the state for data that is the first snapshot of `generation`, the next generation. The
+    /// Returns all rows of the state at the beginning of `generation`, which follows the present generation. The
     /// members of the cluster and its feature level remain.
     pub fn succeed(
         &self,
@@ -383,7 +384,8 @@ impl Follower {
             Err(MessageError::NewerVersion(version)) => return Verdict::Alarm(Alarm::NewerVersion(version)),
             Err(MessageError::Malformed) => return Verdict::Alarm(Alarm::Malformed),
         };
-        // At a lower level than that of the message, some nodes run builds that cannot read it.
+        // If the level in force is lower than the level of the message, some nodes run builds that cannot read the
+        // message.
         if Message::level(bytes) > self.level() {
             return Verdict::Alarm(Alarm::Malformed);
         }

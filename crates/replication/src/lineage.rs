@@ -94,7 +94,7 @@ impl Lineage {
             (Some(next), None) if consumer_position < next.from => Relation::Continues,
             (Some(next), None) => Relation::Diverged { since: next.from },
             (None, Some(_)) => Relation::SupplierReplaced,
-            // Neither further epoch has a record up to the consumer's position.
+            // Each lineage has a further epoch, but neither of these epochs has a record up to the consumer's position.
             (Some(own), Some(other)) if consumer_position < own.from.min(other.from) => Relation::Continues,
             (Some(own), Some(other)) => Relation::Diverged { since: own.from.min(other.from) },
         }
@@ -193,7 +193,7 @@ mod tests {
         // In the reverse direction, the supplier is a replaced writer, whatever its position is.
         check(&[], 5, &[(1, 9)], 20, Relation::SupplierReplaced);
         check(&[], 50, &[(1, 9)], 8, Relation::SupplierReplaced);
-        // Two promotions of copies of the same data.
+        // Two copies of the same data were promoted.
         check(&[(1, 9)], 20, &[(2, 12)], 11, diverged(9));
         check(&[(1, 9), (2, 15)], 20, &[(1, 9)], 14, Relation::Continues);
         // Regression test: a server was promoted and made no change before its replica was promoted. The server was

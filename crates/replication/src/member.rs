@@ -88,7 +88,7 @@ pub enum GroupOutcome {
     /// sends none of its answers. The present writer decides the requests again.
     Dropped,
     /// The node has stopped reading and cannot determine the outcome. The caller rolls the batch back. The next writer
-    /// recognizes by the operation ids what was applied.
+    /// recognizes applied operations by their ids.
     Unknown,
 }
 
@@ -332,7 +332,7 @@ impl Member {
                     Role::Claiming { attempt } if is_own && new.attempt == attempt => {
                         Role::Leading { epoch: new.epoch.offset }
                     }
-                    // This is another claim. The node's own claim may still follow in the log.
+                    // The accepted claim is another one. The node's own claim may still follow in the log.
                     Role::Claiming { attempt } => Role::Claiming { attempt },
                     _ => Role::Following,
                 }

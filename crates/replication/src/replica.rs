@@ -150,7 +150,8 @@ impl Progress {
         &self.lineage
     }
 
-    /// Records that a connection to the supplier begins. The supplier may have other records than the last one.
+    /// Records that a connection to the supplier begins. This supplier may have other records than the previous
+    /// supplier.
     pub fn connected(&mut self, connection: u64) {
         (self.connection, self.is_confirmed) = (Some(connection), false);
     }
@@ -204,7 +205,7 @@ impl Progress {
     pub fn may_promote(&self, basis: &ForwardBasis, position: u64) -> Visibility {
         let last = self.lineage.epochs().last();
         match self.visibility(basis, position) {
-            // Meanwhile another server was promoted. It has not been asked to stop.
+            // Meanwhile another server was promoted, and the caller has not asked that server to stop.
             Visibility::Shown
                 if last
                     .is_some_and(|last| last.from > position && !basis.lineage.epochs().contains(last)) =>

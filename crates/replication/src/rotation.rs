@@ -2,8 +2,8 @@
 //! state.
 //!
 //! A node offers a new key. Other nodes fetch the key and announce that they have it. When most nodes have it, the
-//! writer puts it in force. If a node leaves before that, it may have the offered key, so the offer ends and another
-//! key is due.
+//! writer puts it in force. If a node leaves before that, the leaving node may have the offered key. The offer then
+//! ends, and a new key must be offered.
 
 use std::collections::BTreeMap;
 

@@ -49,7 +49,7 @@ pub(crate) enum Defect {
     RotationIgnored,
 }
 
-/// Violation of a promise of the protocol, as text.
+/// Violation of a guarantee of the protocol, as text.
 #[derive(Clone, Debug)]
 pub(crate) struct Violation(pub(crate) String);
 

@@ -1,4 +1,4 @@
-//! Replays the corpus of this crate's fuzz target on stable.
+//! Replays the corpus of this crate's fuzz target on stable Rust.
 
 mod properties;
 #[path = "../../../fuzz/replay.rs"]

@@ -116,9 +116,10 @@ impl Identity {
         self.keep_keys(&file)
     }
 
-    /// Records that the log has the key of this number, offered or in force.
+    /// Records that the key with this number is in the log, offered or in force.
     ///
     /// # Errors
+    ///
     /// The folder cannot be written.
     pub fn note_seen(&self, number: u32) -> Result<(), IdentityError> {
         let mut file = self.keys_file()?;
@@ -133,9 +134,10 @@ impl Identity {
         }
     }
 
-    /// Creates a new key and stores it in a separate file until the log has its offer.
+    /// Creates a new key and stores it in a separate file until the offer of the key is in the log.
     ///
     /// # Errors
+    ///
     /// There is no randomness, or the folder cannot be written.
     pub fn make_next_key(&self) -> Result<Fingerprint, IdentityError> {
         let mut secret = [0; 32];
@@ -205,7 +207,7 @@ mod tests {
         assert!(!identity.keep_next_key(&made).unwrap(), "once");
         assert_eq!(given(&identity), 2);
 
-        // Takes a key that is received early, and bytes that are not a key.
+        // The node stores a key that it receives early, and ignores bytes that are not a key.
         let other = ClusterKey::new(&[3; 32]).fingerprint().number();
         identity.take_keys(&[(other, [3; 32]), (77, [3; 32])]).unwrap();
         let ring = identity.keys().unwrap();

@@ -28,7 +28,7 @@ impl GatheredCommit {
 }
 
 impl Node {
-    /// Applies a message of the log in one commit. Includes the messages after it that have already arrived.
+    /// Applies a message of the log, and the later messages that have already arrived, in one commit.
     pub(super) fn follow(&mut self, writer: &mut Writer, message: Message) {
         let mut gathered = GatheredCommit::default();
         self.gather(&message, &mut gathered);

@@ -19,7 +19,8 @@ use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::print::Report;
 
-/// Maximum number of entries that are examined for a recorded search, for each entry that may match its filter.
+/// Factor between two limits of a recorded search: the number of examined entries is limited to this multiple of the
+/// number of entries that may match the filter.
 const EXAMINED_PER_ENTRY: u64 = 100;
 
 pub(super) const HELP: &str = "\

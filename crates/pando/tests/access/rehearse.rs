@@ -297,7 +297,7 @@ fn a_rehearsal_counts_losses_by_requester_and_rule() {
     );
     let before = block(&format!("{anna} at {bert}: may now read title (3 times, last 20"))[0];
     assert_eq!(before, format!("  before: denies it, rule 4: {}", NOW[3]));
-    // Bert bound by PLAIN, to which the new rule does not apply.
+    // Bert bound with the mechanism PLAIN, and the new rule does not apply to such binds.
     assert!(!said.stdout.contains(&format!("{bert} at ")), "{}", said.stdout);
     block(&format!("{anna} at {bert}: may no longer proxy (once 20"));
     let group = format!("cn=staff,ou=groups,{SUFFIX}");

@@ -94,7 +94,7 @@ fn every_failing_bind_costs_one_hash_on_the_pool() {
         let after = figures(&mut administrator);
         assert_eq!(after, before.map(|count| count + 2), "{kind}: jobs and hashes");
     }
-    // A right password costs what its scheme costs.
+    // Verifying the right password takes only as long as its storage scheme requires.
     let before = figures(&mut administrator);
     assert!(connection.bind(&person_dn("quick"), "right").unwrap().is_success());
     assert_eq!(figures(&mut administrator), before);

@@ -146,7 +146,8 @@ fn a_writer_that_slept_undoes_nothing_and_without_the_log_reads_go_on() {
     });
     cluster.expect_equal(&[(1, &first), (2, &second)]);
 
-    // While the log is unreachable, nodes answer reads and refuse all changes. Then they accept changes again.
+    // While the log is unreachable, nodes answer reads and refuse all changes. When the log is reachable again, they
+    // accept changes.
     [&first, &second].iter().for_each(|server| drop(metrics::wait_for_ready(server, 200)));
     cluster.brokers.halt(0, true).unwrap();
     let halted = Instant::now();

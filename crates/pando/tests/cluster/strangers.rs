@@ -163,7 +163,7 @@ fn forged(node: u32, epoch: u64, number: u64, name: &str) -> Vec<u8> {
     let request = Request::Add(AddRequest { entry: &entry, attributes: attributes.as_attributes() });
     let mut message = Vec::new();
     Message { id: MessageId(1), request, controls: Controls::NONE }.encode(&mut message);
-    // Larger than any incarnation of the node itself.
+    // This incarnation is larger than any incarnation of the node itself.
     let incarnation = u64::MAX / 2;
     let request = forward::Request {
         operation: OperationId { node: NodeId(node), incarnation, sequence: number },

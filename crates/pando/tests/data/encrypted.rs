@@ -78,7 +78,7 @@ fn only_an_identity_reads_the_backup_of_a_server() {
     verified.expect_code(0).expect_output("2 files are whole; restored to");
     list().expect_code(0).expect_output(" MB, encrypted, verified 2");
 
-    // The command has the identity and restores an entry. The server has no identity, so it cannot.
+    // The command has the identity and restores an entry. The server has no identity, so it cannot restore anything.
     let carl = person_dn("carl");
     replace(&mut admin, &carl, "title", &["spoiled"]);
     assert!(admin.delete(&carl).unwrap().is_success());

@@ -124,8 +124,7 @@ fn a_former_writer_that_comes_back_is_stopped_by_the_promoted_server() {
     until("the fence", || (add_code(&first, "old").0 == ResultCode::UNAVAILABLE).then_some(()));
     assert_eq!(add_code(&second, "newer").0, ResultCode::SUCCESS);
     assert!(second.stop().success());
-    // Regression test: users could not read a promoted server, because its data counted as too old: a promoted server
-    // follows no log.
+    // Regression test: users could not read a promoted server. It follows no log, so its data counted as too old.
     let table = std::fs::read_to_string(&b.node).unwrap();
     std::fs::write(&b.node, table.replace("[replica]\n", "[replica]\nread_age_seconds = 60\n")).unwrap();
     let second = b.start();

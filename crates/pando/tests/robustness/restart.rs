@@ -102,6 +102,6 @@ fn a_start_after_many_changes_is_quick() {
     let started = Instant::now();
     let pando = Start::new(&scratch).ready();
     assert!(pando.administrator().entry(SUFFIX, &[]).unwrap().is_some());
-    // A generous bound, which a replay of the whole log would exceed.
+    // The bound is generous, but a replay of the whole log would exceed it.
     assert!(started.elapsed() < test_support::DEADLINE);
 }

@@ -36,10 +36,11 @@ pub enum Reseed {
 }
 
 impl Follower {
-    /// Checks that a node can continue after its last commit, by the topic of the log, its first offset, its next
-    /// offset, and its message at [`Cursor::offset`](crate::Cursor::offset), if there is one.
+    /// Checks that a node can continue after its last commit. The arguments describe the log: its topic, its first
+    /// offset, its next offset, and its message at [`Cursor::offset`](crate::Cursor::offset), if there is one.
     ///
     /// # Errors
+    ///
     /// This data does not come from that log, or the log is incomplete.
     pub fn check_start(
         &self,

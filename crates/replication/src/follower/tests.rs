@@ -174,8 +174,8 @@ fn an_operation_is_applied_once() {
     assert_eq!(fixture.push(group), "apply 103..103");
 }
 
-/// All records of a transaction belong to one operation, whose position is that of the last record. Nodes ignore a
-/// group with several records of one operation until all nodes support transactions.
+/// All records of a transaction belong to one operation, whose position is that of the last record. Nodes do not accept
+/// a group with several records of one operation until all nodes support transactions.
 #[test]
 fn records_of_a_transaction_follow_each_other() {
     let (mut fixture, ..) = with_two_nodes();
@@ -348,7 +348,7 @@ fn a_level_takes_effect_once_all_nodes_support_it_and_stops_others() {
         // Neither an older build nor a new node lowers the level in force.
         ((2, Announcement::Level(1)), 2),
         ((3, Announcement::Durable(1)), 2),
-        // Nodes that have left are not counted.
+        // Nodes that have left do not affect the level.
         ((3, Announcement::Left), 2),
         ((2, Announcement::Left), LEVEL_MAX),
     ];
@@ -446,7 +446,7 @@ fn announcements_determine_the_deletable_part_of_the_log() {
     assert_eq!(announce(2, Announcement::Snapshot(35)), Err(RetentionReason::Unheard(NodeId(2))));
     assert_eq!(announce(2, Announcement::Durable(20)), Ok(20));
     assert_eq!(announce(2, Announcement::Durable(39)), Ok(30));
-    // A late announcement does not lower the offset.
+    // A late announcement does not lower the offset before which the log may be deleted.
     assert_eq!(announce(2, Announcement::Durable(1)), Ok(30));
     // No messages are retained for a node that has left, and its snapshots do not count.
     assert_eq!(announce(3, Announcement::Durable(5)), Ok(5));
@@ -569,7 +569,7 @@ fn ignores_messages_of_a_level_before_it_is_in_force() {
     assert_eq!(fixture.push(offered), "Alarm(Malformed)");
     let seal = message::Proposal { node: NodeId(1), incarnation: 1, number: 1 };
     let sealed = |fixture: &Fixture| fixture.follower.group_of(1, 1, Some(seal), &record_bytes()).unwrap().0;
-    // A correct writer does not seal groups yet.
+    // At the present level, a correct writer does not seal groups.
     assert_eq!(Message::level(&sealed(&fixture)), 1);
     let (mut fixture, ..) = with_two_nodes();
     let group = sealed(&fixture);

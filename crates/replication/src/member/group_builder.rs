@@ -148,7 +148,7 @@ mod tests {
         let read =
             |count| Records::decode(count, Cow::Borrowed(&bytes[..])).map(|records| records.iter().count());
         assert_eq!(read(count), Some(max));
-        // The bytes of one more record would follow.
+        // These bytes contain one more record than a group may have.
         let more = [&bytes[..], &bytes[..record_size(0)]].concat();
         assert!(Records::decode(count + 1, Cow::Borrowed(&more[..])).is_none());
     }

@@ -535,7 +535,7 @@ impl Process {
                 }
             }
             if requests.iter().any(|(_, other): &(u32, Request)| other.operation == operation) {
-                // Another copy of this request is already in the batch, so this copy waits for the next one.
+                // Another copy of this request is already in the batch, so this copy waits for the next batch.
                 self.inbox.push_front((from, request));
                 break;
             }
