@@ -28,7 +28,7 @@ use crate::workers::writer::{
     forwarded_passwords, prepared_passwords, update_account,
 };
 
-/// Converts the settings to those of the node.
+/// Converts the server's settings of the cluster to the settings of the node.
 pub(crate) fn node_settings(settings: &ClusterSettings) -> NodeSettings {
     NodeSettings {
         brokers: settings.brokers.clone(),

@@ -264,8 +264,8 @@ pub struct Config {
     pub admin_password_file: Option<PathBuf>,
     /// Account under which the process runs after it has bound the ports; `None` for the account that started it.
     pub run_as: Option<RunAs>,
-    /// Whether anonymous clients may read the tree on this node, except `userPassword`. It has an effect if the
-    /// directory's setting `anonymous_read` is off.
+    /// Whether anonymous clients may read the tree on this node, except `userPassword`. This setting has an effect only
+    /// if the directory's setting `anonymous_read` is off.
     pub anonymous_read: bool,
     /// Settings that a reload can change while connections are open.
     pub online: OnlineSettings,
@@ -283,7 +283,7 @@ pub struct Config {
     pub traces: Option<TraceSettings>,
     /// Listener of the web console.
     pub console: Option<ConsoleSettings>,
-    /// SCIM service for users and groups, which uses the console's addresses.
+    /// SCIM service for users and groups. The service uses the console's addresses.
     pub scim: Option<ScimSettings>,
     /// Mail to users who forgot their password, with a link for setting a new one.
     pub mail: Option<MailSettings>,
@@ -608,7 +608,7 @@ fn default_row_cache_bytes() -> usize {
         .map_or(limits::ROW_CACHE_BYTES, |share| share.min(limits::ROW_CACHE_BYTES))
 }
 
-/// Returns the default size of the request memory. It is the minimum if the system does not report its memory.
+/// Returns the default size of the request memory. The size is the minimum if the system does not report its memory.
 fn default_request_memory_bytes() -> usize {
     let share = system::available_memory_bytes().map(|bytes| bytes / limits::REQUEST_MEMORY_DIVISOR);
     let share = share.and_then(|share| usize::try_from(share).ok());

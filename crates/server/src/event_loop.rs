@@ -330,7 +330,8 @@ impl EventLoop {
         self.notifying -= usize::from(connection.is_notifying);
         connection.close(&mut self.context, &mut self.buffers);
         self.untrusted -= usize::from(connection.has_timeouts);
-        // Dropping the connection closes the only descriptor of its socket, which also deregisters it from epoll.
+        // Dropping the connection closes the only descriptor of its socket. Closing the descriptor also deregisters the
+        // socket from epoll.
         self.context.counters.connection_closed();
         self.context.usage.get_mut().closed(connection.listener());
         self.free_slots.push(slot);

@@ -59,15 +59,15 @@ pub const READINESS_INTERVAL: Duration = Duration::from_secs(1);
 /// this time and [`READINESS_INTERVAL`] is less than five seconds.
 pub const PROBE_ANSWER_MAX: Duration = Duration::from_secs(3);
 
-/// Time for which `/ready` reports a failure after a change was refused because the disk is full. It does so even if
-/// the disk appears to have room.
+/// Time for which `/ready` reports a failure after a change was refused because the disk is full. `/ready` reports the
+/// failure even if the disk appears to have room.
 pub const FULL_DISK_NOTED: Duration = Duration::from_secs(30);
 
 /// Time limit for connecting to another server over HTTP.
 pub const WEB_CONNECT: Duration = Duration::from_secs(10);
 
-/// Divisor of the maximum number of connections. The quotient is the default maximum for one address. It applies when
-/// half of all connections are in use.
+/// Divisor of the maximum number of connections. The quotient is the default maximum for one address. This maximum
+/// applies only while at least half of all connections are in use.
 pub const CONNECTIONS_SHARE_DIVISOR: usize = 8;
 
 /// Maximum number of addresses without open connections whose connections are counted. Addresses with open connections
@@ -231,7 +231,7 @@ pub const DRAIN_LINGER_TIMEOUT: Duration = Duration::from_millis(200);
 /// Interval at which a stopping server checks whether all connections are finished.
 pub const DRAIN_TICK: Duration = Duration::from_millis(50);
 
-/// Interval at which timeouts are checked while a connection may reach one.
+/// Interval at which timeouts are checked while a connection may reach a timeout.
 pub const TICK: Duration = Duration::from_secs(1);
 
 /// Default idle time after which a connection over the network is closed.
@@ -285,7 +285,7 @@ pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 pub const INDEX_SLICE_RETRY: Duration = Duration::from_secs(2);
 
 /// Maximum number of log lines in one [interval](FAULT_LINES_INTERVAL) about operations that failed because of a fault
-/// of the server. It applies to each kind of fault.
+/// of the server. The maximum applies to each kind of fault separately.
 pub const FAULT_LINES_MAX: usize = 4;
 
 /// Interval of [`FAULT_LINES_MAX`].

@@ -19,8 +19,8 @@ use crate::error::ServeError;
 use crate::open::Opened;
 use crate::stamp::Random;
 
-/// Replaces the data of a node by the data in the folder `from`, which belongs to another node or is a copy of one. No
-/// server may be using the node's directory. The node keeps its identity.
+/// Replaces the data of a node by the data in the folder `from`. That data belongs to another node, or is a copy of
+/// another node's data. No server may be using the node's directory. The node keeps its identity.
 ///
 /// # Errors
 /// The node is served, or `from` does not contain a node of this cluster.
@@ -55,9 +55,9 @@ pub fn reseed_from(config: &Config, address: &str, there: u32) -> Result<u32, Se
     reseeded
 }
 
-/// Begins a new generation with the data of the directory `from`, which must not be a node. This data replaces the data
-/// of this node. Neither directory may be served. Every other node stops until it receives a copy. Returns the position
-/// at which the generation begins.
+/// Begins a new generation with the data of the directory `from`. The directory must not be a node. Its data replaces
+/// the data of this node. Neither directory may be served. Every other node stops until it receives a copy. Returns the
+/// position at which the generation begins.
 ///
 /// The message that begins the generation is stored with the data before it is appended to the log. Therefore
 /// [`finish_generation`] can complete an interrupted command.

@@ -83,7 +83,8 @@ pub struct Importing {
     pub add: bool,
     /// Whether to store clear passwords without hashing them.
     pub keep_clear_passwords: bool,
-    /// File for records that are not imported, which must not exist. `None` means a new file in the data directory.
+    /// New file for the records that are not imported. No file with this path may exist. `None` means a new file in the
+    /// data directory.
     pub rejects: Option<PathBuf>,
     /// Attributes and object classes to leave out.
     pub leave_out: Vec<String>,
@@ -279,7 +280,7 @@ impl<'r> Run<'r> {
         making.imported.dangling = resolved.dangling;
         rows.push(resolved_rows);
         std::thread::scope(|scope| {
-            // The merge runs while the tree is written. It waits when its channel is full.
+            // The merge runs while the tree is written. The merge waits when its channel is full.
             let (sender, blocks) = sync_channel(self.blocks_max());
             scope.spawn(move || hand_over(SortedRows::merge(rows), &sender));
             let refused = self.write_tree(&mut making, resolved)?;
@@ -347,7 +348,7 @@ impl<'r> Run<'r> {
         std::thread::scope(|scope| {
             let (piece_sender, piece_receiver) = sync_channel(threads);
             let (done_sender, done_receiver) = sync_channel(threads);
-            // The channel has room for a chunk per thread, and for finished chunks that wait for an earlier one.
+            // The channel has room for a chunk per thread, and for finished chunks that wait for an earlier chunk.
             let (ticket_sender, ticket_receiver) = sync_channel(4 * threads);
             let piece_receiver = Arc::new(Mutex::new(piece_receiver));
             let stopped = &stopped;
@@ -363,7 +364,7 @@ impl<'r> Run<'r> {
                 })
                 .collect();
             drop((piece_receiver, done_sender));
-            // If writing fails, this drops the receivers, which ends the threads that send to them.
+            // If writing fails, this call drops the receivers. The threads that send to them then end.
             let written = self.write(making, done_receiver, ticket_receiver);
             let prepared: Vec<_> = preparers.into_iter().map(|thread| joined(thread.join())).collect();
             let read = joined(reader.join());

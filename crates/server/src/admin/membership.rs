@@ -129,9 +129,9 @@ pub(super) fn follower_in(data: &Path, identity: &Identity) -> Result<Follower, 
     Follower::load(keys, rows).map_err(|error| refused(error.to_string()))
 }
 
-/// Ends the membership of a data directory that is not served. It becomes an ordinary directory, and the other nodes
-/// refuse its certificate. If `is_announced` is false, nothing is written to the log, so that the other nodes still
-/// accept the certificate.
+/// Ends the membership of a data directory that is not served. The directory becomes an ordinary directory, and the
+/// other nodes refuse its certificate. If `is_announced` is false, nothing is written to the log, so that the other
+/// nodes still accept the certificate.
 ///
 /// # Errors
 /// The directory is in use or is not a node, or the log cannot be reached.

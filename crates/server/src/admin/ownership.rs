@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Uid, chownat, fstat, open, openat};
 
-/// Guard that, when it is dropped, gives root's files in a data directory to the folder's owner. It also does so if the
-/// command fails.
+/// Guard that, when it is dropped, gives root's files in a data directory to the folder's owner. The guard also does
+/// this if the command fails.
 #[derive(Debug)]
 pub(crate) struct FolderOwner {
     data: PathBuf,

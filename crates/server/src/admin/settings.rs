@@ -143,7 +143,8 @@ pub(crate) fn begin(config: &mut Config, file: &SettingsFile) -> Result<(), Serv
 fn existing(config: &Config) -> Result<Option<ReadOnlyDirectory>, ServeError> {
     match open_read_only(config) {
         Ok(directory) => Ok(Some(directory)),
-        // A first start or `apply` that was interrupted may have left an empty directory, which counts as none.
+        // A first start or `apply` that was interrupted may have left an empty directory. An empty directory counts as
+        // no directory.
         Err(ServeError::NoData { .. }) => Ok(None),
         Err(error) => Err(error),
     }

@@ -121,7 +121,7 @@ impl Shared {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         match self.wait(self.store.delete(&self.object(name))) {
-            // The library may have repeated the request after the first one removed the object.
+            // The library may have repeated the request after the first request removed the object.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             done => done,
         }

@@ -36,7 +36,7 @@ pub(crate) struct Heading {
     pub(crate) kind: Kind,
     /// The moment of the data at the end of the file.
     pub(crate) moment: Moment,
-    /// Hash of the record before the first one in the file; `None` for a file with rows.
+    /// Hash of the record before the first record in the file; `None` for a file with rows.
     pub(crate) follows: Option<Fingerprint>,
     /// Position of the first record in the file. For a file with rows, the position of `moment`.
     pub(crate) first: u64,

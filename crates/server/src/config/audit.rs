@@ -84,7 +84,7 @@ const GROUPS: [(&str, &[Kind]); 6] = [
     ("administration", &[Kind::Administration]),
 ];
 
-/// Kinds of events, parsed from the name of a group in [`GROUPS`] or of one kind.
+/// Kinds of events, parsed from the name of a group in [`GROUPS`] or from the name of one kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KindGroup(Kinds);
 

@@ -25,8 +25,8 @@ use crate::limits;
 pub struct OnlineSettings {
     /// Maximum number of open connections.
     pub connections_max: usize,
-    /// Maximum number of connections from one address. It applies when half of `connections_max` are open. `None` means
-    /// an eighth of `connections_max`.
+    /// Maximum number of connections from one address. The limit applies only while at least half of `connections_max`
+    /// connections are open. `None` means an eighth of `connections_max`.
     pub connections_per_address_max: Option<usize>,
     /// Maximum number of new connections from one address in a second; `None` for any number.
     pub connects_per_second_max: Option<usize>,
@@ -87,8 +87,8 @@ pub struct SlowRule {
 pub struct PersistentSearchLimits {
     /// Maximum number of persistent searches of all clients.
     pub count_max: usize,
-    /// Maximum number of persistent searches of one identity, and of one source. It applies when half of `count_max`
-    /// are running. `None` means an eighth of `count_max`.
+    /// Maximum number of persistent searches of one identity, and of one source. The limit applies only while at least
+    /// half of `count_max` searches are running. `None` means an eighth of `count_max`.
     pub share_max: Option<usize>,
 }
 
@@ -203,7 +203,8 @@ impl OnlineSettings {
     }
 
     /// Returns the limits that the tables set for a client; `None` if no table applies. `is_named` gets a DN and
-    /// whether the DN is that of a group. It returns whether the client is that user, or a member of that group.
+    /// whether the DN is that of a group. `is_named` returns true if the client is that user, or a member of that
+    /// group.
     pub(crate) fn limits_of(
         &self,
         address: Option<IpAddr>,

@@ -1,7 +1,7 @@
 //! Keys that the tables `[follow]` and `[replica]` share: the identity with which this server binds at another server,
 //! and the authorities that sign that server's certificate.
 
-/// Declares the keys of a table: those in the macro's argument and the shared ones.
+/// Declares the keys of a table: the keys in the macro's argument, and the shared keys.
 macro_rules! source_table {
     ($(#[$of_table:meta])* $vis:vis struct $name:ident { $($(#[$of_key:meta])* $key:ident: $type:ty,)* }) => {
         $(#[$of_table])*

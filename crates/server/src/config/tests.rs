@@ -72,7 +72,7 @@ fn a_listener_has_its_own_rules() {
     running.take_online(other);
     assert_eq!(rules(&running, ListenerIndex(0)), usual);
     assert_eq!(rules(&running, ListenerIndex(2)), (TlsNeed::Passwords, BindStrength::Certificate));
-    // The listeners of the command line come first, and then those of the node file.
+    // The listeners of the command line come first, and the listeners of the node file follow.
     let listen = vec!["ldap://127.0.0.1:0".parse().unwrap()];
     let config = merged(Arguments { listen, ..Arguments::default() }, file).unwrap();
     assert_eq!(config.listen.len(), 3);

@@ -61,7 +61,8 @@ pub(crate) struct Connection {
     pub(crate) has_timeouts: bool,
     /// Whether the socket may have bytes to read.
     readable: bool,
-    /// Whether the kernel has reported that the peer has closed its side. Reads continue until one returns the end.
+    /// Whether the kernel has reported that the peer has closed its side. Reads continue until a read returns the end
+    /// of the stream.
     ending: bool,
     /// Whether both directions are closed.
     broken: bool,
@@ -712,7 +713,7 @@ enum Reading {
     Disconnect(ResultCode, String),
 }
 
-/// Result of searching for an urgent request after a waiting one.
+/// Result of searching for an urgent request after a waiting request.
 enum UrgentSearch {
     Nothing,
     /// An operation was abandoned or has ended, so that the waiting request may be able to continue.

@@ -10,7 +10,7 @@ pub const BACKUP_NICENESS: i32 = 10;
 /// Interval at which a server lists the files of its backup.
 pub const BACKUP_LIST: Duration = Duration::from_secs(60);
 
-/// Maximum number of chains of backup files that `cn=monitor` shows. The newest ones are shown.
+/// Maximum number of chains of backup files that `cn=monitor` shows. The newest chains are shown.
 pub const BACKUP_CHAINS_MAX: usize = 100;
 
 /// Interval at which the backup thread checks whether a backup is due.

@@ -35,15 +35,15 @@ pub(crate) const FOLLOW_RECHECK_SLICE: usize = 100;
 /// Time for which a check waits for a message of the source after each slice of entries.
 pub(crate) const FOLLOW_RECHECK_WAIT: Duration = Duration::from_millis(1);
 
-/// Maximum number of times that entries are read again at the end of a refresh. They are read again whenever other
-/// entries were renamed during the previous reading.
+/// Maximum number of times that entries are read again at the end of a refresh. The entries are read again whenever
+/// other entries were renamed during the previous reading.
 pub(crate) const FOLLOW_REREADS_MAX: usize = 10;
 
-/// Maximum number of entries of a refresh whose entryCSN is recorded. The newest ones are recorded.
+/// Maximum number of entries of a refresh whose entryCSN is recorded. The newest entries are recorded.
 pub(crate) const FOLLOW_NEWEST_MAX: usize = 100_000;
 
-/// Time without a message after which the followed server is asked for one. If no answer arrives within the same time,
-/// the connection counts as broken.
+/// Time without a message after which the followed server is asked for a message. If no answer arrives within the same
+/// time, the connection counts as broken.
 pub(crate) const FOLLOW_SILENCE: Duration = Duration::from_secs(60);
 
 /// Time limit of each step of connecting to the followed server.

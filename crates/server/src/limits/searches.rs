@@ -7,8 +7,8 @@ use directory::index::sizes::SampleBounds;
 /// Default maximum number of persistent searches. If there are more, a search is answered `busy`.
 pub const PERSISTENT_SEARCHES_MAX: usize = 10_000;
 
-/// Divisor of [`PERSISTENT_SEARCHES_MAX`]. The quotient is the maximum number for one identity or one source. It
-/// applies when half of the maximum number of searches are running.
+/// Divisor of [`PERSISTENT_SEARCHES_MAX`]. The quotient is the maximum number for one identity or one source. This
+/// maximum applies only while at least half of [`PERSISTENT_SEARCHES_MAX`] searches are running.
 pub const PERSISTENT_SEARCHES_SHARE_DIVISOR: usize = 8;
 
 /// Divisor of [`PERSISTENT_SEARCHES_MAX`]. The quotient is the number of searches that are reserved for the
@@ -38,8 +38,8 @@ pub const SLICE_BYTES_MAX: usize = 64 << 10;
 /// a smaller search sooner.
 pub const SCAN_CANDIDATES_MIN: u64 = 2_048;
 
-/// Maximum number of candidates that a scan thread examines before it continues with another search. They take about a
-/// millisecond.
+/// Maximum number of candidates that a scan thread examines before it continues with another search. These candidates
+/// take about a millisecond.
 pub const SCAN_ENTRIES_MAX: u32 = 4_096;
 
 /// Maximum number of searches on the scan threads. Any further searches stay on the event loops.

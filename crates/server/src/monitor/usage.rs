@@ -61,7 +61,8 @@ pub(super) fn indexes(sources: &Sources) -> Group {
     group
 }
 
-/// Returns the sizes of the indexes. They are texts and not metrics, because each read may request a new measurement.
+/// Returns the sizes of the indexes. The sizes are texts and not metrics, because each read may request a new
+/// measurement.
 pub(super) fn index_sizes(sources: &Sources) -> Group {
     let mut group = Group::new("Index Sizes");
     let Some(sizes) = sources.index_sizes.read(Instant::now()) else { return group };
@@ -74,8 +75,8 @@ pub(super) fn index_sizes(sources: &Sources) -> Group {
     group
 }
 
-/// Returns the clients that caused the most work in the last minutes, in descending order of their work. They are texts
-/// and not metrics, because the number of different clients over time is not bounded.
+/// Returns the clients that caused the most work in the last minutes, in descending order of their work. The clients
+/// are shown as texts and not as metrics, because the number of different clients over time is not bounded.
 pub(super) fn clients(sources: &Sources) -> Group {
     let mut group = Group::new("Top Clients");
     let top = top_clients(&sources.usage, TOP_CLIENTS_MAX, Instant::now());

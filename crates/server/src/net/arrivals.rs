@@ -135,7 +135,7 @@ fn enter(
     now: Instant,
 ) -> Result<(), &'static str> {
     if sources.len() >= SOURCES_MAX && !sources.contains_key(&source) {
-        // Each remaining entry has an open or a very recent connection, which bounds the table.
+        // Each remaining entry has an open or a very recent connection. Therefore the size of the table is bounded.
         sources.retain(|_, arrived| !arrived.is_over(now));
     }
     let arrived = sources.entry(source).or_insert(Arrived { open: 0, second: now, in_second: 0 });

@@ -40,7 +40,7 @@ impl ConnectionPlaces {
         if let Some(table) = tables.iter().find(|table| table.who == *who) {
             return Arc::clone(table);
         }
-        // This drops tables without connections, which may have been removed from the settings.
+        // This drops tables without connections. Such tables may have been removed from the settings.
         tables.retain(|table| Arc::strong_count(table) > 1);
         let table = Arc::new(TablePlaces { who: Arc::clone(who), taken: AtomicUsize::new(0) });
         tables.push(Arc::clone(&table));
@@ -78,7 +78,7 @@ mod tests {
         assert!(second.is_some() && places.take(&users).is_none());
         assert!(first.is_of(&users) && !first.is_of(&anonymous));
         assert!(places.take(&anonymous).is_some(), "of another table");
-        // A reload creates a new limit for the same clients, which counts the same places.
+        // A reload creates a new limit for the same clients. The new limit counts the same places.
         assert!(places.take(&limit("users", 2)).is_none());
         let third = places.take(&limit("users", 3));
         assert!(third.is_some());

@@ -61,7 +61,7 @@ pub(crate) struct LocalListener {
 pub(crate) struct BoundPorts(Vec<(ServerUrl, Vec<Socket>)>);
 
 impl BoundPorts {
-    /// Binds the ports of all network URLs. An inherited socket, which already listens, is used for the URL with its
+    /// Binds the ports of all network URLs. An inherited socket already listens. It is used for the URL with its
     /// address.
     ///
     /// # Errors

@@ -7,7 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-/// Maximum size of a header in octets, which includes data about the proxy's TLS.
+/// Maximum size of a header in octets. A header may also contain data about the proxy's TLS.
 pub const SIZE_MAX: usize = 4 << 10;
 
 /// Maximum size of a version 1 line, including its end (section 2.1).

@@ -69,7 +69,7 @@ impl AttemptState {
     /// be later commits, the account is read again. If the account no longer has a policy, `known` is used.
     ///
     /// An attempt that is being recorded meanwhile may be in the account, in the list of unrecorded attempts, or in
-    /// both. It is counted once.
+    /// both. Such an attempt is counted once.
     fn now(context: &mut Context, known: Box<Account>, commits: Option<u64>, now: i64) -> AttemptState {
         let unrecorded = context.shared.writes.attempts().unrecorded(known.id);
         // A read error is logged. The older snapshot is used then.

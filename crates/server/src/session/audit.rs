@@ -1,4 +1,4 @@
-//! Events of a session's operations for the audit trail and the operation log, which show the same events.
+//! Events of a session's operations for the audit trail and the operation log. Both show the same events.
 //!
 //! An event is created when its request arrives, and is completed with the answer. The audit trail does not use the
 //! event of a successful change. It derives one from the record of the change, because the record survives a crash (see

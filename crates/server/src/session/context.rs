@@ -226,7 +226,7 @@ impl Context {
         self.renew(self.shared.writes.commits())
     }
 
-    /// Returns true if this is a cold loop. It then prefetches the pages of requests.
+    /// Returns true if this is a cold loop. A cold loop prefetches the pages of requests.
     pub(crate) fn is_cold(&self) -> bool {
         self.coldness.as_ref().is_some_and(ColdLoopDetector::is_cold)
     }

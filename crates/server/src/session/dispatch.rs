@@ -34,7 +34,7 @@ pub(super) struct Arrival<'m> {
     pub(super) refused: Option<Outcome>,
 }
 
-/// A check that may leave a request in the input. It then returns the event for which the request waits.
+/// A check that may leave a request in the input. In that case the check returns the event for which the request waits.
 type Deferral = fn(&mut Session, &mut Context, &Request<'_>, &mut Vec<u8>) -> Option<Next>;
 
 /// A check that may refuse a request.

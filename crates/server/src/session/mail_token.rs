@@ -13,8 +13,8 @@ use super::responder::Responder;
 use crate::stamp::password_time;
 
 impl Session {
-    /// Carries out a bind with a token. The bind uses up the token. The account must still permit a reset by mail. Its
-    /// password and mail addresses must be unchanged since the mail was sent.
+    /// Carries out a bind with a token. The bind uses up the token. The account must still permit a reset by mail. The
+    /// account's password and mail addresses must be unchanged since the mail was sent.
     pub(super) fn mail_token(&mut self, to: Responder<'_>, token: &[u8]) {
         let guess = self.guess_key(&Requester::Anonymous, MAIL_TOKEN);
         if guess.is_some_and(|key| to.context.shared.guesses.are_too_many(&key)) {

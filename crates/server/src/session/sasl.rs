@@ -4,7 +4,8 @@
 //! PLAIN works like a simple bind with the DN of the named user, with the same verification, time and answer. A SCRAM
 //! exchange stores its keys, a few hundred bytes, in the session until the client's next request. A bind with another
 //! mechanism, or any other request, ends the exchange (RFC 4513 section 5.2.1.2). An unknown name gets a salt that is
-//! always the same for that name. Its exchange fails at the end, like one with a wrong password (RFC 5802 section 9).
+//! always the same for that name. The exchange for an unknown name fails at the end, like an exchange with a wrong
+//! password (RFC 5802 section 9).
 
 use directory::Requester;
 use directory::bind::{

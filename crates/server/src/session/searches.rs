@@ -236,8 +236,8 @@ impl Session {
     }
 
     /// Handles the end of the client's input (RFC 4511 section 5.3). No Abandon or Unbind can follow, so a persistent
-    /// search would never end. It is ended here, even if the client has closed only its side and still reads. Other
-    /// operations are answered as before.
+    /// search would never end. Therefore this function ends it, even if the client has closed only its side and still
+    /// reads. Other operations are answered as before.
     #[cold]
     pub(crate) fn end_input(&mut self, context: &mut Context, out: &mut Vec<u8>) {
         if !self.has_ended_input {

@@ -37,7 +37,7 @@ pub(crate) struct OperationEvent {
     pub(crate) fields: Vec<u8>,
     /// Whether the operation is audited.
     pub(crate) is_audited: bool,
-    /// Whether the operation was sampled. It is then traced, whatever its duration.
+    /// Whether the operation was sampled. A sampled operation is traced, whatever its duration.
     pub(crate) is_sampled: bool,
     /// Time at which the plan of the search was ready. Only set for a search that may be traced.
     pub(crate) planned: Option<Instant>,
@@ -358,9 +358,9 @@ pub(crate) fn is_dn(text: &str) -> bool {
     Dn::parse(text).is_ok()
 }
 
-/// Returns a DN or RDN, or a note in its place if it may contain a password. It may contain one in these cases: it is
-/// not a DN, because users type passwords into the wrong field; it contains a password attribute; or it contains an
-/// attribute type that is not in the schema.
+/// Returns a DN or RDN, or a note in its place if it may contain a password. The text may contain a password in these
+/// cases: it is not a DN, because users type passwords into the wrong field; it contains a password attribute; or it
+/// contains an attribute type that is not in the schema.
 fn name_text<'t>(text: &'t str, disclosure: &Disclosure<'_>) -> Cow<'t, str> {
     let Ok(dn) = Dn::parse(text) else { return NO_NAME.into() };
     let mut types = dn.rdns().flat_map(|rdn| rdn.avas).map(|ava| ava.attribute);

@@ -127,8 +127,8 @@ struct TraceLinks {
 }
 
 /// Returns the parent and the links of an operation's span. A replica of a replica forwards an operation that was
-/// forwarded to it, so the operation belongs to two traces. Its span is then the root of the trace in which it is
-/// forwarded, and has a link to its parent span in the trace in which it was received.
+/// forwarded to it, so the operation belongs to two traces. The span of such an operation is the root of the trace in
+/// which it is forwarded, and has a link to its parent span in the trace in which it was received.
 fn links_of(operation: &TracedOperation) -> TraceLinks {
     let Some(TraceLink { trace, span }) = &operation.received else {
         return TraceLinks { parent: String::new(), links: Vec::new() };

@@ -5,8 +5,8 @@
 
 use super::counter::Counter;
 
-/// The causes: the quotations on the page docs/reference/errors.md, which are the beginnings of diagnostic texts. `…`
-/// stands for any text.
+/// The causes: the quotations on the page docs/reference/errors.md. Each cause is the beginning of a diagnostic text.
+/// `…` stands for any text.
 const CAUSES: [&str; 46] = [
     "no state is recorded for operation …",
     "operation … of the password policy state changes nothing",

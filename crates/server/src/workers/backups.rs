@@ -39,8 +39,8 @@ pub(crate) struct BackupState {
     pub(crate) interval_seconds: u64,
     /// Place of the backup; empty until the thread has started.
     pub(crate) place: String,
-    /// Chains of the backup, each with the moments that it covers, the oldest first. They were read when the backup was
-    /// last listed.
+    /// Chains of the backup, each with the moments that it covers, the oldest first. The chains were read when the
+    /// backup was last listed.
     pub(crate) chains: Arc<[BackupChain]>,
 }
 

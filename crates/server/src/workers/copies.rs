@@ -1,8 +1,8 @@
 //! The thread that serves copies of the data to new replicas, which request them part by part.
 //!
-//! A copy is a file in the data directory that contains the data at one position. The first request starts to make it.
-//! It then serves all replicas, and is removed after some time without requests. A replica whose connection breaks
-//! continues with the next part. The thread starts with the first request.
+//! A copy is a file in the data directory that contains the data at one position. The first request starts to make the
+//! copy. The copy then serves all replicas, and is removed after some time without requests. A replica whose connection
+//! breaks continues with the next part. The thread starts with the first request.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};

@@ -1,8 +1,8 @@
 //! The thread that measures the sizes of indexes for readers of `cn=monitor`.
 //!
-//! A measurement reads a sample of the entries, which may take longer than an event loop may work at a time. Therefore
-//! a reader receives the last sizes, and requests a measurement if they are old. Without readers nothing is measured.
-//! Measurements take at most about a hundredth of the thread's time.
+//! A measurement reads a sample of the entries. Reading the sample may take longer than an event loop may work at a
+//! time. Therefore a reader receives the last sizes, and requests a measurement if they are old. Without readers
+//! nothing is measured. Measurements take at most about a hundredth of the thread's time.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};

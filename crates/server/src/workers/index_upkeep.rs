@@ -20,8 +20,8 @@ const SLICES_PER_REPORT: u64 = 256;
 /// The writer's index work.
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep {
-    /// Whether the last slice failed, usually because the disk is full. It is tried again after a change or a pause,
-    /// because another process may have freed space.
+    /// Whether the last slice failed, usually because the disk is full. The slice is tried again after a change or a
+    /// pause, because another process may have freed space.
     has_failed: bool,
     batches: u32,
     slices: u64,

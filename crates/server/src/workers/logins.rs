@@ -281,7 +281,7 @@ mod tests {
         assert!(logins.keep(EntryId(2), login(1), HOUR, now));
         assert!(!logins.keep(EntryId(3), login(1), HOUR, now));
         assert!(logins.keep(EntryId(2), login(2), HOUR, now), "one that is there has room");
-        // If the table is full, recording begins early. It is spread over the shortest wait of all its logins.
+        // If the table is full, recording begins early. Recording is spread over the shortest wait of all its logins.
         let mut round = Round::default();
         assert_eq!(round.next(&logins, now, false), [EntryId(1), EntryId(2)]);
     }

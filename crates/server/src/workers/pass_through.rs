@@ -3,7 +3,7 @@
 //!
 //! Separate threads wait for the service, each for a bounded time. Therefore an unavailable service delays only its own
 //! users. The connection to an LDAP server uses TLS, and the server's certificate is verified. An empty password or
-//! name is never sent, because that would be an anonymous bind, which succeeds (RFC 4513 section 6.3.1).
+//! name is never sent. The bind would be anonymous, and an anonymous bind succeeds (RFC 4513 section 6.3.1).
 
 mod saslauthd;
 

@@ -337,8 +337,8 @@ impl Queue {
     }
 }
 
-/// Returns the maximum number of threads for an amount of memory. It is called when the first thread is needed, because
-/// a memory limit may be set after the process has started.
+/// Returns the maximum number of threads for an amount of memory. This function is called when the first thread is
+/// needed, because a memory limit may be set after the process has started.
 fn threads_for(memory_bytes: Option<u64>) -> usize {
     let count = memory_bytes.map(|bytes| bytes / READ_AHEAD_MEMORY_PER_THREAD);
     count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX).max(1))

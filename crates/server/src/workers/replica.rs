@@ -1,7 +1,7 @@
 //! A replica: a server that applies the log of its supplier, another server, record by record.
 //!
 //! Its thread replaces the writer's loop. The thread applies the records that `fetch` reads, and forwards the changes
-//! of its clients to the supplier with `forward`. It answers each change when its own data contains the result.
+//! of its clients to the supplier with `forward`. The thread answers each change when its own data contains the result.
 //!
 //! A change is forwarded at most once. If the connection breaks before the answer, the client receives an error that
 //! says that the change may have been made.

@@ -347,7 +347,7 @@ fn a_stop_waits_for_scans() {
     for id in ids {
         match connection.reply(id) {
             Ok(reply) => assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::SUCCESS, 1)),
-            // The server stopped before it read this request. Its notice contains that.
+            // The server stopped before it read this request, and has closed the connection.
             Err(ClientError::Closed { .. }) => break,
             Err(error) => panic!("{error}"),
         }

@@ -168,7 +168,7 @@ fn starts_with_full_rows_if_changes_do_not_follow() {
     expect_rows(&run_backup(&place, &opened, BEGIN + 4, &RULES), "a file is missing");
     fs::write(&missing, &kept).unwrap();
     assert_eq!(place.restored(positions[2]).unwrap(), positions[2]);
-    // The last file is replaced by one that is not a backup file.
+    // The last file is replaced by a file that is not a backup file.
     let last = place.folder().join(place.files().last().unwrap());
     let whole = fs::read(&last).unwrap();
     fs::write(&last, b"nothing of the sort").unwrap();

@@ -39,8 +39,8 @@ pub(super) struct Pieces<'s> {
 }
 
 impl<'s> Pieces<'s> {
-    /// Creates a reader of a text, which reads into spare buffers. A record of more than `record_size_max` bytes
-    /// becomes a chunk without bytes.
+    /// Creates a reader of a text. The reader uses spare buffers. A record of more than `record_size_max` bytes becomes
+    /// a chunk without bytes.
     pub(super) fn new(source: &'s Source, spares: &'s Spares, record_size_max: usize) -> Pieces<'s> {
         Pieces { source, spares, offset: 0, line: 0, rest: Vec::new(), is_at_end: false, record_size_max }
     }

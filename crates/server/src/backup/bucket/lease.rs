@@ -136,7 +136,7 @@ impl Shared {
                 }
                 Err((io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound, error)) => return Err(error),
                 // The library does not repeat conditional requests, so this loop does. If the first request was
-                // successful, the repeated one returns `AlreadyExists`.
+                // successful, the repeated request returns `AlreadyExists`.
                 Err((_, error)) if attempt >= LOCK_ATTEMPTS => return Err(error),
                 Err(_) => attempt += 1,
             }
@@ -182,8 +182,8 @@ impl Shared {
     }
 }
 
-/// Facts about a process, from which another process can detect that it has ended. Host names and process ids alone are
-/// not sufficient, because several containers may have the same ones.
+/// Facts about a process. From them another process can detect that this process has ended. Host names and process ids
+/// alone are not sufficient, because several containers may have the same host name and process ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Identity {
     /// Boot id of the machine on which the process runs.

@@ -91,7 +91,7 @@ impl Connection {
     }
 
     /// Adds the connection to the counts for its address and for its `[[limit]]` table. Returns false if there are too
-    /// many connections. The caller must then close this one. The client has already received a notice of
+    /// many connections. The caller must then close this connection. The client has already received a notice of
     /// disconnection, unless TLS is expected.
     pub(super) fn enter(&mut self, context: &Context, has_tls: bool) -> bool {
         let Err(why) = self.count(context) else { return true };

@@ -80,7 +80,7 @@ impl Connection {
         if self.session.is_trusted() || self.phase != Phase::Open || is_busy {
             return None;
         }
-        // A timeout in a `[[limit]]` table replaces the common one. Zero means no timeout.
+        // A timeout in a `[[limit]]` table replaces the common timeout. Zero means no timeout.
         let own = self.session.idle_timeout();
         let idle = own.map_or(idle, |own| if own.is_zero() { None } else { now.checked_sub(own) });
         let is_since = |since: Option<Instant>| since.is_some_and(|since| self.last_progress <= since);

@@ -294,7 +294,8 @@ fn server_params(hosts: &[String], now: i64, not_after_max: i64) -> Result<Certi
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    // The serial number is random. A number derived from the key would be the same after a renewal, which NSS refuses.
+    // The serial number is random. A number derived from the key would be the same after a renewal. NSS refuses two
+    // certificates of an authority with the same number.
     params.serial_number = Some(serial_number(random_octets()?));
     Ok(params)
 }

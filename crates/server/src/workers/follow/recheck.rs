@@ -7,7 +7,8 @@
 //! meanwhile.
 //!
 //! Therefore two kinds of entries are read again: those that received a value that names no entry, and those that named
-//! a deleted or renamed entry. They are read twice soon, and twice later, because a busy slapd may take long.
+//! a deleted or renamed entry. These entries are read again twice soon, and twice later, because a busy slapd may take
+//! long.
 
 use std::time::{Duration, Instant};
 

@@ -34,7 +34,7 @@ pub(crate) struct WriteQueue {
     audit: Option<Arc<AuditFeed>>,
     /// Reader of the log for replicas, which gets a notice of each commit.
     log_reader: Option<Arc<LogReader>>,
-    /// Age of the data, which is notified when this server becomes the writer or ceases to be the writer.
+    /// Age of the data. The queue notifies it when this server becomes the writer or ceases to be the writer.
     read_age: Option<Arc<ReadAge>>,
     /// Whether the writer measures its batches for traces.
     is_timed: bool,

@@ -70,7 +70,7 @@ fn an_encrypted_backup_continues_without_the_identity() {
     assert!(refused.to_string().contains("--identity"), "{refused}");
     assert!(list_backup(&place.backup()).unwrap().iter().all(|chain| chain.verified.is_some()));
     assert_eq!(plain + 2, second);
-    // New recipients are used from the next backup on, which writes all rows.
+    // New recipients are used from the next backup on. That backup writes all rows.
     change(&mut opened);
     let both = to(&[&bert, &anna]);
     expect_rows(&run_backup(&place, &opened, BEGIN + 4, &both), "the recipients are others");

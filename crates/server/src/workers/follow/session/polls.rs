@@ -1,4 +1,4 @@
-//! A connection to a source with a list of changes, which is polled.
+//! A connection to a source whose list of changes is polled.
 //!
 //! An entry is read after its change was received, and may then include later changes. So its superior may be an entry
 //! that the list names only later, or that has another name in the copy. Such an entry waits, and is read again after
@@ -20,8 +20,8 @@ impl Session<'_> {
         let follow = self.follow;
         let mut exchange = Exchange { connection, is_stopping: &follow.is_stopping };
         let known = self.sent_cookie.as_deref().and_then(|cookie| list.own(cookie));
-        // A cookie is empty if the list had no change at that time. It is not used, because the list may have been
-        // trimmed since.
+        // A cookie is empty if the list had no change at that time. Such a cookie is not used, because the list may
+        // have been trimmed since.
         let known = known.filter(|cookie| !cookie.is_empty()).map(<[u8]>::to_vec);
         let mut cookie = match known {
             Some(cookie) => {
