@@ -149,7 +149,7 @@ fn local_change(queue: &Arc<WriteQueue>, request: WriteRequest) -> LocalChange {
 /// Parts of the server that the node needs.
 pub(crate) struct HostParts {
     pub(crate) queue: Arc<WriteQueue>,
-    /// The maximum age of the data that this node returns. Only set if the settings contain one.
+    /// The maximum age of the data that this node returns. `None` if the settings contain no maximum age.
     pub(crate) read_age: Option<Arc<ReadAge>>,
     /// The queue of operations to trace. Only set if the settings contain a receiver.
     pub(crate) traces: Option<Arc<TraceFeed>>,

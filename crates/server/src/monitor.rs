@@ -96,7 +96,7 @@ pub(crate) struct Sources {
     /// The event loops' answers to probes. Only set if there is a listener for the metrics.
     pub(crate) readiness: Option<Arc<Readiness>>,
     pub(crate) certificates: Arc<Certificates>,
-    /// The maximum age of the data that this node returns. Only set if the settings contain one.
+    /// The maximum age of the data that this node returns. `None` if the settings contain no maximum age.
     pub(crate) read_age: Option<Arc<ReadAge>>,
     /// The audit trail, if there is one.
     pub(crate) audit: Option<Arc<AuditFeed>>,
@@ -106,7 +106,7 @@ pub(crate) struct Sources {
     pub(crate) backup: Option<Arc<BackupFigures>>,
     /// State of each copy of a followed server's tree, by name.
     pub(crate) follow: Vec<(String, Arc<FollowFigures>)>,
-    /// State of this server as a replica. Only set if it is one.
+    /// State of this server as a replica; `None` if it is not a replica.
     pub(crate) replica: Option<Arc<ReplicaFigures>>,
     /// The thread that reads the log for replicas.
     pub(crate) log_reader: Arc<LogReader>,

@@ -103,8 +103,8 @@ pub fn serve(
 fn refuse_lost_data(config: &Config) -> Result<(), ServeError> {
     let Some(backup) = &config.backup else { return Ok(()) };
     let has_source = config.replica.is_some() || !config.follow.is_empty();
-    // Other errors are reported later: those of the data directory when it is opened, and those of the backup by the
-    // backup thread.
+    // Other errors are reported later: an error of the data directory when it is opened, and an error of the backup by
+    // the backup thread.
     if has_source || !matches!(check_data(config), Err(ServeError::NoData { .. })) {
         return Ok(());
     }

@@ -125,8 +125,8 @@ pub(crate) struct Session {
     /// Request memory of the connection.
     account: Account,
     outstanding: OutstandingRequests,
-    /// Changes that are not yet submitted to the writer. The first one waits for the hash pool. The others wait to keep
-    /// the order.
+    /// Changes that are not yet submitted to the writer. The first change waits for the hash pool. The other changes
+    /// wait to keep the order.
     deferred: VecDeque<DeferredChange>,
     next_ticket: u64,
     /// Number of transactions started so far on this connection.
@@ -303,15 +303,16 @@ impl Session {
         self.outstanding.last().is_some_and(Outstanding::is_bind)
     }
 
-    /// Makes a dry run of each request in `input`. Queues prefetch jobs for those whose pages are not all in memory.
+    /// Makes a dry run of each request in `input`. Queues prefetch jobs for the requests whose pages are not all in
+    /// memory.
     pub(crate) fn dry_run(&self, context: &mut Context, input: &[u8]) -> DryRun {
         let (limits, address) = (self.decode_limits(context), self.address(context));
         let (snapshot, scratch, jobs) = (&context.snapshot, &mut context.look_scratch, &mut context.jobs);
         dry_run(snapshot, &limits, address, &self.requester, input, scratch, jobs)
     }
 
-    /// Handles the complete requests in `input` until one must wait, and appends their responses to `out`. `unsent` is
-    /// the number of earlier response bytes that are not sent yet.
+    /// Handles the complete requests in `input` until a request must wait, and appends their responses to `out`.
+    /// `unsent` is the number of earlier response bytes that are not sent yet.
     pub(crate) fn receive(
         &mut self,
         context: &mut Context,

@@ -1,4 +1,4 @@
-//! Settings files. Exported settings are equal to the applied ones, and no text causes a panic.
+//! Settings files. Exported settings are equal to the applied settings, and no text causes a panic.
 //!
 //! If a test fails, it prints its seed. `PANDO_TEST_SEED=n cargo test -p server --test settings` runs the tests with
 //! that seed alone.

@@ -109,7 +109,7 @@ pub const COLD_WAIT_MIN: Duration = Duration::from_micros(12_500);
 /// Minimum number of missing pages in one tick that starts prefetching, however long the loop has waited.
 pub const COLD_PAGES_MIN: u32 = 8;
 
-/// Number of ticks after which an event loop stops prefetching, if in none of them it waited [`COLD_WAIT_MIN`].
+/// Number of consecutive ticks with a wait of less than [`COLD_WAIT_MIN`] after which an event loop stops prefetching.
 pub const COLD_TICKS: u32 = 20;
 
 /// Maximum size of the sample from which the sizes of indexes are estimated.

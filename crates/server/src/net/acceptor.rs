@@ -230,7 +230,8 @@ impl Acceptor {
     }
 
     /// Accepts at most [`ACCEPTS_PER_PASS_MAX`] waiting connections. Appends the connections of the event loop `own` to
-    /// `accepted`, and posts the others to the mailboxes of their loops. Returns false if the server is stopping.
+    /// `accepted`, and posts the other connections to the mailboxes of their loops. Returns false if the server is
+    /// stopping.
     pub(crate) fn accept(&mut self, own: u16, accepted: &mut Vec<Accepted>) -> bool {
         if self.control.stopping.load(Ordering::SeqCst) {
             return false;
@@ -297,7 +298,7 @@ impl Acceptor {
         }
     }
 
-    /// Sends a refused peer a notice of disconnection. Logs a warning unless the last one was recent.
+    /// Sends a refused peer a notice of disconnection. Logs a warning unless the last warning was recent.
     fn refuse(&mut self, refused: &mut Accepted, open: u64, is_full: bool) {
         self.control.refused.fetch_add(1, Ordering::Relaxed);
         self.refused_since += 1;

@@ -1,8 +1,9 @@
-//! Connections by source: the number of open ones, and the number that arrived in the current second.
+//! Connections by source: the number of open connections, and the number of connections that arrived in the current
+//! second.
 //!
-//! While less than half of the maximum number of connections are open, a source may have any number of them. After
-//! that, a source may only have its share. Therefore a source that keeps opening connections leaves room for other
-//! sources. Trusted networks and Unix sockets are not counted.
+//! While less than half of the maximum number of connections are open, a source may have any number of connections.
+//! After that, a source may only have its share. Therefore a source that keeps opening connections leaves room for
+//! other sources. Trusted networks and Unix sockets are not counted.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -90,7 +90,7 @@ impl Certificates {
     /// it if it does not exist. `now` is in seconds since 1970.
     ///
     /// # Errors
-    /// A file cannot be read or does not match the others, or a folder cannot be written.
+    /// A file cannot be read or does not match the other files, or a folder cannot be written.
     pub(crate) fn open(
         settings: &TlsSettings,
         data: &Path,
@@ -122,7 +122,7 @@ impl Certificates {
         Ok(certificates)
     }
 
-    /// Creates a session for a new connection, or for one that requested StartTLS.
+    /// Creates a session for a new connection, or for a connection that requested StartTLS.
     pub(crate) fn session(&self, now: Instant) -> Result<TlsSession, rustls::Error> {
         let CurrentConfig { config, end_point } = &**self.in_force.load();
         TlsSession::new(Arc::clone(config), end_point.clone(), now)
@@ -141,7 +141,7 @@ impl Certificates {
     }
 
     /// If the server's own certificate is in force and about to expire, renews it. [`reload`](Certificates::reload)
-    /// then puts the new one in force.
+    /// then puts the new certificate in force.
     ///
     /// # Errors
     /// A file cannot be read or written, or the files do not match.
@@ -163,8 +163,8 @@ impl Certificates {
         let mut in_force = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         let mut settings = settings.unwrap_or(&in_force.settings).clone();
         if settings.certificate.is_none() {
-            // If the new settings name no certificate, the present one stays in force. The server's own certificate is
-            // chosen only at a start.
+            // If the new settings name no certificate, the present certificate stays in force. The server's own
+            // certificate is chosen only at a start.
             settings.certificate.clone_from(&in_force.settings.certificate);
             settings.key.clone_from(&in_force.settings.key);
         }

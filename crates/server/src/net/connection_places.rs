@@ -1,7 +1,8 @@
 //! Counts of connections under the `[[limit]]` tables that limit them.
 //!
-//! A connection has a place in at most one table: the first one with `connections` that applies to its client. A table
-//! is identified by the clients to which it applies. Therefore places survive a reload that changes the limit.
+//! A connection has a place in at most one table: the first table with the key `connections` that applies to its
+//! client. A table is identified by the clients to which it applies. Therefore places survive a reload that changes the
+//! limit.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

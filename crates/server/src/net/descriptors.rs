@@ -5,7 +5,8 @@
 //! - the epoll instance and the waker of each event loop, of the acceptor, and of the signal handler;
 //! - the listening sockets and the log file;
 //! - the store: the lock, the directory, the data file twice, and the segments of the redo log that are not
-//!   checkpointed yet. Usually these are a few segments, and one more for every 32 MiB that are not checkpointed;
+//!   checkpointed yet. Usually these are a few segments, and one more segment for every 32 MiB that are not
+//!   checkpointed;
 //! - temporarily: files below `/proc`, the node file and schema files of a reload, a socket to the service manager,
 //!   sort files of an import.
 //!

@@ -121,7 +121,7 @@ impl Wake for Alarm {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.is_due.swap(true, Ordering::AcqRel) {
-            // If the octet does not fit, an earlier one will interrupt the `poll`.
+            // If the octet does not fit, an earlier octet will interrupt the `poll`.
             let _ = (&*self.interrupt).write(&[0]);
         }
     }

@@ -229,7 +229,7 @@ mod tests {
         // only an eighth.
         let greedy_places: Vec<_> = (0..16).map(|of| take(client(from(of), &greedy)).unwrap()).collect();
         assert_eq!(take(client(from(99), &greedy)).unwrap_err(), NoPlace::IdentityShare);
-        // Another identity gets its share, although the first one has a search from the same address.
+        // Another identity gets its share, although the first identity has a search from the same address.
         let others: Vec<_> = (0..3).map(|_| take(client(from(0), &other)).unwrap()).collect();
         assert_eq!(take(client(from(0), &other)).unwrap_err(), NoPlace::SourceShare);
         let trusted = ListeningClient { is_trusted: true, ..client(from(0), &other) };

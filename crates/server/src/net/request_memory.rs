@@ -177,7 +177,7 @@ impl RequestMemory {
         RequestMemory {
             limit,
             reserve: limit / REQUEST_MEMORY_RESERVE_DIVISOR,
-            // A holder needs room for a complete message and for another one that is being received.
+            // A holder needs room for a complete message and for another message that is being received.
             holder_max: (limit / HOLDER_DIVISOR).max(2 * message_size_max),
             used: AtomicUsize::new(0),
             reserve_used: AtomicUsize::new(0),

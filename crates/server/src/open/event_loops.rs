@@ -70,7 +70,7 @@ pub(super) struct EventLoops {
 }
 
 impl EventLoops {
-    /// Starts the event loops. The first one also accepts the connections.
+    /// Starts the event loops. The first event loop also accepts the connections.
     ///
     /// # Errors
     /// The directory cannot create a snapshot, or the system cannot start a thread.

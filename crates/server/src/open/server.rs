@@ -25,8 +25,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Returns the addresses on which the server listens, with the actual ports. The last one is the socket in the data
-    /// directory.
+    /// Returns the addresses on which the server listens, with the actual ports. The last address is the socket in the
+    /// data directory.
     pub fn listeners(&self) -> &[ServerUrl] {
         &self.urls
     }

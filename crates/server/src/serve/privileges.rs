@@ -75,7 +75,7 @@ impl Account {
         }
     }
 
-    /// Changes the user of the process to this one, permanently.
+    /// Changes the user of the process to this account's user, permanently.
     ///
     /// # Errors
     /// The system refuses the change, or the process could become root again.

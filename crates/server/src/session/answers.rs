@@ -20,7 +20,7 @@ impl Session {
         }
     }
 
-    /// Appends the final response of an operation, with a value if it is an extended one, and counts and logs it.
+    /// Appends the final response of an operation, with a value if it is an extended operation, and counts and logs it.
     pub(super) fn answer_with(&self, to: Responder<'_>, outcome: &Outcome, value: Option<&[u8]>) {
         self.answer_change(to, outcome, (value, None));
     }

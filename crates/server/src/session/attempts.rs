@@ -37,7 +37,7 @@ struct AttemptState {
     account: Box<Account>,
     /// Time of the last success in the stored account, in microseconds.
     recorded_success: Option<i64>,
-    /// Failures and lock in the stored account, if `account` has different ones because of unrecorded attempts.
+    /// Failures and lock in the stored account, if they differ from those in `account` because of unrecorded attempts.
     recorded: Option<(Vec<i64>, Option<Lock>)>,
     /// Whether some failures are not recorded yet.
     has_unrecorded: bool,
@@ -133,7 +133,7 @@ pub(super) fn begin_change(context: &Context, account: Box<Account>) -> Box<Atte
     attempt(context, account, SecondFactor::NotNeeded)
 }
 
-/// Begins an attempt with an application password, if `sent` is a valid one.
+/// Begins an attempt with an application password, if `sent` is a valid application password.
 pub(super) fn begin_app(context: &Context, account: &Account, sent: &[u8]) -> Option<Box<Attempt>> {
     if account.apps.is_empty() {
         return None;
@@ -178,7 +178,7 @@ impl Session {
             return None;
         }
         if !is_refused {
-            // Each wrong password counts as a failure. `end_attempt` counts the last one.
+            // Each wrong password counts as a failure. `end_attempt` counts the last wrong password.
             (1..wrong).for_each(|_| self.note_failure(context, &state.account, now));
         }
         let (account, commits) = (state.into_recorded(), Some(context.commits_seen()));

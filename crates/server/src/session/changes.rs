@@ -132,7 +132,7 @@ impl Session {
     }
 
     /// After a bind with an application password, refuses a change of the user's passwords that does not include the
-    /// old one. Otherwise the thief of a device with an application password could set the user's own password.
+    /// old password. Otherwise the thief of a device with an application password could set the user's own password.
     fn check_not_of_application(&self, context: &Context, message: &Message<'_>) -> Result<(), Outcome> {
         let Some(proof) = self.proved.as_deref().filter(|proof| !proof.is_own) else { return Ok(()) };
         if !has_password(&message.request, &context.snapshot) {
@@ -170,7 +170,7 @@ impl Session {
         Ok(Some(OldPasswords { attempt, guess, count: passwords.old.len() }))
     }
 
-    /// Submits deferred changes to the writer, up to the first one that still waits.
+    /// Submits deferred changes to the writer, up to the first change that still waits.
     pub(super) fn submit_ready(&mut self, context: &mut Context, out: &mut Vec<u8>) {
         while self.deferred.front().is_some_and(|change| change.ready) {
             let Some(change) = self.deferred.pop_front() else { return };
@@ -242,7 +242,7 @@ impl Session {
     ) {
         match result {
             HashResult::Prepared(passwords) => self.prepared(context, ticket, passwords, out),
-            // The full queue has evicted this job in favor of others.
+            // The full queue has evicted this job in favor of other jobs.
             HashResult::Busy => self.refuse_deferred(context, ticket, &hash_pool_busy(), out),
             HashResult::Failed(fault) => self.refuse_deferred(context, ticket, &not_hashed(fault), out),
             HashResult::Verified(..) | HashResult::Kerberos(_) | HashResult::Unreachable => {

@@ -196,7 +196,7 @@ impl Session {
         (!self.is_idle()).then_some(Next::Finish)
     }
 
-    /// Defers StartTLS until all other answers are sent: the answer to StartTLS must be the last one without TLS.
+    /// Defers StartTLS until all other answers are sent: the answer to StartTLS must be the last answer without TLS.
     #[expect(clippy::ptr_arg, reason = "the type of all deferrals")]
     fn defer_start_tls(&mut self, _: &mut Context, request: &Request<'_>, out: &mut Vec<u8>) -> Option<Next> {
         (is_start_tls(request) && !out.is_empty()).then_some(Next::Send)
@@ -346,7 +346,7 @@ impl Session {
         }
     }
 
-    /// Refuses a request if an outstanding one has the same message id. Abandon and Unbind are exempt, because they
+    /// Refuses a request if an outstanding request has the same message id. Abandon and Unbind are exempt, because they
     /// have no response that the client could confuse with another.
     fn refuse_duplicate(&self, message: &Message<'_>) -> Option<Outcome> {
         let is_answered = !matches!(message.request, Request::Abandon(_) | Request::Unbind);

@@ -122,8 +122,8 @@ impl RequestHead {
         controls
     }
 
-    /// Returns the password policy controls: those of draft-behera-ldap-password-policy if the client asked for them,
-    /// and those of draft-vchu-ldap-pwd-policy with every bind response.
+    /// Returns the password policy controls: the control of draft-behera-ldap-password-policy if the client asked for
+    /// it, and the controls of draft-vchu-ldap-pwd-policy with every bind response.
     fn policy_controls(&self, error: Option<PolicyError>) -> ControlsBuf {
         let mut controls = ControlsBuf::new();
         let policy = PolicyResponse { warning: self.warning, error };
@@ -316,7 +316,7 @@ impl OutstandingRequests {
         self.bytes >= OUTSTANDING_BYTES_MAX || self.has_full_searches()
     }
 
-    /// Returns true if the searches occupy so much memory that only the oldest one may run.
+    /// Returns true if the searches occupy so much memory that only the oldest search may run.
     pub(super) fn has_full_searches(&self) -> bool {
         self.search_bytes >= OUTSTANDING_SEARCH_BYTES_MAX
     }

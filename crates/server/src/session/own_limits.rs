@@ -16,7 +16,7 @@ use crate::session::context::Context;
 /// Limits that `[[limit]]` tables set for a session.
 pub(super) struct OwnLimits {
     stated: StatedLimits,
-    /// Place of the connection under a table's connection limit, if a table has one.
+    /// Place of the connection under a table's connection limit, if a table has such a limit.
     place: Option<ConnectionPlace>,
 }
 

@@ -1,9 +1,9 @@
 //! Positions of answers. A client can ask for the position of an answer and send it with a later request to any node of
 //! the cluster. That node then answers from a state with at least that position.
 //!
-//! If the node has not reached the position, the request and those after it wait in the connection's input. A waiting
-//! request occupies no other resources. The event loop checks it again when a commit reaches the position or the time
-//! to wait is over.
+//! If the node has not reached the position, the request and the requests after it wait in the connection's input. A
+//! waiting request occupies no other resources. The event loop checks it again when a commit reaches the position or
+//! the time to wait is over.
 
 use std::time::{Duration, Instant};
 

@@ -25,8 +25,8 @@ pub(super) struct LastProof {
 pub(super) struct Proof {
     /// Requester of the session after a bind with the right password; `None` for a compare.
     pub(super) requester: Option<Requester>,
-    /// Authorization identity, if the authenticated user asked for a different one and may assume it. It becomes the
-    /// session's requester in place of `requester`.
+    /// Authorization identity, if the authenticated user asked for a different identity and may assume it. It becomes
+    /// the session's requester in place of `requester`.
     pub(super) acts_as: Option<Requester>,
     /// Attempt, if the account has a password policy.
     pub(super) attempt: Option<Box<Attempt>>,

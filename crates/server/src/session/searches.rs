@@ -295,8 +295,8 @@ impl Session {
         self.stop_search(context, index, code, out);
     }
 
-    /// Ends the persistent searches. If `code` is given, it is their result code. A bind ends them because it changes
-    /// the identity of the session (RFC 4511 section 4.2.1). A stopping server ends them as well.
+    /// Ends the persistent searches. If `code` is given, it is their result code. A bind ends persistent searches
+    /// because it changes the identity of the session (RFC 4511 section 4.2.1). A stopping server ends them as well.
     pub(crate) fn end_following(
         &mut self,
         context: &mut Context,

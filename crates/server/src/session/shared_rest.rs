@@ -13,7 +13,7 @@ pub(super) const SLICE: Budget =
 /// The remaining candidates of a search while scan threads examine them.
 pub(super) struct SharedRest {
     scan: ScanHandle,
-    /// Whether a result may be ready. If false, the scan threads send a message when they have the next one.
+    /// Whether a result may be ready. If false, the scan threads send a message when they have the next result.
     ready: bool,
 }
 

@@ -85,7 +85,7 @@ impl Transaction {
     /// Adds a change to the transaction.
     ///
     /// # Errors
-    /// The transaction has too many changes, its changes are too large, or one has the same message id.
+    /// The transaction has too many changes, its changes are too large, or another change has the same message id.
     fn admit(&mut self, message: &Message<'_>, frame: &[u8]) -> Result<(), Outcome> {
         let bytes = frame.len() + TRANSACTION_CHANGE_BYTES;
         let too_large = |text: String| Err(Outcome::new(ResultCode::ADMIN_LIMIT_EXCEEDED, text));
@@ -114,7 +114,7 @@ fn specification<'m>(message: &Message<'m>) -> Option<Control<'m>> {
     if message.controls.is_empty() { None } else { message.controls.find(TRANSACTION_SPECIFICATION) }
 }
 
-/// Returns the decoded request to end a transaction, if `request` is a well-formed one.
+/// Returns the decoded request to end a transaction, if `request` is well-formed.
 fn end_of<'m>(request: &Request<'m>) -> Option<EndTransaction<'m>> {
     match request {
         Request::Extended(request) if request.name == END_TRANSACTION => {

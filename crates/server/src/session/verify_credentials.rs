@@ -2,7 +2,7 @@
 //! credentials are verified as in a bind, with the same policies, delays, records and pools.
 //!
 //! The session stores a SASL exchange until the client continues it, independently of other requests. The cookie is the
-//! number of the exchange. The mechanisms are those that the connection offers, except those that depend on the
+//! number of the exchange. All mechanisms that the connection offers can be used, except mechanisms that depend on the
 //! connection itself: EXTERNAL, ANONYMOUS, channel binding, Kerberos.
 
 use std::collections::VecDeque;
@@ -43,7 +43,7 @@ impl Verifying {
         self.waiting.remove(place).map(|(_, exchange)| exchange)
     }
 
-    /// Adds an exchange. If there are [`VERIFYING_MAX`] already, drops the oldest one.
+    /// Adds an exchange. If there are [`VERIFYING_MAX`] already, drops the oldest exchange.
     fn add(&mut self, number: u64, exchange: Box<SaslExchange>) {
         if self.waiting.len() >= VERIFYING_MAX {
             self.waiting.pop_front();

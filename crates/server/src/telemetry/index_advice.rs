@@ -1,7 +1,7 @@
 //! Statistics about searches without a suitable index, and the indexes that they needed.
 //!
 //! Searches are counted by the shape of their filter. A shape contains no values. The number of shapes in the table is
-//! bounded. If the table is full, a new shape replaces the one with the lowest cost and inherits that cost (the
+//! bounded. If the table is full, a new shape replaces the shape with the lowest cost and inherits that cost (the
 //! *space-saving* algorithm). Therefore the table certainly contains every shape whose cost is high. The recorded cost
 //! of a shape is too high by at most its inherited cost.
 
@@ -55,7 +55,7 @@ pub struct IndexProposal {
     pub setting: String,
     /// Costs of the searches that needed the index.
     pub costs: SearchCosts,
-    /// Shapes of the filters of these searches. The one with the highest cost is first.
+    /// Shapes of the filters of these searches. The shape with the highest cost is first.
     pub filters: Vec<String>,
 }
 
@@ -103,8 +103,8 @@ impl IndexAdvice {
         }
     }
 
-    /// Returns one proposal for each attribute, the one with the highest cost first. `is_defined` returns true if an
-    /// index has been defined meanwhile.
+    /// Returns one proposal for each attribute. The proposal with the highest cost is first. `is_defined` returns true
+    /// if an index has been defined meanwhile.
     pub(crate) fn proposals(
         &self,
         is_defined: impl Fn(&MissingIndex) -> bool,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::counter::Counter;
 
 /// Binary logarithm of the upper bound of the first bucket, in microseconds. The bound of each further bucket is twice
-/// that of the previous one.
+/// the bound of the previous bucket.
 const FIRST_BITS: u32 = 4;
 
 /// Number of buckets that have an upper bound. The highest bound is 16.8 seconds.

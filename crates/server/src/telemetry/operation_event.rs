@@ -387,7 +387,7 @@ fn cut(mut text: String) -> String {
 
 /// Returns true if a filter may contain a value of a password attribute. A matching rule without an attribute type
 /// applies to all attributes (RFC 4511 section 4.5.1.7.7), and a type that is not in the schema may be a misspelled
-/// one. The decoder bounds the depth of the filter, and therefore also the recursion.
+/// type. The decoder bounds the depth of the filter, and therefore also the recursion.
 fn may_assert_password(filter: &Filter<'_>, disclosure: &Disclosure<'_>) -> bool {
     let is_password = |description: &str| !disclosure.shows(description);
     match filter.kind() {

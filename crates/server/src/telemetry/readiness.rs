@@ -135,7 +135,7 @@ mod tests {
         assert!(readiness.refusal(after(5)).unwrap().contains("unknown for 5 seconds"), "it hangs");
         readiness.set_refusal(after(6), Some("full".to_owned()));
         assert_eq!(readiness.refusal(after(7)).as_deref(), Some("full"));
-        // The result of a later check replaces the earlier one.
+        // The result of a later check replaces the earlier result.
         readiness.set_refusal(after(7), None);
         assert_eq!(readiness.refusal(after(8)), None);
         assert!(readiness.refusal(after(12)).is_some());

@@ -59,7 +59,7 @@ const CAUSES: [&str; 46] = [
 /// The name of all other causes. Their diagnostic texts contain advice.
 const OTHER: &str = "other";
 
-/// Number of refusals by one event loop for each of the [`CAUSES`]. The last counter is for all others.
+/// Number of refusals by one event loop for each of the [`CAUSES`]. The last counter is for all other causes.
 #[derive(Debug)]
 pub(super) struct Refusals([Counter; CAUSES.len() + 1]);
 

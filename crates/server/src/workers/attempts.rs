@@ -44,8 +44,8 @@ struct Unrecorded {
 }
 
 impl Attempts {
-    /// Returns the account's unrecorded attempts. To miss no attempt, a caller that also needs the recorded ones must
-    /// call this first. Then it must read the entry from a snapshot that contains all commits.
+    /// Returns the account's unrecorded attempts. To miss no attempt, a caller that also needs the recorded attempts
+    /// must call this function first. Then it must read the entry from a snapshot that contains all commits.
     pub(crate) fn unrecorded(&self, id: EntryId) -> UnrecordedAttempts {
         self.lock().get(&id).map(Unrecorded::attempts).unwrap_or_default()
     }

@@ -338,7 +338,7 @@ impl AuditBuffer {
         self.push(&[&fields]);
     }
 
-    /// Hands over the events if the oldest one has waited too long at `now`.
+    /// Hands over the events if the oldest event has waited too long at `now`.
     #[inline]
     pub(crate) fn hand_over_old(&self, now: Instant) {
         if self.is_on() {

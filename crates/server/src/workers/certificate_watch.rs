@@ -15,7 +15,7 @@ use crate::net::certificate::{Certificates, TlsError, own_hosts};
 use crate::stamp::now_seconds;
 use crate::workers::service::Service;
 
-/// Opens the certificate that the settings name, or the server's own one if they name none.
+/// Opens the certificate that the settings name, or the server's own certificate if they name none.
 ///
 /// # Errors
 /// The files cannot be used.

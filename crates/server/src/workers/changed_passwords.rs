@@ -83,7 +83,7 @@ pub(crate) struct Preparation {
     tasks: Vec<(Task, u32)>,
     cost_left: u32,
     has_started: bool,
-    /// Index of the last former password that matches a new one.
+    /// Index of the last former password that matches a new password.
     used: Option<usize>,
     prepared: PreparedPasswords,
 }
@@ -257,7 +257,7 @@ mod tests {
             preparation.step(&mut random, &BadPasswords::default()).unwrap();
             steps.push(preparation.cost_left());
         }
-        // The last stored value of the deleted password is not compared, because the one before it matched.
+        // The last stored value of the deleted password is not compared, because the value before it matched.
         assert_eq!(steps, [7, 6, 5, 4, 3, 2, 1, 0]);
         let check = |prepared: PreparedPasswords| {
             assert_eq!(prepared.history.matching, std::slice::from_ref(&former));

@@ -30,7 +30,7 @@ pub(crate) struct GuessKey {
 
 impl GuessKey {
     /// Returns the key for a bind of `name`. `requester` is the identity that the session gets if the bind succeeds. An
-    /// unknown name counts like a known one, so that timing does not reveal which names exist.
+    /// unknown name counts like a known name, so that timing does not reveal which names exist.
     pub(crate) fn of(requester: &Requester, name: &str, source: Source) -> GuessKey {
         GuessKey { account: account_number(requester, name), source }
     }

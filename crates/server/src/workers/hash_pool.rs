@@ -2,8 +2,8 @@
 //!
 //! Argon2id takes about 20 ms and 19 MiB for a password, and would block an event loop for that time. The number of
 //! threads bounds memory and processor time. The length of the queue bounds the waiting time. If the queue is full, the
-//! answer is `busy`. A right password that is stored as a fast salted digest never needs the pool. A wrong one always
-//! uses it, so that all failures cost the same.
+//! answer is `busy`. A right password that is stored as a fast salted digest never needs the pool. A wrong password
+//! always uses the pool, so that all failures cost the same.
 //!
 //! The module `hash_queue` chooses the next job, so that clients that cause a flood delay mainly themselves. The
 //! passwords of a change are prepared one hash at a time, with turns of other jobs in between (`changed_passwords`). A
@@ -386,7 +386,7 @@ impl WaitingJobs {
     }
 
     /// Returns true if a job of this cost fits into the share of its identity. An identity without a waiting job may
-    /// always have one.
+    /// always have one job.
     fn leaves_share(&self, place: &Place, cost: u32, share: u64) -> bool {
         let own = self.jobs.cost_of(place.lane, place.identity);
         own == 0 || own + u64::from(cost) <= share

@@ -43,7 +43,7 @@ pub(super) struct Reputations {
 struct Record {
     last: Instant,
     was_right: bool,
-    /// Number of wrong passwords since the last right one.
+    /// Number of wrong passwords since the last right password.
     failures: u32,
     /// Number of jobs answered `busy` since the last right password. A high number shows that the source retries at
     /// once.
@@ -226,7 +226,7 @@ impl<J> FairQueue<J> {
         insert(jobs, Waiting { cost, job });
     }
 
-    /// Removes the next job. The lane and the class are those whose turn it is, and the source is the one that has
+    /// Removes the next job. The job is from the lane and the class whose turn it is, and from the source that has
     /// waited longest.
     pub(super) fn pop(&mut self) -> Option<(Place, J)> {
         let [binds, changes] = &mut self.lanes;

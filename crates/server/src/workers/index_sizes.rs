@@ -107,7 +107,7 @@ mod tests {
         let is_wanted = || measured.lock().is_wanted;
         assert_eq!(measured.read(start).map(|sizes| sizes.entries), Some(7));
         assert!(!is_wanted(), "they are fresh");
-        // A measurement took one second. The next one may follow after a hundred seconds.
+        // A measurement took one second. The next measurement may follow after a hundred seconds.
         measured.store(None, start, start + Duration::from_secs(1));
         assert!(measured.read(start + Duration::from_secs(100)).is_some() && !is_wanted());
         assert!(measured.read(start + Duration::from_secs(101)).is_some() && is_wanted());

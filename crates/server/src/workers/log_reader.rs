@@ -74,7 +74,7 @@ struct Inner {
 #[derive(Default)]
 struct Waiting {
     arrived: Vec<LogRead>,
-    /// Number of unanswered requests: those in `arrived`, and those that the thread has taken.
+    /// Number of unanswered requests: the requests in `arrived`, and the requests that the thread has taken.
     count: usize,
     has_commit: bool,
     /// End of the thread's pause. Until then the thread is woken only by urgent requests.
@@ -114,7 +114,7 @@ pub(crate) enum RequestRefusal {
 
 impl LogReader {
     /// Creates a reader of the log. `generations` are the names of the data in `directory`: the generation that clients
-    /// receive, and the secret one that replicas know from their copy of the data.
+    /// receive, and the secret generation that replicas know from their copy of the data.
     pub(crate) fn new(
         directory: &Arc<Directory>,
         generations: [[u8; 16]; 2],
@@ -214,7 +214,7 @@ impl Inner {
         let (mut reads, mut blocks) = (Vec::new(), Blocks::default());
         let (mut snapshot, mut pace) = (None, Pace::default());
         while self.fetch(&mut reads, &pace) {
-            // A later commit wakes the thread. An earlier one is in the snapshot that is renewed below.
+            // A later commit wakes the thread. An earlier commit is in the snapshot that is renewed below.
             self.wants_commit.store(true, Ordering::SeqCst);
             let answered = self.answer_ready(&mut snapshot, &mut reads, &mut blocks, &mut pace);
             if let Err(error) = answered {

@@ -29,7 +29,7 @@ use crate::workers::writer::{WriteQueue, WriteRequest};
 pub(crate) struct Login {
     /// Time of the login.
     pub(crate) time: i64,
-    /// Last login that was recorded when this one happened. If the account has another value when this login is
+    /// Last login that was recorded when this login happened. If the account has another value when this login is
     /// recorded, that value is newer and is kept.
     pub(crate) over: Option<i64>,
 }

@@ -43,8 +43,8 @@ use crate::web_client::with_causes;
 /// Size of a token in octets, before it is encoded as text.
 const TOKEN_OCTETS: usize = 32;
 
-/// SMTP reply codes that concern all mails and not only this one: the service is closing (RFC 5321 section 4.2.3), or
-/// authentication fails or is required (RFC 4954 section 6).
+/// SMTP reply codes that concern all mails and not only the mail that was sent: the service is closing (RFC 5321
+/// section 4.2.3), or authentication fails or is required (RFC 4954 section 6).
 const REPLIES_ABOUT_ALL_MAILS: [u16; 6] = [421, 454, 530, 534, 535, 538];
 
 /// SHA-256 digest of a token.
@@ -199,7 +199,7 @@ impl ResetMails {
             arrived: Condvar::new(),
             figures: Arc::default(),
         });
-        // If the second thread cannot be started, dropping `mails` ends the first one.
+        // If the second thread cannot be started, dropping `mails` ends the first thread.
         let mails = ResetMails(shared);
         let (author, sender) = (Arc::clone(&mails.0), Arc::clone(&mails.0));
         std::thread::Builder::new().name("pando-links".to_owned()).spawn(move || author.write_mails())?;

@@ -44,8 +44,8 @@ pub(crate) struct ScanOwner {
 }
 
 struct Progress {
-    /// Scanners that no thread uses. A thread takes one for a range. The first scanner always remains, and is copied if
-    /// more scanners are needed.
+    /// Scanners that no thread uses. A thread takes a scanner for a range. The first scanner always remains, and is
+    /// copied if more scanners are needed.
     scanners: Vec<PartScanner>,
     /// Ranges before `next_id` whose pieces have not been taken, by their first id.
     parts: BTreeMap<u64, Part>,

@@ -8,7 +8,7 @@
 //! The administrator has no tally. Trusted sources and local sockets have no tally either, because many cooperating
 //! clients connect from them. Anonymous clients of one source count as one identity.
 //!
-//! The table of tallies is bounded. If it is full, drained tallies are removed, or the lowest one if none is drained.
+//! The table of tallies is bounded. If it is full, drained tallies are removed, or the lowest tally if none is drained.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -185,7 +185,7 @@ impl ScanAccount {
     }
 }
 
-/// Removes the drained tallies, or the lowest one if none is drained. `max` is exact only for tallies with the same
+/// Removes the drained tallies, or the lowest tally if none is drained. `max` is exact only for tallies with the same
 /// share. If a tally is removed too early, its owner can scan a little more.
 fn make_room(tallies: &mut HashMap<ShareOwner, Tally>, now: Instant, max: u64) {
     tallies.retain(|_, tally| tally.at(now, max).micros > 0);

@@ -59,7 +59,7 @@ impl Services {
     /// Stops all services, even if some of them have panicked.
     ///
     /// # Errors
-    /// At least one thread has panicked. The text is the name of the first one.
+    /// At least one thread has panicked. The text is the name of the first such thread.
     pub(crate) fn stop(mut self) -> Result<(), String> {
         let mut result = Ok(());
         while let Some(mut service) = self.0.pop() {

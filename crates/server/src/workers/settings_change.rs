@@ -1,5 +1,5 @@
 //! The extended operation that changes the settings of a running server's directory: the writer's part, and the
-//! comparison of proposed settings with those in force.
+//! comparison of proposed settings with the settings in force.
 
 use directory::settings::{self, SettingsError, SettingsProblem};
 use directory::tree::TreeState;

@@ -4,10 +4,10 @@
 //! thread may read them ([`Usage`]). The loop takes a lock only for a new client or index.
 //!
 //! Clients are recorded for the current and the previous period. If the table of a period is full, a new client
-//! replaces the one with the lowest cost. The new client inherits that cost when clients are compared for the next
-//! replacement (the Space-Saving algorithm). Therefore a client with a high cost is found among any number of others,
-//! even if each of its turns is short. The reported work is the client's work since it got its place in the table. That
-//! is a lower bound.
+//! replaces the client with the lowest cost. The new client inherits that cost when clients are compared for the next
+//! replacement (the Space-Saving algorithm). Therefore a client with a high cost is found among any number of other
+//! clients, even if each of its turns is short. The reported work is the client's work since it got its place in the
+//! table. That is a lower bound.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

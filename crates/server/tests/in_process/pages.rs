@@ -67,7 +67,8 @@ fn pages_over_any_connections_and_scan_threads_are_the_whole_answer() {
         let folder = Folder::new();
         let running = people(Config { scan_threads, ..config(&folder) });
         let mut connections = [running.administrator(), running.administrator(), running.administrator()];
-        // The searches: a scan with few results, a scan with many results, one with an index, and a scan of one level.
+        // The searches: a scan with few results, a scan with many results, a search with an index, and a scan of one
+        // level.
         for (scope, filter) in [
             (Scope::WholeSubtree, "(description=*99*)"),
             (Scope::WholeSubtree, "(!(sn=odd))"),

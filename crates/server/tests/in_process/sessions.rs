@@ -108,8 +108,8 @@ fn an_id_that_is_outstanding_is_refused_for_another_request() {
     let folder = Folder::new();
     let running = Running::start(config(&folder));
     let mut admin = running.administrator();
-    // All messages are in one write. Changes are sent to the writer at the end of the pass. Therefore the first one is
-    // certainly outstanding when the server reads the second one.
+    // All messages are in one write. Changes are sent to the writer at the end of the pass. Therefore the first change
+    // is certainly outstanding when the server reads the second change.
     let bytes = [add_message(7, "first"), add_message(7, "second"), add_message(8, "third")].concat();
     admin.send_bytes(&bytes).unwrap();
     let mut codes: Vec<(i32, ResultCode)> = Vec::new();
@@ -139,7 +139,7 @@ fn a_slow_reader_gets_everything_and_delays_no_other_client() {
     for id in 0..100 {
         slow.send_bytes(&search_message(1_000 + id, "(objectClass=person)")).unwrap();
     }
-    // The event loop of both connections continues to serve the other one.
+    // The event loop of both connections continues to serve the other connection.
     for _ in 0..50 {
         assert!(admin.entry(&person_dn("p1"), &["cn"]).unwrap().is_some());
     }
@@ -235,7 +235,7 @@ fn an_address_has_its_share_once_half_of_the_connections_are_in_use() {
         }
         assert!(!is_served(&mut connect_from(source, &running)), "{source:?}");
     }
-    // When connections are closed, new ones are accepted.
+    // When connections are closed, new connections are accepted.
     held.clear();
     while !is_served(&mut connect_from(greedy, &running)) {}
 }
@@ -286,7 +286,7 @@ fn a_reload_applies_what_it_can_and_names_the_rest() {
         connection.closed().unwrap()
     };
     assert!(notice.is_some_and(|notice| notice.contains("100")));
-    // The reload did not contain the password, so the old one is still valid.
+    // The reload did not contain the password, so the old password is still valid.
     running.administrator();
 }
 
@@ -300,7 +300,7 @@ fn a_stop_answers_what_was_taken_and_keeps_it() {
         bytes.extend(add_message(id, &format!("p{id}")));
     }
     admin.send_bytes(&bytes).unwrap();
-    // When the first change is answered, each of the others is outstanding or done. All of them are answered.
+    // When the first change is answered, each other change is outstanding or done. All of them are answered.
     assert!(admin.reply(MessageId(100)).unwrap().outcome.is_success());
     running.stop();
     let mut answered = vec![100];

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | `authority.pem` | 0644 | certificate of the authority, which clients trust |
 //! | `authority-key.pem` | 0600 | its private key |
-//! | `certificate.pem` | 0644 | certificate of the server, followed by the one of the authority |
+//! | `certificate.pem` | 0644 | certificate of the server, followed by the authority's certificate |
 //! | `key.pem` | 0600 | private key of the server |
 //!
 //! The server renews its certificate, with the same key, while the authority's key is in the folder. Clients trust the
@@ -85,7 +85,7 @@ pub(super) struct OwnCertificate {
 }
 
 impl OwnCertificate {
-    /// Opens the files in `folder`, or creates the missing ones if there is no certificate. Renews the certificate if
+    /// Opens the files in `folder`, or creates the missing files if there is no certificate. Renews the certificate if
     /// it is about to expire or lacks one of `hosts`.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Places for connections to the HTTP listener, and the choice of the connection that a new one evicts.
+//! Places for connections to the HTTP listener, and the choice of the connection that a new connection evicts.
 //!
 //! Each source has a share of the places, so that a single address cannot take all of them. If a source has used its
 //! share, a new connection evicts another connection of the same source. If all places are taken, it evicts a
@@ -35,8 +35,8 @@ pub(super) struct Place {
     pub(super) since: Instant,
 }
 
-/// Returns the index of the connection that a new one from `source` must evict; `None` if a place is free. `places_max`
-/// is the total number of places, and `share` is the maximum number for one source.
+/// Returns the index of the connection that a new connection from `source` must evict; `None` if a place is free.
+/// `places_max` is the total number of places, and `share` is the maximum number for one source.
 pub(super) fn choose_evicted(
     places: &[Place],
     source: Source,
@@ -84,7 +84,7 @@ mod tests {
         Source::Network(IpAddr::from([127, 0, 0, number]))
     }
 
-    /// Checks which connection is evicted by a new one from the source `new`. `connections` are the present
+    /// Checks which connection is evicted by a new connection from the source `new`. `connections` are the present
     /// connections, the oldest first.
     #[track_caller]
     fn check(connections: &[(u8, Stage)], new: u8, expected: Option<usize>) {
@@ -142,7 +142,7 @@ mod tests {
         places.extend([(2, Receiving); 3]);
         check(&places, 3, Some(3));
         check(&places, 9, Some(3));
-        // If each connection has a different address, the oldest one without a request is evicted.
+        // If each connection has a different address, the oldest connection without a request is evicted.
         let each: Vec<(u8, Stage)> =
             (0..PLACES as u8).map(|from| (from, if from < 3 { Sending } else { Receiving })).collect();
         check(&each, 77, Some(3));

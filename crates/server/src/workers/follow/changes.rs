@@ -449,7 +449,7 @@ impl Exchange<'_> {
     }
 }
 
-/// Returns the naming context that is slapd's access log, if one of `contexts` is.
+/// Returns the naming context that is slapd's access log, if `contexts` contains it.
 fn access_log(connection: &mut Connection, contexts: &[String]) -> Result<Option<String>> {
     for context in contexts {
         let Some(entry) = connection.entry(context, &["objectClass"])? else { continue };
@@ -474,8 +474,8 @@ fn is_synchronized(connection: &mut Connection, base: &str) -> Result<bool> {
     Ok(code(&last).0 != ResultCode::UNAVAILABLE_CRITICAL_EXTENSION)
 }
 
-/// Checks that a change is from the same provider as the last one. In the log, CSNs of different providers are not in
-/// ascending order.
+/// Checks that a change is from the same provider as the last change. In the log, CSNs of different providers are not
+/// in ascending order.
 fn check_provider(last: &[u8], csn: &[u8]) -> Result<()> {
     let provider = |csn| std::str::from_utf8(csn).ok().and_then(cookie::sid);
     match last.is_empty() || provider(last) == provider(csn) {

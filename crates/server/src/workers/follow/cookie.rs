@@ -3,7 +3,7 @@
 //!
 //! After the refresh, slapd sends the changes that were made during the refresh. A message has only the CSN of its own
 //! change, or none. That change may be older than the content that the refresh sent. Therefore the CSNs of the previous
-//! and the new cookie are combined. A cookie of any other form replaces the previous one.
+//! and the new cookie are combined. A cookie of any other form replaces the previous cookie.
 
 /// Parsed cookie of OpenLDAP.
 struct Csns<'c> {

@@ -1,8 +1,8 @@
 //! The latest change of each entry, in the order of arrival.
 //!
 //! These changes are made later than they arrive. Each change contains the whole entry. Therefore a later change of an
-//! entry replaces an earlier one. Otherwise an earlier change could be made last and undo a later one: an entry that
-//! was added and then deleted would remain.
+//! entry replaces the earlier change. Otherwise the earlier change could be made last and undo the later change: an
+//! entry that was added and then deleted would remain.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! Reads entries again whose values name other entries.
 //!
-//! In the copy such values follow a renamed entry, or are removed with a deleted one. Most servers leave them
-//! unchanged. slapd's overlay refint changes them some time after the rename or delete, and sends no message. Even with
-//! refint, the copy can differ in three cases. A client may change an entry before refint does, so that it is sent with
-//! the old name. Refint may replace a last value. Refint loses a change if the entry that it changes is renamed
-//! meanwhile.
+//! In the copy such values follow a renamed entry, or are removed with a deleted entry. Most servers leave such values
+//! unchanged. slapd's overlay refint changes such values some time after the rename or delete, and sends no message.
+//! Even with refint, the copy can differ in three cases. A client may change an entry before refint does, so that it is
+//! sent with the old name. Refint may replace a last value. Refint loses a change if the entry that it changes is
+//! renamed meanwhile.
 //!
 //! Therefore two kinds of entries are read again: those that received a value that names no entry, and those that named
 //! a deleted or renamed entry. These entries are read again twice soon, and twice later, because a busy slapd may take
@@ -22,7 +22,7 @@ use crate::limits::follow::{FOLLOW_RECHECK, FOLLOW_RECHECK_LATE, FOLLOW_RECHECKE
 
 /// Checks at one interval. Each check reads the entries that became doubtful since the check before the previous one.
 struct Series {
-    /// Positions of this server's log at the last two checks, the older one first.
+    /// Positions of this server's log at the last two checks, the older position first.
     positions: [u64; 2],
     at: Instant,
     interval: Duration,

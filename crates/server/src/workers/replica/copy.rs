@@ -44,7 +44,7 @@ pub enum CopyError {
     /// The supplier's answer is malformed.
     #[error("the supplier's answer is malformed")]
     Malformed,
-    /// The supplier has replaced the copy by another one.
+    /// The supplier has replaced the copy by another copy.
     #[error("the supplier has made a new copy, because its log does not reach the old one any longer")]
     Outdated,
     /// The digest of the received copy is wrong.
@@ -207,7 +207,7 @@ impl Receiving {
         }
     }
 
-    /// Begins the copy `name`, by which the supplier has replaced the requested one.
+    /// Begins the copy `name`, by which the supplier has replaced the requested copy.
     fn begin(&mut self, name: &[u8]) -> Result<(), CopyError> {
         let old = part_file(&self.folder, &self.name);
         let new = part_file(&self.folder, name);

@@ -108,7 +108,7 @@ impl Fetcher {
     }
 
     /// Makes the thread read again after the last commit, over a new connection. `reading` is the number of the present
-    /// one.
+    /// connection.
     pub(super) fn read_again(&self, reading: u64) {
         self.control.unwanted.store(reading, Ordering::Release);
     }
@@ -427,7 +427,7 @@ mod tests {
         assert_eq!(marks.due(Some(mark(12)), 15, 14), None, "the supplier repeats it");
         // The mark is at the last record that the replica already has.
         assert_eq!(marks.due(Some(mark(14)), 15, 14), Some(mark(14)));
-        // A new mark replaces an earlier one that waits. A mark before the records of the answer is dropped.
+        // A new mark replaces an earlier mark that waits. A mark before the records of the answer is dropped.
         assert_eq!(marks.due(Some(mark(30)), 15, 20), None);
         assert_eq!(marks.due(Some(mark(31)), 21, 40), Some(mark(31)));
         assert_eq!((marks.due(Some(mark(3)), 41, 50), marks.due(None, 51, 60)), (None, None));

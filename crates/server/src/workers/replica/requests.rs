@@ -232,7 +232,8 @@ impl Replica {
         }
     }
 
-    /// Refuses the changes that are not forwarded yet, and the decided ones that are not applied yet, with this text.
+    /// Refuses the changes that are not forwarded yet, and the changes in `decided` that are not applied yet, with this
+    /// text.
     pub(super) fn refuse_all(&mut self, text: &str) {
         let waiting = self.waiting.drain(..).map(|pending| pending.waiter);
         let decided = self.decided.drain(..).map(|decided| decided.waiter);

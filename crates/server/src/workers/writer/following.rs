@@ -103,7 +103,7 @@ impl FollowedChanges {
                 let Some(change) = self.changes.get(place) else { continue };
                 let outcome = make(batch, &self.base, change, random, &mut leftovers.has_renames);
                 if let Some(earlier) = waiting_of.remove(change.uuid()) {
-                    // The earlier change must not be made after this later one of the same entry.
+                    // The earlier change must not be made after this later change of the same entry.
                     leftovers.waiting.retain(|place| *place != earlier);
                     last.retain(|(place, _)| *place != earlier);
                 }

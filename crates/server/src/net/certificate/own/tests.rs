@@ -129,7 +129,8 @@ fn the_key_of_the_authority_can_be_stored_elsewhere() {
     assert!(advice.contains("tls.certificate"), "{advice}");
     fs::rename(&elsewhere, &key).unwrap();
     assert!(own.renew(RENEWED_FROM + 1).unwrap());
-    // If the certificate is missing, only the authority's key can create a new one. The authority is not replaced.
+    // If the certificate is missing, only the authority's key can sign a new certificate. The authority is not
+    // replaced.
     fs::rename(&key, &elsewhere).unwrap();
     fs::remove_file(data.file("certificate.pem")).unwrap();
     let authority = data.read("authority.pem");
