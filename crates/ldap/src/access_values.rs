@@ -1,5 +1,5 @@
-//! Values of the operations that ask about access: the Get Effective Rights control, and the extended operation by
-//! which `pando access explain` asks a server.
+//! Values of the operations that ask about access: the Get Effective Rights control, and the extended operation that
+//! `pando access explain` sends to a server.
 
 use ber::{Reader, Tag};
 
@@ -66,7 +66,7 @@ pub struct AccessQuestion<'a> {
     pub bound_by: Option<&'a str>,
     /// Time of the assumed request, such as `monday 08:30`.
     pub time: Option<&'a str>,
-    /// The name of the listener.
+    /// The name of the listener that would receive the request.
     pub listener: Option<&'a str>,
 }
 
@@ -107,7 +107,7 @@ impl<'a> AccessQuestion<'a> {
         })
     }
 
-    /// Encodes the value.
+    /// Encodes the value of the extended request.
     pub fn encode(&self) -> Vec<u8> {
         sequence(|writer| {
             [self.requester, self.right, self.entry]

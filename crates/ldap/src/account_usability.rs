@@ -1,5 +1,5 @@
 //! The value of the account usability response control, which a server sends with the entries of a search. Sun
-//! Directory Server defined it; OpenDJ and 389 DS send the same.
+//! Directory Server defined it; OpenDJ and 389 DS send the same control.
 //!
 //! ```text
 //! CHOICE { is_available [0] INTEGER,
@@ -45,7 +45,7 @@ pub struct Unusable {
 
 /// Value for "no end", as OpenDJ sends it.
 const NEVER: i64 = -1;
-/// maxInt of RFC 4511 section 4.1.1. Larger numbers, sent or received, are replaced by it.
+/// maxInt of RFC 4511 section 4.1.1. A larger number is replaced by this maximum, whether sent or received.
 const NUMBER_MAX: u32 = i32::MAX.unsigned_abs();
 
 impl AccountUsability {

@@ -22,7 +22,7 @@ impl<'a> Values<'a> {
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
         let mut reader = Reader::new(self.content);
-        // The content is validated, so an error can only mean the end.
+        // The content is validated, so an error occurs only at the end.
         std::iter::from_fn(move || reader.octet_string().ok())
     }
 
@@ -70,7 +70,7 @@ impl<'a> PartialAttribute<'a> {
         Ok(PartialAttribute { description, values })
     }
 
-    /// Reads an attribute that [`decode`](Self::decode) has accepted.
+    /// Reads an attribute from content that [`decode`](Self::decode) has validated.
     fn read(reader: &mut Reader<'a>) -> Option<PartialAttribute<'a>> {
         let mut attribute = reader.sequence(Tag::SEQUENCE).ok()?;
         let description = checked_text(attribute.octet_string().ok()?);
@@ -253,8 +253,8 @@ impl<'a> AttributeSelection<'a> {
         self.content.is_empty()
     }
 
-    /// Returns the octets on the wire: a series of OCTET STRINGs. Equal octets select equal attributes, so they can be
-    /// the key of a cache.
+    /// Returns the octets on the wire: a series of OCTET STRINGs. Equal octets select equal attributes, so the octets
+    /// can be the key of a cache.
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.content
     }

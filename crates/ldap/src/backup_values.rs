@@ -1,4 +1,4 @@
-//! Values of the extended operation that reads entries of the backup.
+//! Values of the extended operation that reads former states of entries from the backup.
 
 use ber::{Reader, Tag};
 
@@ -26,8 +26,9 @@ pub struct BackupAnswer {
     /// The entry, or the subtree with superiors first, as LDIF with all stored attributes; empty if the entry did not
     /// exist.
     pub ldif: Vec<u8>,
-    /// LDIF of the entries outside the requested subtree that named an entry inside it. Contains only their entryUUID
-    /// and the values that name entries of the subtree. Empty if no subtree was requested.
+    /// LDIF of the entries outside the requested subtree that named an entry inside it. For each of these entries, the
+    /// LDIF contains only the entryUUID and the values that name entries of the subtree. Empty if no subtree was
+    /// requested.
     pub referrers: Vec<u8>,
 }
 

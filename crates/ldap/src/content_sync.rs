@@ -15,7 +15,7 @@ pub type SyncUuid = [u8; 16];
 /// Sync Request Control value: parameters of a content synchronization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncRequest<'a> {
-    /// Whether the client wants changes after the initial content.
+    /// Whether the client requests changes after the initial content (mode refreshAndPersist).
     pub persists: bool,
     /// Cookie of the previous synchronization.
     pub cookie: Option<&'a [u8]>,
@@ -56,7 +56,8 @@ pub struct SyncStateValue<'a> {
 pub struct SyncDone<'a> {
     /// Cookie of the content.
     pub cookie: Option<&'a [u8]>,
-    /// Whether the server reported each deleted entry. If false, all entries that it did not report are deleted.
+    /// Whether the server reported each deleted entry. If false, the client must treat all entries that were not
+    /// reported as deleted.
     pub refresh_deletes: bool,
 }
 
@@ -76,7 +77,8 @@ pub enum SyncInfo<'a> {
     NewCookie(&'a [u8]),
     /// The end of a refresh phase.
     Refreshed {
-        /// Whether each deleted entry was reported; if false, all entries that were not reported are deleted.
+        /// Whether each deleted entry was reported; if false, the client must treat all entries that were not reported
+        /// as deleted.
         deletes: bool,
         /// Cookie of the content.
         cookie: Option<&'a [u8]>,

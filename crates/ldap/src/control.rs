@@ -42,7 +42,8 @@ impl<'a> Controls<'a> {
         })
     }
 
-    /// Validates octets that [`as_bytes`](Controls::as_bytes) returned. Returns `None` if they are not controls.
+    /// Returns the controls in octets that [`as_bytes`](Controls::as_bytes) returned. Returns `None` if the octets are
+    /// not controls.
     pub fn from_bytes(bytes: &'a [u8]) -> Option<Controls<'a>> {
         Controls::decode(Some(bytes), &DecodeLimits::default()).ok()
     }

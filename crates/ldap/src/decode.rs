@@ -8,8 +8,8 @@ use crate::{DecodeLimits, MessageId};
 
 /// Reason why a message could not be decoded, with the parts of its envelope that could be read.
 ///
-/// If `id` is present and `request_tag` is known, the server answers with protocolError. Otherwise it sends a notice of
-/// disconnection and closes the connection (RFC 4511 section 4.1.1).
+/// If `id` is present and `request_tag` is the tag of a known operation, the server answers with protocolError.
+/// Otherwise it sends a notice of disconnection and closes the connection (RFC 4511 section 4.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     /// Id of the message; `None` if it was unreadable, or if a request had the id 0.
@@ -26,7 +26,7 @@ pub struct DecodeError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
-    /// The element is malformed, or is not the expected element.
+    /// The BER element is malformed, or is not the expected element.
     Ber(BerError),
     /// An LDAPString that is not UTF-8.
     NotUtf8,

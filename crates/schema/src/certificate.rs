@@ -22,7 +22,8 @@ use crate::syntax_text::text;
 use crate::type_key::write_type;
 use crate::{Fault, Schema, gser, integer, oid, time};
 
-/// Maximum size of a serial number in octets. RFC 5280 section 4.1.2.2 allows 20; some authorities have used more.
+/// Maximum size of a serial number in octets. RFC 5280 section 4.1.2.2 allows 20; some certificate authorities have
+/// used more.
 const SERIAL_SIZE_MAX: usize = 255;
 
 /// The fields that identify a certificate, as DER content.
@@ -56,12 +57,12 @@ fn certificate_parts(value: &[u8]) -> Result<CertificateParts<'_>, Fault> {
     Ok(CertificateParts { serial, issuer })
 }
 
-/// Fields of a certificate for the TLS layer.
+/// Fields of a certificate that the TLS layer uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFacts {
     /// The subject as a DN (RFC 4514), with attribute types as OIDs. Empty if the subject is empty.
     pub subject: String,
-    /// The issuer in the same form.
+    /// The issuer in the same form as the subject.
     pub issuer: String,
     /// The serial number in hexadecimal digits.
     pub serial: String,
@@ -173,7 +174,7 @@ fn issuer_key(schema: &Schema, issuer: &str, out: &mut Vec<u8>) -> Result<(), Fa
 }
 
 pub(crate) fn write_serial(serial: &[u8], out: &mut Vec<u8>) {
-    // Some authorities pad the number; in DER only the shortest form is valid (X.690 section 8.3.2).
+    // Some certificate authorities pad the number, although DER permits only the shortest form (X.690 section 8.3.2).
     let mut shortest = serial;
     while let [first @ (0 | 0xff), behind @ ..] = shortest
         && behind.first().is_some_and(|next| (next & 0x80 != 0) == (*first == 0xff))
@@ -185,7 +186,7 @@ pub(crate) fn write_serial(serial: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(shortest);
 }
 
-/// Appends a serial number, given in decimal, or as its DER content in hexadecimal, `'0A1B'H`, as slapd writes it.
+/// Appends a serial number. The text is decimal or, as slapd writes it, the DER content in hexadecimal: `'0A1B'H`.
 pub(crate) fn write_serial_text(text: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
     if !text.starts_with('\'') {
         return write_decimal_serial(text, out);
@@ -228,7 +229,7 @@ pub(crate) fn write_decimal_serial(text: &str, out: &mut Vec<u8>) -> Result<(), 
     Ok(())
 }
 
-/// Appends the key of a Name in DER. An RDNSequence has the root first, as keys do.
+/// Appends the key of a Name in DER. An RDNSequence begins with the RDN below the root, and so does a key.
 pub(crate) fn name_of_der(
     schema: &Schema,
     mut name: Reader<'_>,
@@ -254,14 +255,14 @@ pub(crate) fn name_of_der(
 
 pub(crate) const BAD_OID: Fault = Fault::Expected { offset: 0, what: "an object identifier in the issuer" };
 
-/// Returns the characters of an ASN.1 string as UTF-8 (RFC 4518 section 2.1). The result for another type is its
-/// content octets.
+/// Returns the characters of an ASN.1 string as UTF-8 (RFC 4518 section 2.1). For any other type, returns the content
+/// octets.
 fn utf8_of_der(tag: Tag, content: &[u8]) -> Vec<u8> {
     const TELETEX: Tag = Tag(0x14);
     const UNIVERSAL: Tag = Tag(0x1c);
     const BMP: Tag = Tag(0x1e);
     match tag {
-        // Teletex has no agreed mapping. Software that still uses it means Latin-1.
+        // There is no agreed mapping for Teletex strings. Software that still uses them writes Latin-1.
         TELETEX if !content.is_ascii() => {
             content.iter().map(|&byte| char::from(byte)).collect::<String>().into()
         }
@@ -334,7 +335,7 @@ pub(crate) fn check_pair(value: &[u8]) -> Result<(), Fault> {
     pair_halves(value)?.into_iter().flatten().try_for_each(check_certificate)
 }
 
-/// Returns the two certificates of a pair: issued to this authority, and issued by it.
+/// Returns the two certificates of a pair: the certificate issued to this authority, and the certificate issued by it.
 pub(crate) fn pair_halves(value: &[u8]) -> Result<[Option<&[u8]>; 2], Fault> {
     let parse = || {
         let mut whole = Reader::new(value);
@@ -371,7 +372,7 @@ pub(crate) fn pair_assertion_key(schema: &Schema, value: &[u8], out: &mut Vec<u8
     Ok(())
 }
 
-/// Appends the number of a part, and its key preceded by the size.
+/// Appends the number of a part, the size of the part's key, and the key.
 pub(crate) fn write_part(
     number: u8,
     out: &mut Vec<u8>,

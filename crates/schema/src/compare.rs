@@ -15,8 +15,8 @@ pub struct TypeChange {
 
 /// Returns the attribute types whose stored values or keys would not be valid under `new`: the syntax or the equality,
 /// ordering or substring rule changed, multi-valued became single-valued, or the type was removed. The directory
-/// refuses such a change while values exist. New types, other names and descriptions, and a change from single-valued
-/// to multi-valued have no effect on stored data.
+/// refuses such a change while values exist. The result omits changes without effect on stored data: new types, other
+/// names and descriptions, and a change from single-valued to multi-valued.
 ///
 /// One case is not detected. A value (of `member` or `objectClass`) may contain a name or OID that the old schema does
 /// not define. The key of such a value is made from the text, and changes when the name is defined.

@@ -8,10 +8,10 @@ use ldap::{ChangeOperation, Dn};
 use crate::schema::Schema;
 use crate::secret::{Secrecy, Secrets};
 
-/// Values of an entry by the names under which a server returns its attributes.
+/// Values of an entry, by the names under which a server returns the attributes.
 pub type EntryValues = BTreeMap<String, Vec<Vec<u8>>>;
 
-/// A change of one attribute.
+/// A change of one attribute that makes an entry equal to another state of the entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Correction {
     /// The operation.
@@ -26,7 +26,7 @@ pub struct Correction {
 #[derive(Debug)]
 pub struct Comparison {
     schema: Arc<Schema>,
-    /// Secrecy of attribute types. The setting `secret_attributes` is not known here and has no effect.
+    /// Secrecy of attribute types, without the setting `secret_attributes`, which is not known here.
     secrets: Secrets,
 }
 
@@ -93,8 +93,8 @@ impl Comparison {
         known.is_ok_and(|known| !self.schema.type_by_id(known.type_id).no_user_modification)
     }
 
-    /// Returns true if some requester may read an attribute. The server never returns other attributes, so a comparison
-    /// would always find their values missing.
+    /// Returns true if some requester may read an attribute. The server never returns the values of other attributes,
+    /// so a comparison would always find these values missing.
     pub fn is_readable(&self, name: &str) -> bool {
         let known = self.schema.parse_description(name);
         known.is_ok_and(|known| self.secrets.of_type(known.type_id) != Secrecy::Nobody)

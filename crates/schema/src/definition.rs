@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use crate::SchemaErrorKind;
 use crate::oid::{is_descriptor, is_numeric_oid};
 
-/// Syntax of the text after a term's keyword.
+/// Syntax of the text that follows the keyword of a term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// Nothing.
@@ -79,7 +79,7 @@ const OBJECT_CLASS: &[(&str, Shape)] = &[
     MAY,
 ];
 /// Terms of a syntax definition. RFC 2307 and some files give syntaxes names, which the grammar of RFC 4512 does not
-/// allow. So a name is read and not written.
+/// allow. So the parser accepts a name, and no name is written.
 const SYNTAX: &[(&str, Shape)] = &[DESC, NAME];
 const MATCHING_RULE: &[(&str, Shape)] = &[NAME, DESC, OBSOLETE, ("SYNTAX", Shape::Syntax)];
 const MATCHING_RULE_USE: &[(&str, Shape)] = &[NAME, DESC, OBSOLETE, ("APPLIES", Shape::Oids)];
@@ -118,8 +118,8 @@ impl Kind {
     }
 }
 
-/// Attribute types that another server defines under the OID of a shipped type: the OID, the other server's name, and
-/// the type's OID in Pando.
+/// Attribute types that another server defines under the OID of a shipped type. Each row has that OID, the other
+/// server's name of the type, and the OID that Pando gives to the other server's type.
 const RENUMBERED: [(&str, &str, &str); 1] =
     // The OID of mailLocalAddress (draft-lachman-laser-ldap-mail-routing).
     [("2.16.840.1.113730.3.1.13", "mailAlternateAddress", "1.3.6.1.4.1.99999.2.205")];
@@ -127,7 +127,7 @@ const RENUMBERED: [(&str, &str, &str); 1] =
 /// Extension of attribute types whose values are links to entries.
 pub(crate) const X_LINK: &str = "X-LINK";
 
-/// Canonical names by alternative names, which are in lower case.
+/// Canonical names, by alternative names in lower case.
 pub(crate) type Aliases = HashMap<String, String>;
 
 /// OID macros by name.
@@ -141,7 +141,7 @@ pub(crate) struct Definition {
     pub(crate) oid: String,
     /// Keywords as in the table, with their values.
     terms: Vec<(&'static str, Vec<String>)>,
-    /// `X-` keyword and its strings.
+    /// Extensions: each `X-` keyword with its strings.
     pub(crate) extensions: Vec<(String, Vec<String>)>,
 }
 
@@ -203,8 +203,8 @@ impl Definition {
     }
 
     /// Returns true if `later` has the same meaning as this definition, so that loading another server's copy of a
-    /// standard file is harmless. Descriptions, extensions, length bounds, case and the order of lists do not count,
-    /// and `later` may omit names and rules that this definition has.
+    /// standard file is harmless. Descriptions, extensions, length bounds, case and the order of lists are ignored, and
+    /// `later` may omit names and rules that this definition has.
     pub(crate) fn is_repeated_by(&self, later: &Definition) -> bool {
         let repeated = |term: &str| {
             let (own, other) = (comparable(self.many(term)), comparable(later.many(term)));
@@ -526,7 +526,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses a bare or quoted word.
+    /// Parses a word with or without quotes.
     fn word(&mut self, what: &'static str) -> Parsed<String> {
         self.skip_space();
         let start = self.offset;
@@ -567,7 +567,7 @@ impl<'a> Parser<'a> {
         Mistake { offset, kind: SchemaErrorKind::Unexpected { what, found } }
     }
 
-    /// Returns the unread text. The offset is after a token, at the start of a character.
+    /// Returns the unread text. The offset is always at the start of a character, because it follows a token.
     fn rest(&self) -> &'a str {
         self.text.get(self.offset..).unwrap_or_default()
     }
@@ -606,7 +606,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Decodes `\27` and `\5C`; other backslashes are kept, as 389 DS writes them.
+/// Decodes `\27` and `\5C`; other backslashes are kept, because 389 DS writes backslashes without escaping them.
 fn unquote(text: &str) -> String {
     text.replace("\\27", "'").replace("\\5C", "\\").replace("\\5c", "\\")
 }

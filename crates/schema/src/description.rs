@@ -6,7 +6,7 @@ use crate::{DescriptionError, Fault, Schema, TypeId, oid};
 
 /// An attribute description resolved against a schema. Values are stored under `(type_id, options)`.
 ///
-/// The `binary` option (RFC 4522) affects only the transfer of values, so it is separate.
+/// The `binary` option (RFC 4522) affects only the transfer of values, so it has a field of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AttributeDescription {
     /// The attribute type.
@@ -34,9 +34,10 @@ impl AttributeDescription {
         }
     }
 
-    /// Returns true if values stored under `self` are returned for `requested`: the type is that type or a subtype, and
-    /// `self` has all requested options (RFC 4512 section 2.5.2). A requested `lang-en-` is a language range (RFC 3866
-    /// section 3.1): it includes `lang-en` and every tag that continues it; `lang-` includes every language tag.
+    /// Returns true if values stored under `self` are returned for `requested`: its type is the requested type or a
+    /// subtype, and `self` has all requested options (RFC 4512 section 2.5.2). A requested `lang-en-` is a language
+    /// range (RFC 3866 section 3.1): it includes `lang-en` and every tag that begins with `lang-en-`. The range `lang-`
+    /// includes every language tag.
     pub fn is_subtype_of(&self, schema: &Schema, requested: &AttributeDescription) -> bool {
         schema.is_subtype(self.type_id, requested.type_id) && self.has_options_of(requested)
     }
@@ -73,8 +74,8 @@ impl Schema {
     /// # Errors
     /// [`DescriptionError::BadSyntax`] if the text is not an attribute description, [`DescriptionError::UnknownType`]
     /// if the schema does not define the type, [`DescriptionError::NoBinaryForm`] for `binary` on a type whose syntax
-    /// does not allow binary transfer. RFC 4522 section 3 and RFC 4512 section 2.5 treat the last two alike, as
-    /// unrecognized descriptions.
+    /// does not allow binary transfer. RFC 4522 section 3 and RFC 4512 section 2.5 treat unknown types and `binary`
+    /// without a binary form alike, as unrecognized descriptions.
     pub fn parse_description(&self, description: &str) -> Result<AttributeDescription, DescriptionError> {
         let (name, options) = match description.bytes().position(|byte| byte == b';') {
             Some(place) => (description.get(..place).unwrap_or_default(), description.get(place + 1..)),

@@ -1,5 +1,5 @@
 //! Parts of definitions that load but have no effect: extensions that another server supports. Files with such
-//! extensions must load, so they are reported rather than refused.
+//! extensions must load, so the parts are reported and not refused.
 
 use crate::definition::{Kind, X_LINK};
 use crate::schema_file::Located;

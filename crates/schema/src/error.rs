@@ -3,7 +3,7 @@
 use ldap::Excerpt;
 use std::fmt;
 
-/// Fault of a value, in terms of its bytes. Shared by [`SyntaxError`] and [`ValueError`].
+/// Fault of a value, with its position in the bytes of the value. Shared by [`SyntaxError`] and [`ValueError`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -50,7 +50,7 @@ pub enum Fault {
         /// The character.
         character: char,
     },
-    /// The distinguished name or definition inside the value is invalid.
+    /// The distinguished name or definition inside the value is invalid, for the given reason.
     #[error("{0}")]
     Name(String),
 }
@@ -194,7 +194,7 @@ pub enum SchemaErrorKind {
         /// Text found.
         found: String,
     },
-    /// A line that does not begin a definition.
+    /// A line that is not part of a definition, or begins with an unknown keyword.
     #[error("{text:?} is not the beginning of a schema definition", text = Excerpt(.0))]
     UnknownDirective(String),
     /// An LDIF value after `::` that is not base64.
@@ -270,7 +270,7 @@ pub enum SchemaErrorKind {
     /// An attribute type that is not defined.
     #[error("attribute type {name:?} in {term} is not defined", name = Excerpt(.name))]
     UnknownAttribute {
-        /// Term that contains it.
+        /// Term that contains the rule.
         term: &'static str,
         /// The attribute type as written.
         name: String,
@@ -278,7 +278,7 @@ pub enum SchemaErrorKind {
     /// An object class that is not defined.
     #[error("object class {name:?} in {term} is not defined", name = Excerpt(.name))]
     UnknownClass {
-        /// Term that contains it.
+        /// Term that contains the rule.
         term: &'static str,
         /// The object class as written.
         name: String,
@@ -292,7 +292,7 @@ pub enum SchemaErrorKind {
     /// A matching rule that Pando does not support.
     #[error("matching rule {name:?} in {term} is not known", name = Excerpt(.name))]
     UnknownRule {
-        /// Term that contains it.
+        /// Term that contains the attribute type.
         term: &'static str,
         /// The matching rule as written.
         name: String,
@@ -300,7 +300,7 @@ pub enum SchemaErrorKind {
     /// A matching rule that cannot be used in this term.
     #[error("matching rule {name} cannot be used for {term}")]
     WrongRule {
-        /// Term that contains it.
+        /// Term that contains the object class.
         term: &'static str,
         /// Name of the rule.
         name: &'static str,

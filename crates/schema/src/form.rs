@@ -1,4 +1,4 @@
-//! Normal forms, which define how values become keys. Matching rules may share a form.
+//! Normal forms, which define how values become keys. Several matching rules may have the same form.
 
 use crate::Fault;
 use crate::prepare::{Preparation, Spaces};
@@ -15,14 +15,14 @@ pub(crate) enum Alphabet {
     Digits,
 }
 
-/// A way to derive keys from values.
+/// Method of deriving keys from values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
     /// Prepared text (RFC 4518).
     Text(Preparation, Alphabet),
     /// Lines of a postal address, each prepared ignoring case, separated by a zero octet.
     List,
-    /// See [`crate::integer`].
+    /// An integer; see [`crate::integer`].
     Integer,
     /// One octet, 0 or 1.
     Boolean,
@@ -38,12 +38,12 @@ pub(crate) enum Form {
     ObjectIdentifier,
     /// A distinguished name; see [`crate::name_key`].
     Name,
-    /// A distinguished name and, if there is a UID, a zero octet and its bits. The key of an RDN never begins with a
-    /// zero octet.
+    /// A distinguished name and, if there is a UID, a zero octet and its bits. This is unambiguous, because the key of
+    /// an RDN never begins with a zero octet.
     NameAndUid,
     /// Sixteen octets.
     Uuid,
-    /// See [`crate::time::csn_key`].
+    /// A change sequence number; see [`crate::time::csn_key`].
     Csn,
     /// The OID at the start of a definition, in the form [`Form::ObjectIdentifier`].
     OidFirst,
@@ -73,7 +73,7 @@ pub(crate) enum Form {
     AuthPassword,
 }
 
-/// The preparation of caseIgnoreMatch.
+/// String preparation of caseIgnoreMatch.
 pub(crate) const IGNORE_CASE: Preparation = Preparation { fold: true, spaces: Spaces::Collapse };
 
 impl Form {

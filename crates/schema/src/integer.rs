@@ -1,8 +1,8 @@
 //! Integers of any size: the check of RFC 4517 section 3.3.16, and a key that sorts as the numbers do.
 //!
-//! A key is a length octet and the decimal digits, two in an octet. Keys serve only equality, order and (for small
-//! numbers) bit tests. Decimal digits suffice for that, and a hostile number of a million digits costs one pass and no
-//! long multiplication.
+//! A key is a length octet and the decimal digits, two in an octet. Keys are used only for equality, order and (for
+//! small numbers) bit tests, and decimal digits suffice for these. With decimal digits, a hostile number of a million
+//! digits costs one pass and no long multiplication.
 //!
 //! | number | key |
 //! |---|---|

@@ -1,6 +1,6 @@
 //! Keys of values and of assertions, for each [`Form`].
 //!
-//! Names contain values and values may be names, so [`crate::name_key`] calls [`MatchingRule::key_at`] recursively;
+//! The values in a name may be names themselves, so [`crate::name_key`] calls [`MatchingRule::key_at`] recursively;
 //! `depth` bounds the recursion.
 
 use crate::form::{Alphabet, Form, IGNORE_CASE, check_alphabet};
@@ -16,7 +16,7 @@ use crate::{
 impl MatchingRule {
     /// Appends the key of an attribute value to `out`. Two values match exactly when their keys are equal as bytes.
     ///
-    /// Only `out` is allocated for ASCII text and for all fixed-form syntaxes.
+    /// For ASCII text and for all syntaxes of fixed form, this allocates no memory except for `out`.
     ///
     /// # Errors
     /// The value does not follow the rule's syntax. `out` is then unchanged.
@@ -40,9 +40,9 @@ impl MatchingRule {
     }
 
     /// Appends the key of an assertion value to `out`. The key differs from the key that [`Self::normalize`] appends
-    /// for two kinds of rules: if the assertion has another syntax than the value
-    /// (`objectIdentifierFirstComponentMatch`, `certificateExactMatch`), and if the schema must define what the
-    /// assertion names (`objectIdentifierMatch`).
+    /// for two kinds of rules. In one, the assertion and the value have different syntaxes
+    /// (`objectIdentifierFirstComponentMatch`, `certificateExactMatch`). In the other, the schema must define the name
+    /// in the assertion (`objectIdentifierMatch`).
     ///
     /// # Errors
     /// Those of [`Self::normalize`]; the filter item is then Undefined.
@@ -177,7 +177,8 @@ fn name_and_uid_key(schema: &Schema, value: &[u8], depth: u32, out: &mut Vec<u8>
     Ok(())
 }
 
-/// Appends the key of an OID or descriptor. A descriptor that the schema does not contain has a key only if `lenient`.
+/// Appends the key of an OID or descriptor. If the schema does not contain a descriptor, the descriptor has a key only
+/// if `lenient` is true.
 fn identifier_key(schema: &Schema, value: &[u8], lenient: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
     let name = oid::without_oid_prefix(text(value)?.trim_matches(' '));
     if name.is_empty() {

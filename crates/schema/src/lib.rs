@@ -7,15 +7,15 @@
 //! values match exactly when their keys are equal as bytes, and if the rule has an ordering, keys sort as values do. So
 //! an index needs no knowledge of LDAP: it stores keys.
 //!
-//! Definitions come from text ([`SchemaBuilder`]): the files in `crates/schema/files`, compiled in and available as
-//! [`Schema::shipped`], and the files of an operator, in the notation of RFC 4512 section 4.1 in the layouts of
-//! OpenLDAP and 389 Directory Server. A schema is immutable; a change builds a new one, and [`changed_types`] lists the
-//! differences that affect stored values.
+//! Definitions come from text ([`SchemaBuilder`]): the files in `crates/schema/files`, which are compiled in and
+//! available as [`Schema::shipped`], and the files of an operator. The notation is that of RFC 4512 section 4.1, in the
+//! layout of OpenLDAP or of 389 Directory Server. A schema is immutable; a change builds a new one, and
+//! [`changed_types`] lists the differences that affect stored values.
 //!
 //! Out of scope: this crate reads no files, does not know entries or indexes, and does not check entries against their
 //! classes (the directory does). Keys are stored on disk, so any change to them raises [`NORMALISATION_VERSION`].
 #![forbid(unsafe_code)]
-// Most of this crate processes octets of peers: no cast may lose bits, no index may panic.
+// Most of this crate processes octets that peers sent, so no cast may lose bits and no index may panic.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing))]
 #![cfg_attr(not(test), warn(clippy::string_slice, clippy::expect_used))]
 

@@ -1,8 +1,8 @@
 //! Keys of distinguished names.
 //!
-//! The key of a DN is the keys of its RDNs, **root first**. Each RDN's key marks its own end, and no RDN's key is a
-//! prefix of another RDN's key, so the key of a DN is a prefix of exactly the keys of the entries below it (and its
-//! own).
+//! The key of a DN consists of the keys of its RDNs, **root first**. Each RDN's key marks its own end, and no RDN's key
+//! is a prefix of another RDN's key, so the key of a DN is a prefix of its own key and of the keys of all entries below
+//! it, and of no other key.
 //!
 //! ```text
 //! rdn   = ava *( 01 ava ) 00                 AVAs sorted by their bytes, so their order in the text is irrelevant
@@ -16,7 +16,7 @@
 //! There are two levels of strictness. The name of an entry ([`Strictness::Entry`]) must be correct: known types with
 //! an equality rule, valid values, no type twice in an RDN. A name in a *value* ([`Strictness::Value`], such as a
 //! `member` or an issuer) may have types that the schema does not define; a value without a rule, or invalid under it,
-//! is compared by its octets. If a name has a key under the first level, it has the same key under the second, so
+//! is compared by its octets. If a name has a key at the first level, it has the same key at the second level, so
 //! values match the entries that they name.
 
 use ldap::{Ava, Dn, Rdn};
@@ -25,8 +25,8 @@ use crate::rule_table::Relation;
 use crate::type_key::{TEXT_TYPE, write_type};
 use crate::{Fault, NameError, Schema, TypeId, ValueError};
 
-/// Maximum depth of names inside values of names (`member=cn\=x`). Deeper names are compared by their octets, so that a
-/// hostile name cannot overflow the stack.
+/// Maximum depth of names inside values of names (`member=cn\=x`). A name at a greater depth is compared by its octets,
+/// so that a hostile name cannot overflow the stack.
 pub(crate) const NAME_DEPTH_MAX: u32 = 4;
 
 const RAW_VALUE: u8 = 0xfd;
@@ -55,7 +55,8 @@ fn first_rdn_len(key: &[u8]) -> Option<usize> {
             TEXT_TYPE => rest.iter().position(|octet| *octet == b'=')? + 1,
             oid_len => usize::from(oid_len) + 1,
         };
-        // The escaped value contains no delimiter, but the OID of the type may contain one.
+        // Skip the OID of the type, which may contain an octet like a delimiter. The value is escaped and contains no
+        // delimiter.
         let value = rest.get(type_len..)?;
         let end = value.iter().position(|octet| matches!(*octet, AVA_SEPARATOR | RDN_END))?;
         rest = value.get(end + 1..)?;
@@ -212,8 +213,9 @@ fn escape_from(start: usize, out: &mut Vec<u8>) {
 }
 
 impl Schema {
-    /// Appends the key of an entry's RDN: independent of the order of AVAs, case, spaces and alternative names of
-    /// types. It is exactly the RDN's part of [`Self::normalize_dn`].
+    /// Appends the key of an entry's RDN. The key does not depend on the order of AVAs, on case and spaces as the
+    /// matching rules ignore them, and on which of a type's names is used. [`Self::normalize_dn`] uses the same key for
+    /// the RDN.
     ///
     /// # Errors
     /// A type is unknown, cannot name entries or occurs twice, or its rule refuses the value. `out` is then unchanged.

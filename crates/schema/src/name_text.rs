@@ -1,7 +1,8 @@
 //! Names in returned values: the string form of RFC 4514.
 //!
-//! A value of DN syntax is stored as it was written, possibly in an older form that a reader of RFC 4514 need not
-//! accept: `;` for `,`, spaces around separators, values in quotes (RFC 2253 section 4), `OID.2.5.4.3` (RFC 1779).
+//! A value of DN syntax is stored as the client wrote it. It may have an older form, which a program that follows RFC
+//! 4514 need not accept: `;` for `,`, spaces around separators, values in quotes (RFC 2253 section 4), `OID.2.5.4.3`
+//! (RFC 1779).
 
 use std::borrow::Cow;
 
@@ -11,9 +12,9 @@ use crate::syntax_text::split_name_and_uid;
 use crate::{NameSyntax, Schema};
 
 impl Schema {
-    /// Returns a value of this syntax in the form of RFC 4514. Values in RDNs are kept as written if that is valid.
-    /// Types given by OID get their short names (RFC 4514 section 2.3). If nothing changes, the result is borrowed and
-    /// the value is not parsed. A value that is not a name is returned unchanged.
+    /// Returns a value of this syntax in the form of RFC 4514. Values in RDNs are kept as written if they are valid in
+    /// RFC 4514. Types given by OID get their short names (RFC 4514 section 2.3). If nothing changes, the result is
+    /// borrowed and the value is not parsed. A value that is not a name is returned unchanged.
     pub fn name_text<'v>(&self, syntax: NameSyntax, value: &'v [u8]) -> Cow<'v, [u8]> {
         let (name, uid) = match syntax {
             NameSyntax::Dn => (value, None),

@@ -1,13 +1,14 @@
 //! Look-up of names and OIDs in any case, without allocation.
 //!
-//! Every search request resolves its attribute names here, so the table hashes and compares without a folded copy. The
-//! hash sets bit 5 of every byte, which makes the two cases of a letter equal. It also makes some punctuation equal,
-//! which only costs a comparison. The comparison ignores ASCII case. The schema builder fills the table once.
+//! Every search request resolves its attribute names here, so the table hashes and compares names without making a copy
+//! in lower case. The hash sets bit 5 of every byte, which makes the two cases of a letter equal. It also makes some
+//! punctuation characters equal, and then the comparison of the names shows the difference. The comparison ignores
+//! ASCII case. The schema builder fills the table once.
 
 /// Table from names to indexes, with open addressing and linear probing, never more than half full.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct NameTable {
-    /// Index into `entries` plus one; 0 is free. The length is a power of two.
+    /// For each slot, an index into `entries` plus one, or 0 if the slot is free. The length is a power of two.
     slots: Vec<u32>,
     entries: Vec<(Box<str>, usize)>,
 }
@@ -35,7 +36,7 @@ impl NameTable {
         loop {
             let entry = (*self.slots.get(slot)? as usize).checked_sub(1)?;
             let (text, index) = self.entries.get(entry)?;
-            // Tested first, because most clients use the schema's spelling.
+            // Compare exactly first, because most clients use the schema's spelling.
             if **text == *name || text.eq_ignore_ascii_case(name) {
                 return Some(*index);
             }

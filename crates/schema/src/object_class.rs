@@ -9,7 +9,7 @@ pub struct ClassId(pub u32);
 /// Kind of an object class (RFC 4512 section 2.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ClassKind {
-    /// Only a base for other classes.
+    /// Serves only as a superclass of other classes.
     Abstract,
     /// Defines the kind of an entry; an entry has exactly one chain of structural classes.
     Structural,
@@ -45,9 +45,9 @@ pub struct ObjectClassDef {
     pub kind: ClassKind,
     /// Direct superclasses; `top` if the definition has none. Only `top` itself has no superclass.
     pub superclasses: Vec<ClassId>,
-    /// Attributes required by this definition alone.
+    /// Attributes that this definition itself requires, without inherited ones.
     pub must: Vec<TypeId>,
-    /// Attributes allowed by this definition alone.
+    /// Attributes that this definition itself allows, without inherited ones.
     pub may: Vec<TypeId>,
     /// This class first, and all its direct and indirect superclasses, without duplicates.
     pub closure: Vec<ClassId>,

@@ -35,7 +35,7 @@ pub(crate) fn without_oid_prefix(text: &str) -> &str {
 }
 
 /// Appends the BER content octets of a numeric OID (X.690 section 8.19). Returns false, and leaves `out` unchanged, if
-/// the text is not numeric, an arc is 2^128 or more (UUIDs fit, ITU-T X.667), or the result exceeds
+/// the text is not numeric, an arc is 2^128 or more (a UUID as an arc is less, ITU-T X.667), or the result exceeds
 /// [`OID_KEY_SIZE_MAX`].
 pub(crate) fn encode_oid(text: &str, out: &mut Vec<u8>) -> bool {
     let start = out.len();
@@ -143,7 +143,7 @@ mod tests {
                 assert_eq!(decode_oid(&out[1..]).as_deref(), Some(text));
             }
         }
-        // The largest UUID below 2.25.
+        // The OID of the largest UUID, below the arc 2.25.
         let uuid = "2.25.340282366920938463463374607431768211455";
         let mut out = Vec::new();
         assert!(encode_oid(uuid, &mut out));

@@ -1,9 +1,9 @@
-//! Matching on the stored bytes of a value, without computing its key.
+//! Matching of the stored bytes of a value, without computing the value's key.
 //!
 //! Keys define equality. But the key of printable ASCII is known in advance: the same text with case folded and spaces
-//! normalized. If a rule does no more than that, comparing without regard to case gives the same result as comparing
-//! keys. A search that examines every entry is then several times faster. In all other cases the functions here return
-//! `None`.
+//! normalized. If the preparation of a rule changes nothing else, a comparison without regard to case gives the same
+//! result as a comparison of keys. This makes a search that examines every entry several times faster. In all other
+//! cases the functions here return `None`.
 
 use memchr::memmem::Finder;
 use memchr::{memchr, memchr2};
@@ -11,11 +11,12 @@ use memchr::{memchr, memchr2};
 use crate::form::{Alphabet, Form};
 use crate::prepare::{Preparation, Spaces, is_plain, is_printable};
 
-/// Maximum length of a substring that is found by its rarest byte. That search may compare the whole substring at every
-/// position, and both the substring and the values may be hostile.
+/// Maximum length of a substring that is found by its rarest byte. The length is limited because that search may
+/// compare the whole substring at every position, and a client may choose substring and values so that it does.
 const SHORT_LEN_MAX: usize = 32;
 
-/// Characters from the most to the least frequent in names and sentences; all others are rarer.
+/// Characters in the order of their frequency in names and sentences, the most frequent first. All other characters are
+/// rarer.
 const USUAL: &[u8] = b" eatoinsrlhdcumpgfybwvk0123456789.,-@_jxqz";
 
 /// Returns the rarity of a character: higher is rarer.
@@ -38,12 +39,12 @@ pub(crate) struct PlainMatching {
     /// end of the value.
     depends_on_spaces: bool,
     fold: bool,
-    /// If spaces matter, a word of the substrings that must be in the value whatever its spaces are.
+    /// If `depends_on_spaces`, a word of the substrings. Every matching value contains the word, with whatever spaces.
     word: Option<Box<Needle>>,
 }
 
-/// Bytes to find in values. The bytes and the values may be hostile, so the search takes linear time. A long text has a
-/// searcher. For a short text, the search finds its rarest byte and then compares the other bytes.
+/// Bytes to find in values. Clients choose both, so the search must take linear time. A long text has a searcher that
+/// guarantees this. For a short text, the search finds its rarest byte and then compares the other bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Needle {
     text: Box<[u8]>,
@@ -51,9 +52,9 @@ pub(crate) struct Needle {
     long: Option<Box<Finder<'static>>>,
 }
 
-/// A character of a substring, for a quick rejection. The key of an ASCII value contains the character only if the
-/// value contains it, in either case. So values without it need no further test, and the search for one character is
-/// cheap.
+/// A character of a substring, by which many values are rejected quickly. The key of an ASCII value contains the
+/// character only if the value contains it in upper or lower case. So values without it need no further test, and the
+/// search for one character is cheap.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RequiredCharacter {
     byte: u8,
@@ -71,7 +72,7 @@ impl RequiredCharacter {
         pieces: impl Iterator<Item = &'p [u8]> + Clone,
     ) -> [Option<RequiredCharacter>; 2] {
         let Form::Text(preparation, _) = form else { return [None; 2] };
-        // Preparation adds and removes spaces, and for some rules removes hyphens.
+        // Skip spaces and hyphens: preparation adds and removes spaces, and for some rules removes hyphens.
         let lasting = pieces.flatten().copied().filter(|byte| !matches!(byte, b' ' | b'-' | 0));
         let first = lasting.clone().max_by_key(|byte| rarity(*byte));
         let second = lasting.filter(|byte| Some(*byte) != first).max_by_key(|byte| rarity(*byte));
@@ -106,8 +107,8 @@ impl RequiredCharacter {
         against.iter().fold(0, |all, byte| all | byte) < 0x80
     }
 
-    /// Sets the highest bit of each byte that is not ASCII or is the character. Written so that the compiler vectorizes
-    /// it.
+    /// Sets the highest bit of each byte that is not ASCII or is the character. The loop is written so that the
+    /// compiler vectorizes it.
     #[inline]
     fn add(self, block: &[u8; BLOCK], against: &mut [u8; BLOCK]) {
         for (against, byte) in against.iter_mut().zip(block) {
@@ -134,7 +135,8 @@ fn plain_preparation(form: Form) -> Option<Preparation> {
     }
 }
 
-/// Returns true if a value certainly has a key: preparing ASCII never fails, because RFC 4518 prohibits none of it.
+/// Returns true if a value certainly has a key: preparing ASCII never fails, because RFC 4518 prohibits no ASCII
+/// character.
 pub(crate) fn surely_has_key(form: Form, value: &[u8]) -> bool {
     match form {
         Form::Text(_, Alphabet::Unicode | Alphabet::Ascii) => value.is_ascii(),
@@ -159,7 +161,8 @@ impl PlainMatching {
         }
         let is_bound = initial.is_some() || last.is_some();
         let depends_on_spaces = is_bound || pieces().any(|piece| piece.contains(&b' '));
-        // If all substrings are bound to the ends, comparing the ends decides sooner than searching a word.
+        // If every substring is bound to an end of the value, comparing the ends rejects values sooner than a search
+        // for a word.
         let word = if depends_on_spaces && !any.is_empty() {
             let words = pieces().flat_map(|piece| piece.split(|byte| *byte == b' '));
             let words = words.filter(|word| !word.is_empty());
@@ -224,7 +227,7 @@ impl PlainMatching {
 
 impl Needle {
     pub(crate) fn new(text: &[u8]) -> Needle {
-        // Used only if the text is short.
+        // The rarest byte is used only if the text is short.
         let short = text.get(..SHORT_LEN_MAX).unwrap_or(text);
         let rarest = (0..).zip(short).max_by_key(|(_, byte)| rarity(**byte)).map_or(0, |(place, _)| place);
         let is_long = text.len() > SHORT_LEN_MAX;
@@ -269,7 +272,7 @@ impl Needle {
         is_same: impl Fn(&[u8]) -> bool,
     ) -> Option<usize> {
         let rarest = self.rarest as usize;
-        // Last possible position of the rarest character: the rest of the needle must fit after it.
+        // The number of positions at which the rarest byte may be: the rest of the needle must fit after that byte.
         let room = text.len().checked_sub(self.text.len() - rarest - 1)?;
         let mut from = rarest;
         while let Some(places) = text.get(from..room) {
@@ -337,8 +340,8 @@ mod tests {
                     assert_eq!(found, assertion.matches(&key), "{rule:?} {text:?} {value:?}");
                     told += 1;
                 }
-                // If the rule removes spaces, the required character is the only shortcut. Substrings bound to an end
-                // do not use it.
+                // If the rule removes spaces, the required character is the only shortcut. It is not used if a
+                // substring is bound to an end.
                 let has_sign = text.starts_with('*') && text.ends_with('*');
                 let has_shortcut = has_sign || rule.name() != "telephoneNumberSubstringsMatch";
                 assert_eq!(told > 100, has_shortcut, "{rule:?} {text:?}: {told}");
@@ -346,7 +349,8 @@ mod tests {
         }
     }
 
-    /// A required character is found at every position, by the search in blocks and by the search of single bytes.
+    /// A required character is found at every position, in values that are searched in blocks and in values shorter
+    /// than a block.
     #[test]
     fn a_sign_is_found_at_every_position() {
         let form = MatchingRule::find("caseIgnoreSubstringsMatch").unwrap().form();

@@ -28,7 +28,7 @@ pub(crate) enum Spaces {
     RemoveWithHyphens,
 }
 
-/// A way to prepare strings.
+/// Method of preparing strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Preparation {
     /// Whether to fold case (table B.2 of RFC 3454).
@@ -49,7 +49,7 @@ pub(crate) struct Edges {
 }
 
 impl Preparation {
-    /// Appends the key of a whole value.
+    /// Prepares a whole value, and appends its key.
     pub(crate) fn value(self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
         let edges = self.piece(bytes, out)?;
         if edges.blank && self.spaces == Spaces::Collapse {
@@ -61,7 +61,7 @@ impl Preparation {
     /// Appends a substring of an assertion, without the spaces at its ends, and returns which ends had spaces.
     pub(crate) fn piece(self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Edges, Fault> {
         let mut sink = Sink::new(out, self.spaces);
-        // Most values are ASCII: test once, then use the loop without decoding.
+        // Most values are ASCII: test the value once, and then prepare it without decoding characters.
         if bytes.is_ascii() {
             self.ascii(bytes, &mut sink);
             return Ok(sink.finish());
@@ -123,7 +123,7 @@ pub(crate) fn is_printable(bytes: &[u8]) -> bool {
     let is_odd = |byte: &u8| byte.wrapping_sub(b' ') > b'~' - b' ';
     odd & 0x8080_8080_8080_8080 == 0
         && match bytes.last_chunk::<8>() {
-            // Examines the last eight bytes. Some of these bytes were examined before, but that is cheaper than
+            // Examine the last eight bytes. Some of these bytes were examined before, but that is cheaper than
             // examining the remaining bytes one by one.
             Some(last) if !rest.is_empty() => oddity(u64::from_ne_bytes(*last)) & 0x8080_8080_8080_8080 == 0,
             _ => !rest.iter().any(is_odd),
@@ -131,7 +131,7 @@ pub(crate) fn is_printable(bytes: &[u8]) -> bool {
 }
 
 /// Returns a word in which the highest bit of some byte is set if one of the eight bytes is not printable ASCII: below
-/// a space, above a tilde, or not ASCII. Borrows and carries come only from such bytes, so they cannot cause a wrong
+/// a space, above a tilde, or not ASCII. Only such a byte causes a borrow or a carry, so these cannot cause a wrong
 /// result.
 #[inline]
 fn oddity(word: u64) -> u64 {
@@ -411,8 +411,8 @@ mod tests {
         }
     }
 
-    /// Plain ASCII, ASCII word by word, and decoded text are prepared by three different functions, which must produce
-    /// the same keys.
+    /// There are three functions for preparing text: for plain ASCII, for other ASCII, and for text beyond ASCII. All
+    /// must produce the same keys.
     #[test]
     fn shortcuts_change_nothing() {
         const ALPHABET: [u8; 6] = [b'a', b'B', b'-', b' ', b'\t', 0];

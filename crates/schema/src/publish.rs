@@ -1,4 +1,4 @@
-//! The texts of the subschema entry, and the applicability of rules to attribute types.
+//! The texts of the subschema entry, and the rules that extensible filters may apply to an attribute type.
 
 use crate::form::{Alphabet, Form};
 use crate::prepare::Spaces;
@@ -28,7 +28,8 @@ pub struct Publication {
 
 impl Schema {
     /// Returns all attributes of the subschema subentry. Every syntax and rule is listed, used or not, so that no
-    /// definition refers to something that a client cannot find. Takes milliseconds: keep the result.
+    /// definition refers to something that a client cannot find. The call takes milliseconds, so callers should keep
+    /// the result.
     pub fn publish(&self) -> Publication {
         Publication {
             attribute_types: self.attribute_types().iter().map(|one| one.definition.clone()).collect(),
@@ -108,8 +109,8 @@ fn suits(form: Form, check: Check) -> bool {
         Form::CertificateList | Form::CertificateListParts => check == Check::CertificateList,
         Form::CertificatePair | Form::CertificatePairParts => check == Check::CertificatePair,
         Form::AuthPassword => check == Check::AuthPassword,
-        // Rules of these forms have no value syntax of their own, or a syntax that accepts any octets. So they apply
-        // only to types that name them.
+        // Rules of these forms have no value syntax of their own, or a syntax that accepts any octets. So such a rule
+        // applies only to attribute types whose definitions name the rule.
         Form::TextFirst | Form::Algorithm => false,
     }
 }

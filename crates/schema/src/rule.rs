@@ -1,8 +1,8 @@
 //! Matching rules: identity, use, and keys.
 //!
 //! A rule is an index into the table in [`crate::rule_table`]. Rules that normalize values in the same way (such as
-//! `caseIgnoreMatch`, `caseIgnoreOrderingMatch` and `caseIgnoreSubstringsMatch`) share one [`Form`], and with it their
-//! keys, so one index can answer all three.
+//! `caseIgnoreMatch`, `caseIgnoreOrderingMatch` and `caseIgnoreSubstringsMatch`) share one [`Form`], so their keys are
+//! equal and one index can serve all three.
 
 use std::sync::OnceLock;
 
@@ -86,13 +86,14 @@ impl MatchingRule {
         self.info().rule_use
     }
 
-    /// Returns true for LDAP_MATCHING_RULE_TRANSITIVE_EVAL ([MS-ADTS] section 3.1.1.3.4.4.3). It follows values from
-    /// entry to entry, so the values of one entry are not enough to evaluate it.
+    /// Returns true for LDAP_MATCHING_RULE_TRANSITIVE_EVAL ([MS-ADTS] section 3.1.1.3.4.4.3). The rule follows values
+    /// from entry to entry, so it cannot be evaluated on the values of one entry.
     pub fn follows_chains(self) -> bool {
         self.comparison() == Comparison::Chain
     }
 
-    /// Returns true for the rules of OpenLDAP that compare names by their places in the tree, such as `dnSubtreeMatch`.
+    /// Returns true for the rules of OpenLDAP that compare names by their positions in the tree, such as
+    /// `dnSubtreeMatch`.
     pub fn relates_names(self) -> bool {
         matches!(self.comparison(), Comparison::Related(_))
     }
@@ -115,13 +116,14 @@ impl MatchingRule {
         self.form().is_order_preserving()
     }
 
-    /// Returns true if the key of a value is `key`, without computing it; `None` if the key must be computed.
+    /// Returns true if `key` is the key of a value. Does not compute the value's key; returns `None` if that is
+    /// necessary.
     #[inline]
     pub fn has_key_plainly(self, value: &[u8], key: &[u8]) -> Option<bool> {
         plain::has_key(self.form(), value, key)
     }
 
-    /// Returns true if a value certainly has a key, without computing it. `false` means unknown.
+    /// Returns true if a value certainly has a key. Does not compute the key. `false` means unknown.
     pub fn surely_has_key(self, value: &[u8]) -> bool {
         plain::surely_has_key(self.form(), value)
     }

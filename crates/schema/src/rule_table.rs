@@ -19,7 +19,7 @@ pub enum RuleUse {
     Extensible,
 }
 
-/// Comparison by an extensible filter, if it differs from the use of the rule.
+/// Comparison that an extensible filter with the rule makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Comparison {
     /// The comparison that the use of the rule defines.
@@ -42,7 +42,7 @@ pub(crate) enum Comparison {
     Related(Relation),
 }
 
-/// Relation of a name to the name in the assertion.
+/// Relation of a name in a value to the name in the assertion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Relation {
     /// The same name, or a name below it.
@@ -216,7 +216,7 @@ pub(crate) static RULES: &[RuleInfo] = &[
     related(Relation::Subordinate, "1.3.6.1.4.1.4203.666.4.10", "dnSubordinateMatch"),
     related(Relation::Superior, "1.3.6.1.4.1.4203.666.4.11", "dnSuperiorMatch"),
     // Rules of other servers that have no specification. They are listed so that the schema files of these servers
-    // load. Values are compared exactly.
+    // load. Their values are compared exactly.
     rule("1.3.6.1.4.1.4203.666.4.12", "authzMatch", Equality, EXACT_TEXT, "1.3.6.1.4.1.4203.666.2.7"),
     rule("1.3.6.1.4.1.4203.666.4.2", "OpenLDAPaciMatch", Equality, EXACT_TEXT, "1.3.6.1.4.1.4203.666.2.1"),
     rule("1.3.6.1.4.1.4203.666.4.13", "privateKeyMatch", Equality, Form::Octets, "1.2.840.113549.1.8.1.1"),

@@ -14,7 +14,7 @@ const EXCLUDE_ALL: (&str, &str) = ("excludeAllCollectiveAttributes", "2.5.18.0")
 pub struct Schema {
     attribute_types: Vec<AttributeType>,
     type_names: NameTable,
-    /// For each type: itself and its descendants, ascending.
+    /// For each type, the ids of the type itself and of its subtypes, ascending.
     subtypes: Vec<Vec<TypeId>>,
     object_classes: Vec<ObjectClassDef>,
     class_names: NameTable,
@@ -80,7 +80,7 @@ impl Schema {
         &self.unusable_links
     }
 
-    /// Returns a copy of the schema in which the types for which `is_none` returns true have no links.
+    /// Returns a copy of the schema. In the copy, the types for which `is_none` returns true are not links.
     pub fn without_links(&self, is_none: impl Fn(&AttributeType) -> bool) -> Schema {
         let mut schema = self.clone();
         for attribute_type in &mut schema.attribute_types {
@@ -136,7 +136,8 @@ impl Schema {
         closure
     }
 
-    /// Returns the class and all classes derived from it, ascending: those that `(objectClass=class)` matches.
+    /// Returns the class and all classes derived from it, ascending. The filter `(objectClass=class)` matches the
+    /// entries of all these classes.
     pub fn subclasses(&self, class: ClassId) -> impl Iterator<Item = ClassId> {
         self.object_classes.iter().filter(move |other| other.is_subclass_of(class)).map(|other| other.id)
     }
@@ -195,7 +196,7 @@ impl Schema {
         with_forms.filter(move |(_, form)| form.class == class && !form.obsolete)
     }
 
-    /// Appends the key of an identifier: a numeric OID, or the name of a class, attribute type or rule. Looks for a
+    /// Appends the key of an identifier: a numeric OID, or the name of a class, attribute type or rule. Looks up a
     /// class first, because most calls are for values of objectClass. Returns false if the identifier is unknown and is
     /// no OID.
     pub(crate) fn encode_identifier(&self, name: &str, out: &mut Vec<u8>) -> bool {

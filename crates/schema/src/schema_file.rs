@@ -7,8 +7,8 @@
 //! - **LDIF**: `attributeTypes: ( ... )` of a subschema entry as in 389 DS, `olcAttributeTypes: {0}( ... )` of
 //!   `cn=config`, possibly folded or in base64. Other attributes of the entry (`dn:`, `cn:`, `add:`) are skipped.
 //!
-//! Lines that begin with `#` are comments. Unfolding removes the first space of an LDIF line, so a word may be cut
-//! there. The line break before a continued slapd.conf line counts as white space.
+//! Lines that begin with `#` are comments. A folded line of LDIF is continued after the first space of the next line,
+//! so a line may end inside a word. In slapd.conf, the line break before a continuation line counts as white space.
 
 use std::collections::{HashMap, HashSet};
 
@@ -25,7 +25,7 @@ pub(crate) struct Located {
     pub(crate) definition: Definition,
     pub(crate) file: String,
     pub(crate) line: usize,
-    /// Whether the definition is shipped. Other definitions do not replace a shipped one.
+    /// Whether the definition is shipped. A definition from another file does not replace a shipped definition.
     pub(crate) shipped: bool,
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn read(file: &str, text: &str, macros: &mut Macros) -> Read {
     read
 }
 
-/// A parsed definition, used to find its copies in schema texts.
+/// A parsed definition. It is used to find copies of the definition in schema texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefinitionRef {
     kind: Kind,
@@ -146,7 +146,7 @@ impl DefinitionSet {
         self.keys.insert((kind, oid))
     }
 
-    /// Returns a reference to the definition that an assertion value names by OID or name
+    /// Returns a reference to the definition whose OID or name is the assertion value `value`
     /// (objectIdentifierFirstComponentMatch, RFC 4517 section 4.2.26; a structure rule is named by its number, section
     /// 4.2.14). If no definition matches, returns a reference with the value as its OID. Returns `None` if the value
     /// can be neither an OID nor a name, or the attribute has no definitions.
@@ -244,7 +244,7 @@ fn statements(text: &str) -> Vec<Statement> {
         }
         match statements.last_mut() {
             Some(statement) if line.starts_with([' ', '\t']) => {
-                // Some files have comments inside definitions.
+                // Some files have comments inside definitions, so a comment does not end an incomplete definition.
                 if is_comment && (statement.ldif || statement.is_whole()) {
                     continue;
                 }
@@ -321,7 +321,7 @@ impl Statement {
         offset: usize,
         macros: &mut Macros,
     ) -> Result<Option<Definition>, Mistake> {
-        // `objectClass: top` belongs to the entry; `objectClasses: (` is a definition.
+        // `objectClass: top` is an attribute of the LDIF entry, and `objectClasses: (` is a definition.
         let name = keyword.strip_prefix("olc").unwrap_or(keyword);
         let kind = kind_of(name).filter(|_| !keyword.eq_ignore_ascii_case("objectClass"));
         let is_macro = name.eq_ignore_ascii_case("objectIdentifier");
@@ -366,7 +366,8 @@ fn decode(encoded: &str) -> Option<String> {
     String::from_utf8(STANDARD.decode(encoded.trim_ascii()).ok()?).ok()
 }
 
-/// Removes the `{12}` that `cn=config` puts before values to keep their order, and white space.
+/// Removes leading white space, and the number in braces, such as `{12}`, with which OpenLDAP's `cn=config` orders
+/// values.
 fn strip_order(value: &str) -> &str {
     let value = value.trim_ascii_start();
     let rest = value.strip_prefix('{').and_then(|rest| rest.split_once('}'));

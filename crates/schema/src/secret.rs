@@ -1,4 +1,4 @@
-//! Attribute types with secret values. All other code uses this module to decide whether a type is secret.
+//! Attribute types with secret values. This module alone decides whether a type is secret.
 //!
 //! Types by which the server itself verifies passwords are always secret. The setting `secret_attributes` adds others,
 //! such as the hashes and keys that Samba and Kerberos store in a directory. A subtype is at least as secret as its

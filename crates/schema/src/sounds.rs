@@ -1,12 +1,14 @@
-//! Phonetic codes of words, which approximate matching compares (RFC 4511 section 4.5.1.7.6 leaves it to the server).
+//! Phonetic codes of words, which approximate matching compares (RFC 4511 section 4.5.1.7.6 leaves the method to the
+//! server).
 //!
 //! A word is a run of letters and digits. A word that has only the letters a to z (after accents are removed) has a
-//! Soundex code, as the US National Archives define it for census records: its first letter, and three digits for the
-//! consonants after it. Vowels separate equal digits, h and w do not. The code of any other word (with a digit, or of
-//! another script) is the word in lower case, so it matches only itself, in any case.
+//! Soundex code, by the rules of the US National Archives for census records: its first letter, and three digits for
+//! the consonants after it. Consonants with equal digits count once, unless a vowel is between them; h and w do not
+//! separate them. The code of any other word (with a digit, or of another script) is the word in lower case, so it
+//! matches only itself, in any case.
 //!
-//! Soundex was chosen because it is short and widely known. It was made for English names. More precise rules differ
-//! between languages, and the results of an approximate search are usually reviewed by a person.
+//! Soundex was chosen because it is short and widely known. Soundex was made for English names. More precise methods
+//! differ between languages, and users usually review the results of an approximate search.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
@@ -17,7 +19,8 @@ const CODE_SIZE: usize = 4;
 /// Maximum length in bytes of a word that is its own code; the rest of a longer word is ignored.
 const WORD_SIZE_MAX: usize = 64;
 
-/// Returns the codes of the words in `text`, sorted, without duplicates. Text without letters and digits has none.
+/// Returns the codes of the words in `text`, sorted, without duplicates. Returns no codes for text without letters and
+/// digits.
 pub fn sound_codes(text: &str) -> Vec<String> {
     let words = text.split(|character: char| !character.is_alphanumeric() && !is_combining_mark(character));
     let mut codes: Vec<String> = words.filter(|word| !word.is_empty()).map(code_of).collect();

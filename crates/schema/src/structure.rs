@@ -1,7 +1,7 @@
 //! DIT content rules, name forms and structure rules (RFC 4512 sections 4.1.6 and 4.1.7), resolved.
 //!
-//! They are parsed, checked and published here; the directory enforces them. A name form applies to the entries of its
-//! class even if no structure rule uses it, as in OpenDJ.
+//! This crate parses, checks and publishes the rules; the directory enforces them. A name form applies to the entries
+//! of its class even if no structure rule uses it, as in OpenDJ.
 
 use crate::{ClassId, TypeId};
 

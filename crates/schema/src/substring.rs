@@ -1,11 +1,11 @@
 //! Substring assertions, matched against keys.
 //!
-//! RFC 4518 section 2.6.1 prepares a value with one space at each end and two for every inner space. A space at the end
-//! of a substring is prepared as one space. So `foo *` matches `foo` as well as `foo bar` (not `foobar`), and `*o *`
-//! and `* b*` both match `foo bar`, even in combination. Keys have one inner space and none at the ends. Matching
-//! against keys gives the same result, unless a substring begins or ends with a space that is not at an end of the
-//! value. So substrings are normally searched in the key. In the exceptional case, the key is expanded to the RFC's
-//! form first.
+//! By RFC 4518 section 2.6.1, a prepared value has one space at each end and two for every inner space. A space at the
+//! end of a substring is prepared as one space. So `foo *` matches `foo` as well as `foo bar` (not `foobar`), and `*o
+//! *` and `* b*` both match `foo bar`, even in combination. Keys have one space for every inner space, and no spaces at
+//! the ends. Matching against keys gives the same result as the RFC's form, unless a substring begins or ends with a
+//! space that is not at an end of the value. So substrings are normally searched in the key. In that exceptional case,
+//! the key is first expanded to the RFC's form.
 
 use crate::form::{Form, IGNORE_CASE};
 use crate::plain::{Needle, PlainMatching, RequiredCharacter};
@@ -21,10 +21,11 @@ pub struct SubstringAssertion {
     initial: Option<Box<[u8]>>,
     any: Box<[Needle]>,
     last: Option<Box<[u8]>>,
-    /// The substrings in the form of keys. `None` if the fields above have this form. Otherwise the fields above have
-    /// the RFC's form, and keys must be expanded to that form.
+    /// The substrings in the form of keys. `None` if the fields above have this form already. If it is `Some`, the
+    /// fields above have the RFC's form, and keys must be expanded to the RFC's form before a comparison.
     in_keys: Option<Box<[KeyPiece]>>,
-    /// Required characters. Most values without the substrings lack at least one of them.
+    /// Characters that a matching value must contain. Most values that do not match lack at least one of these
+    /// characters.
     signs: [Option<RequiredCharacter>; 2],
     /// Search that compares values directly, without computing their keys. `None` if the keys are necessary.
     plain: Option<PlainMatching>,
@@ -35,9 +36,9 @@ pub struct SubstringAssertion {
 pub struct SubstringPiece<'a> {
     /// The bytes, at least one.
     pub text: &'a [u8],
-    /// Whether the key begins with them.
+    /// Whether the key begins with these bytes.
     pub at_start: bool,
-    /// Whether the key ends with them.
+    /// Whether the key ends with these bytes.
     pub at_end: bool,
 }
 
@@ -48,7 +49,7 @@ struct KeyPiece {
     place: PiecePosition,
 }
 
-/// A substring, before it is known whether the assertion needs the RFC's form.
+/// A substring in a form that can become either the form of keys or the RFC's form.
 struct Piece {
     /// Text without spaces at the ends, with single inner spaces.
     text: Vec<u8>,
@@ -82,8 +83,8 @@ impl SubstringAssertion {
             || any.iter().any(|piece| piece.edges.leading || piece.edges.trailing || piece.is_space())
             || last.iter().any(|piece| piece.edges.leading || piece.is_space());
         let expanded = loose_space && rule.form() != Form::Octets;
-        // If a substring is bound to an end of the value, the first comparison rejects as much as required characters
-        // do.
+        // If a substring is bound to an end of the value, the comparison at that end rejects as many values as required
+        // characters do.
         let is_bound = initial.is_some() || last.is_some();
         let texts = any.iter().chain(&initial).chain(&last).map(|piece| &*piece.text);
         let signs = if is_bound { [None; 2] } else { RequiredCharacter::of(rule.form(), texts) };
@@ -375,7 +376,8 @@ mod tests {
         }
     }
 
-    /// Compares the results by the RFC's form and by keys, for every pair of short strings.
+    /// Checks for every pair of short strings that matching in the RFC's form and matching by keys give the same
+    /// result.
     #[test]
     fn agrees_with_the_rfc_form_exhaustively() {
         let rule = MatchingRule::find("caseIgnoreSubstringsMatch").unwrap();

@@ -10,11 +10,11 @@ const DEPTH_MAX: usize = 32;
 pub struct SubtreeSpecification {
     /// Root of the subtree, relative to the subentry's superior; empty for the superior itself.
     pub base: String,
-    /// Parts of the subtree that are excluded.
+    /// Excluded parts of the subtree.
     pub exclusions: Vec<SpecificExclusion>,
     /// Number of levels below the root at which the subtree begins.
     pub minimum: usize,
-    /// Number of levels below the root at which the subtree ends.
+    /// Number of levels below the root at which the subtree ends; `None` if it has no such limit.
     pub maximum: Option<usize>,
     /// Condition on the object classes of an entry.
     pub filter: Option<Refinement>,

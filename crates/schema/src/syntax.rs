@@ -1,4 +1,4 @@
-//! Syntaxes: the table of the supported syntaxes, with the check of each.
+//! Syntaxes: the table of the supported syntaxes, with the check for each syntax.
 //!
 //! The supported syntaxes are those of RFC 4517 section 3.3, the certificate syntaxes of RFC 4523, and the syntaxes of
 //! RFC 2307, RFC 3112, RFC 4530 and draft-chu-ldap-csn. The remaining syntaxes of RFC 2252 are in the table because old
@@ -33,8 +33,8 @@ pub enum NameSyntax {
     NameAndUid,
 }
 
-/// Check that a value conforms to a syntax. A matching rule that applies to one syntax also applies to all others with
-/// the same check.
+/// Check that a value conforms to a syntax. A matching rule that applies to one syntax also applies to all syntaxes
+/// with the same check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Check {
     Any,
@@ -156,7 +156,8 @@ const TABLE: &[(&str, &str, Check)] = &[
     ("1.3.6.1.4.1.4203.1.1.2", "authentication password syntax", Check::AuthPassword),
     ("1.3.6.1.4.1.4203.666.11.2.1", "CSN", Check::Csn),
     ("1.3.6.1.4.1.4203.666.11.2.4", "CSN SID", Check::CsnReplica),
-    // Attribute certificates (X.509 clause 12). No document assigns OIDs to their syntaxes; these are OpenLDAP's.
+    // Attribute certificates (X.509 clause 12). No document assigns OIDs to their syntaxes, so these are the OIDs that
+    // OpenLDAP uses.
     ("1.3.6.1.4.1.4203.666.11.10.2.1", "X.509 AttributeCertificate", Check::AttributeCertificate),
     (
         "1.3.6.1.4.1.4203.666.11.10.2.2",
@@ -214,7 +215,8 @@ impl Syntax {
         let is_der = matches!(check, AttributeCertificate | Certificate | CertificateList | CertificatePair);
         let binary_transfer = binary_transfer || is_der;
         let human_readable = !binary_transfer && check != Any;
-        // The two X- terms that OpenLDAP publishes too; clients use them to distinguish text from binary.
+        // Publish the two X- terms that OpenLDAP also publishes, because clients use these terms to distinguish text
+        // from binary values.
         let mut hints = String::new();
         if binary_transfer {
             hints.push_str(" X-BINARY-TRANSFER-REQUIRED 'TRUE'");

@@ -1,10 +1,11 @@
-//! Checks of the text syntaxes (RFC 4517 section 3.3). Each reports the fault and its position.
+//! Checks of the text syntaxes (RFC 4517 section 3.3). Each check reports the fault and its position.
 
 use ldap::Dn;
 
 use crate::{Fault, oid};
 
-/// Returns the fault of the first octet that is not allowed. `base` is the offset of `value` in the whole value.
+/// Returns the fault of the first octet that is not allowed. `value` may be a part of a value, which begins at the
+/// offset `base`.
 pub(crate) fn only(value: &[u8], base: usize, allowed: impl Fn(u8) -> bool) -> Result<(), Fault> {
     match value.iter().enumerate().find(|&(_, &byte)| !allowed(byte)) {
         None => Ok(()),
@@ -14,7 +15,7 @@ pub(crate) fn only(value: &[u8], base: usize, allowed: impl Fn(u8) -> bool) -> R
     }
 }
 
-/// Checks every octet, and that the value is not empty.
+/// Checks that every octet is allowed, and that the value is not empty.
 fn each(value: &[u8], base: usize, allowed: impl Fn(u8) -> bool) -> Result<(), Fault> {
     if value.is_empty() {
         return Err(if base == 0 {
@@ -32,7 +33,7 @@ fn is_printable(byte: u8) -> bool {
 }
 
 pub(crate) fn directory_string(value: &[u8]) -> Result<(), Fault> {
-    // Tested first, because most values are ASCII, which is faster to test than UTF-8.
+    // Test for ASCII first, because most values are ASCII, and this test is faster than a test for UTF-8.
     match value {
         [] => Err(Fault::Empty),
         ascii if ascii.is_ascii() => Ok(()),
@@ -136,8 +137,8 @@ pub(crate) fn other_mailbox(value: &[u8]) -> Result<(), Fault> {
     only(mailbox, kind.len() + 1, |byte| byte.is_ascii())
 }
 
-/// Checks a postal address. Lines may be empty: the ABNF forbids it, but all directories have such values. The whole
-/// value may not be empty.
+/// Checks a postal address. Lines may be empty: the ABNF forbids it, but many stored addresses have empty lines. The
+/// whole value may not be empty.
 pub(crate) fn postal_address(value: &[u8]) -> Result<(), Fault> {
     directory_string(value)?;
     escapes(value, &["24", "5C"])

@@ -274,8 +274,8 @@ fn days_of_month(year: i64, month: u8) -> u8 {
     }
 }
 
-/// Returns the days since 1 March of year 0 in the Gregorian calendar. With the leap day last in the year, months have
-/// closed forms.
+/// Returns the number of days since 1 March of year 0 in the Gregorian calendar. If a year begins with March, the leap
+/// day is the last day of the year, and a formula gives the first day of each month.
 fn days_from_date(year: i64, month: u8, day: u8) -> i64 {
     let shifted = (i64::from(month) + 9) % 12;
     let year = year - i64::from(month <= 2);
@@ -307,8 +307,9 @@ pub(crate) fn check_csn(value: &[u8]) -> Result<(), Fault> {
 }
 
 /// Appends the key of a change sequence number, `YYYYmmddHHMMSS.uuuuuuZ#cccccc#rrr#mmmmmm` (draft-chu-ldap-csn): seven
-/// octets of time, three each of microseconds, count, replica (two) and modification. The 18 octets sort
-/// chronologically. The older OpenLDAP forms without microseconds and with a two-digit replica are accepted too.
+/// octets of time, three of microseconds, three of the count, two of the replica, and three of the modification. The 18
+/// octets sort chronologically. The older OpenLDAP forms without microseconds and with a two-digit replica are accepted
+/// too.
 pub(crate) fn csn_key(value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
     let stamp = value.split(|&byte| byte == b'#').next().unwrap_or_default();
     let time_end = stamp.len();
@@ -395,7 +396,7 @@ mod tests {
         }
     }
 
-    /// Times in the usual form are parsed by separate code, which must produce the same keys.
+    /// Separate code parses times in the usual form. It must produce the same keys as the general code.
     #[test]
     fn the_usual_form_has_the_key_of_any_other() {
         let mut usual = 0;

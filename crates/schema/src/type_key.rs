@@ -9,7 +9,7 @@ pub(crate) fn write_type(name_or_oid: &str, out: &mut Vec<u8>) {
     let start = out.len();
     out.push(TEXT_TYPE);
     if oid::encode_oid(oid::without_oid_prefix(name_or_oid), out) {
-        // The size is at most OID_KEY_SIZE_MAX.
+        // The size fits in one octet, because it is at most OID_KEY_SIZE_MAX.
         let [.., size] = (out.len() - start - 1).to_be_bytes();
         if let Some(head) = out.get_mut(start) {
             *head = size;

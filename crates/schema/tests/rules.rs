@@ -1,4 +1,4 @@
-//! Keys of every rule: which values are equal, how they sort, which have none.
+//! Tests of the keys of every rule: which values have equal keys, how keys sort, and which values have no key.
 
 use schema::{MatchingRule, RuleAssertion, Schema};
 
@@ -153,7 +153,7 @@ fn rules_of_one_family_share_keys() {
     }
 }
 
-/// Assertions of extensible filters.
+/// Tests assertions of extensible filters.
 #[test]
 fn assertions_of_every_kind() {
     let schema = Schema::shipped();

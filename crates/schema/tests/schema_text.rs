@@ -1,4 +1,4 @@
-//! Schema files in the layouts of OpenLDAP and 389 DS, and a message for each mistake.
+//! Tests of schema files in the layouts of OpenLDAP and 389 DS, and of the message for each mistake.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -74,7 +74,7 @@ fn repeating_a_definition_is_harmless() {
     assert_eq!(schema.attribute_type("cn").unwrap().name(), "cn");
 }
 
-/// Dumps of other servers' schema have a byte order mark, folded comments, and attributes of other kinds.
+/// Schema files that other servers export have a byte order mark, folded comments, and attributes of other kinds.
 #[test]
 fn skips_text_that_is_no_definition() {
     let aa = "attributeTypes: ( 1.3.6.1.4.1.32473.7.1 NAME 'aa' SUP name )\n";
@@ -172,7 +172,7 @@ fn mistakes() {
         ("ditstructurerule ( 1 )", "1: FORM is missing"),
         ("nameform ( 1.2.3 MUST cn )", "1: OC is missing"),
         ("nameform ( 1.2.3 OC person MUST ( ) )", "1: MUST is missing"),
-        // Mistakes of the file.
+        // Mistakes outside of definitions.
         (
             "# fine\n\nattributtype ( 1.2.3 <string> )",
             "3: \"attributtype\" is not the beginning of a schema definition",
@@ -316,7 +316,7 @@ fn without_shipped_line(message: &str) -> String {
     }
 }
 
-/// All mistakes are reported, so that a file with ten mistakes does not take ten attempts.
+/// All mistakes are reported, so an operator who loads a file with ten mistakes needs only one attempt to find them.
 #[test]
 fn all_mistakes_are_reported_at_once() {
     let mut builder = SchemaBuilder::shipped();

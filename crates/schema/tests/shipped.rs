@@ -1,4 +1,4 @@
-//! The shipped schema: definitions that clients rely on, and complete publication.
+//! Tests of the shipped schema: clients find the definitions that they rely on, and the publication is complete.
 
 mod rfcs;
 

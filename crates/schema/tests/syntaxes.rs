@@ -1,4 +1,4 @@
-//! Values that syntaxes accept, values that they reject, and the error texts.
+//! Tests of the values that syntaxes accept and reject, and of the error texts.
 
 use schema::SchemaBuilder;
 

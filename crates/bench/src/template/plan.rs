@@ -40,8 +40,7 @@ pub(super) struct Node {
 struct Child {
     node: usize,
     count: u64,
-    /// Number of entries of the same node that are below the same superior and precede the entries of this field's
-    /// owner.
+    /// Number of entries of `node` that are below the same superior and precede the entries of this child.
     before: u64,
 }
 

@@ -121,8 +121,9 @@ fn resolve_class(
     })
 }
 
-/// Returns true if a class of one kind may derive from the other (RFC 4512 section 2.4): abstract only from abstract,
-/// structural not from auxiliary, auxiliary not from structural.
+/// Returns true if a class of one kind may derive from the other (RFC 4512 section 2.4): an abstract class only from
+/// abstract classes, a structural class not from an auxiliary class, and an auxiliary class not from a structural
+/// class.
 fn may_derive(kind: ClassKind, superior: ClassKind) -> bool {
     superior == ClassKind::Abstract || kind == superior
 }

@@ -3,7 +3,7 @@
 //! A shipped definition is never replaced, because the server relies on it; the difference is reported. Two definitions
 //! contradict each other if values or entries that follow one cannot follow the other. Examples are a DN and a number,
 //! or two classes with one name and different attributes. Differences in descriptions, extensions and length bounds,
-//! and rules that the copy omits, do not count.
+//! and rules that the copy omits, are ignored.
 
 use super::Mistakes;
 use super::classes::kind_of;
@@ -20,8 +20,8 @@ use crate::{AttributeType, ClassId, MatchingRule, ObjectClassDef, SchemaErrorKin
 const LISTED_MAX: usize = 12;
 
 /// OIDs of classes of other servers that have the name of a shipped class and are seldom used. Such a class counts as a
-/// difference and not as a contradiction: its entries are refused one by one, so the whole file need not be refused.
-/// The only one is dynamicGroup of 389 DS.
+/// difference and not as a contradiction: its entries are refused one by one, so the whole file need not be refused. At
+/// present the only such class is dynamicGroup of 389 DS.
 const OTHER_CLASSES: [&str; 1] = ["2.16.840.1.113730.3.2.326"];
 
 /// Descriptions of the differences of a copy.
@@ -33,7 +33,7 @@ struct Difference {
 }
 
 impl Difference {
-    /// Returns the names that only the copy has, as a difference. Such names do not count if the original is shipped.
+    /// Returns the names that only the copy has, as a difference. Ignores such names if the original is shipped.
     fn of_names(original: &Located, copy: &Located) -> Difference {
         let known = original.definition.many("NAME");
         let is_known = |name: &&String| known.iter().any(|other| other.eq_ignore_ascii_case(name));
@@ -118,7 +118,8 @@ impl Difference {
             if of_own.oid != of_other.oid {
                 self.not("SYNTAX ", &of_own.description, &of_other.description);
             }
-            // A type with another OID is not meant to be the same type, and each of its values is checked.
+            // A type with another OID is not meant to be the same type. If its values are text, they are no
+            // contradiction, because each value is checked.
             let is_text = own.oid != other.oid && family(of_other.check) == Family::Text;
             self.is_contradiction = !is_text && contradict(of_own.check, of_other.check);
         }
@@ -188,7 +189,7 @@ impl Difference {
     }
 }
 
-/// A class as its definition describes it, including what it inherits.
+/// The properties of a class that its definition gives, including inherited ones.
 struct Class<'a> {
     definition: &'a Definition,
     required: Vec<TypeId>,
@@ -267,8 +268,8 @@ fn family(check: Check) -> Family {
     }
 }
 
-/// Returns true if values of two syntaxes are of different kinds. A syntax of octets contradicts no other, because old
-/// files declare any value as octets.
+/// Returns true if values of two syntaxes are of different kinds. A syntax of octets contradicts no other syntax,
+/// because old files declare values of any kind as octets.
 fn contradict(own: Check, other: Check) -> bool {
     let (own, other) = (family(own), family(other));
     own != other && own != Family::Bytes && other != Family::Bytes

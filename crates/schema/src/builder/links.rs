@@ -15,8 +15,8 @@ const DN_MATCH: &str = "2.5.13.1";
 const READ_BY_SERVER: [&str; 4] =
     ["system.schema", "pando.schema", "passwordpolicy.schema", "dynamicgroup.schema"];
 
-/// Marks the types that become links. Returns the extensions that cannot be followed. Such an extension leaves its type
-/// unchanged, so that a definition that another program accepted still loads.
+/// Marks the types that become links. Returns the extensions that cannot be followed. If an extension cannot be
+/// followed, its type stays unchanged, and the definition still loads.
 pub(super) fn mark_links(
     table: &Table<'_>,
     types: &mut [Option<AttributeType>],

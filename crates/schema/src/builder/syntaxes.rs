@@ -10,7 +10,7 @@ use crate::syntax::{self, Syntax};
 /// OID of Directory String (RFC 4517 section 3.3.6).
 const DIRECTORY_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.15";
 
-/// Extensions by which OpenDJ restricts the values of a syntax. Pando ignores them and accepts any text.
+/// Extensions by which OpenDJ restricts the values of a syntax. Pando ignores these extensions and accepts any text.
 const LIMITS: [&str; 2] = ["X-ENUM", "X-PATTERN"];
 
 pub(super) struct Syntaxes {
@@ -33,8 +33,8 @@ impl Syntaxes {
     }
 
     /// Adds a definition, which may repeat a built-in syntax. A new syntax uses X-SUBST to name the known syntax that
-    /// it equals. Without X-SUBST, a syntax with one of [`LIMITS`] equals Directory String; any other is reported, and
-    /// types that use it are refused.
+    /// it equals. Without X-SUBST, a syntax with one of [`LIMITS`] equals Directory String; any other new syntax is
+    /// reported, and types that use it are refused.
     pub(super) fn add(
         &mut self,
         located: &Located,

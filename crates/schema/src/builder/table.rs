@@ -6,7 +6,7 @@ use crate::names::NameTable;
 use crate::schema_file::Located;
 use crate::{SchemaError, SchemaErrorKind};
 
-/// Position of the first definition of each OID of an attribute type or object class.
+/// Name, file and line of the first definition of each OID, for attribute types or object classes.
 pub(super) type Oids = std::collections::HashMap<String, String>;
 
 /// A definition with the OID or name of an earlier definition.
@@ -22,7 +22,7 @@ pub(super) struct Table<'a> {
     /// Names and OIDs of all definitions, including copies.
     pub(super) names: NameTable,
     pub(super) copies: Vec<Copy<'a>>,
-    /// Names that only copies have, in lower case, with the canonical names under which the definitions are published.
+    /// Canonical names of published definitions, by names in lower case that only copies of these definitions have.
     pub(super) aliases: Aliases,
 }
 
@@ -90,7 +90,7 @@ impl<'a> Table<'a> {
             return self.replace(of, located);
         }
         match (earlier, names.first()) {
-            // The OID belongs to another definition.
+            // The OID belongs to one definition, and the name to another.
             (Some(_), Some(_)) if !shares_name => {
                 Err(SchemaErrorKind::DuplicateOid { oid: definition.oid.clone(), other: place(of) })
             }
@@ -160,7 +160,7 @@ impl<'a> Table<'a> {
         order
     }
 
-    /// Follows unfinished superiors until one repeats.
+    /// Returns a definition that derives from itself: follows superiors that are not in order yet until one repeats.
     #[expect(
         clippy::indexing_slicing,
         reason = "each definition has its place in all lists, and superiors are places"

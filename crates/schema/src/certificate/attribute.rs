@@ -9,9 +9,9 @@
 //! | 2, baseCertificateID | the issuer's general names after their length (four octets); serial number as above |
 //! | 3, objectDigestInfo | its DER content |
 //!
-//! In version 1 the issuer has only general names, which are the same as issuerName of version 2. A directory name has
-//! the key of a DN; a DNS name, and the part of a mail address after `@`, are in lower case (RFC 5280 sections 7.2 and
-//! 7.5); other general names are their content octets.
+//! In version 1 the issuer has only general names, which are the same as issuerName of version 2. The key of a
+//! directory name is the key of its DN. The key of any other general name is its content octets. In these, a DNS name
+//! and the part of a mail address after `@` are in lower case (RFC 5280 sections 7.2 and 7.5).
 
 pub(crate) mod component;
 

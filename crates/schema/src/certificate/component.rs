@@ -1,9 +1,9 @@
-//! Component matches of certificates and revocation lists (RFC 4523 sections 3.2, 3.4, 3.6; X.509 clause 11.3):
-//! certificateMatch, certificatePairMatch, certificateListMatch. The rules are only used in extensible filters. An
-//! assertion lists some parts, and a value matches if it agrees in all of them.
+//! Matching of certificates and revocation lists by their components (RFC 4523 sections 3.2, 3.4 and 3.6; X.509 clause
+//! 11.3): certificateMatch, certificatePairMatch, certificateListMatch. The rules are only used in extensible filters.
+//! An assertion lists some parts, and a value matches if it agrees in all of them.
 //!
-//! Assertions are evaluated on the key of a value. The key contains the keys of the names in the value, which can only
-//! be computed with the schema, and the value's DER.
+//! Assertions are evaluated on the key of a value. The key contains the value's DER and, because the evaluation has no
+//! schema, the keys of the names in the value.
 //!
 //! | key | octets |
 //! |---|---|
@@ -124,35 +124,35 @@ pub(crate) enum ComponentAssertion {
 /// Assumed bytes of memory of one part of an assertion, which may contain a name.
 const PART_BYTES: usize = 128;
 
-/// One part of an assertion.
+/// One part of an assertion, in the form in which it is compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Length and shortest form of the number.
+    /// The serial number: its length and its shortest form.
     Serial(Vec<u8>),
-    /// Key of the name.
+    /// The issuer: key of the name.
     Issuer(Vec<u8>),
     Subject(Vec<u8>),
     SubjectKeyId(Vec<u8>),
     AuthorityKeyId(Vec<u8>),
-    /// Length and shortest form of the number.
+    /// The serial number of the authority's certificate: its length and its shortest form.
     AuthoritySerial(Vec<u8>),
-    /// Key of the time.
+    /// Key of the time at which the value must be valid.
     ValidAt(Vec<u8>),
     PrivateKeyValidAt(Vec<u8>),
-    /// Content of the OID.
+    /// DER content of the OID of the key's algorithm.
     KeyAlgorithm(Vec<u8>),
-    /// Bits that must all be set if the extension is present. The first bit is the highest.
+    /// Bits of keyUsage, all of which must be set if the extension is present. The first bit is the highest.
     KeyUsage(u16),
-    /// Number of the choice in GeneralName.
+    /// A subjectAltName of this kind must be present: number of the choice in GeneralName.
     AltName(u8),
-    /// Content of an otherName's type.
+    /// A subjectAltName of the choice otherName must be present: DER content of its type.
     OtherName(Vec<u8>),
-    /// Contents of OIDs, one of which must be present.
+    /// DER contents of the OIDs of certificate policies, one of which must be present.
     Policies(Vec<Vec<u8>>),
     /// Minimum of the CRL number, which is not negative: length and shortest form.
     MinNumber(Vec<u8>),
     MaxNumber(Vec<u8>),
-    /// Bits of an extension. If the extension has any bits, at least one of these bits must be set.
+    /// Bits of revocation reasons. If the extension has any bits, at least one of these bits must be set in it.
     Reasons(u16),
 }
 
@@ -314,7 +314,7 @@ const REASONS: [&str; 9] = [
     "aACompromise",
 ];
 
-/// Parses named bits, `{ a, b }` or `'0101'B`, the first one highest.
+/// Parses named bits, `{ a, b }` or `'0101'B`, of which the first is the highest bit.
 fn bits(value: &str, names: &[&str]) -> Result<u16, Fault> {
     if !value.starts_with('{') {
         let digits = bit_string(value.as_bytes())?;
@@ -393,7 +393,7 @@ fn list_agrees(parts: &[Part], key: &[u8]) -> Option<bool> {
     for part in parts {
         let agrees = match part {
             Part::Issuer(asserted) => issuer == asserted,
-            // The time must be at or after this update, and before the next update, which must be present.
+            // The asserted time must be at or after thisUpdate and before nextUpdate, which must be present.
             Part::ValidAt(asserted) => {
                 this_update <= *asserted && next_update.as_ref().is_some_and(|next| asserted < next)
             }

@@ -1,11 +1,12 @@
-//! Properties that must hold for any bytes. The fuzz targets call these, and so does `corpus_replay.rs` on stable.
+//! Properties that must hold for any bytes. The fuzz targets check these properties, and `corpus_replay.rs` checks them
+//! on stable Rust.
 
 #![allow(dead_code)]
 
 use schema::{MatchingRule, Schema, SchemaBuilder, SubstringAssertion};
 
-/// Any text as a schema file: the builder reads it or refuses it with an existing line number, and never panics. The
-/// definitions that a built schema publishes build the same schema again.
+/// For any text as a schema file, the builder reads the text, or refuses it with the number of an existing line, and
+/// never panics. The definitions that a built schema publishes build the same schema again.
 pub(crate) fn schema_text(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let mut builder = SchemaBuilder::new();
@@ -54,8 +55,8 @@ pub(crate) fn value(bytes: &[u8]) {
     let mut asserted = vec![7];
     assert!(rule.normalize_assertion(&schema, value, &mut asserted).is_ok() || asserted == [7]);
     if let Ok(assertion) = SubstringAssertion::new(rule, Some(value), [], None) {
-        // A value should begin with itself. For lists this may not hold, because the substrings of a list are unescaped
-        // single lines.
+        // A value matches an assertion with itself as the initial substring. This need not hold for a list, because the
+        // substrings of a list are unescaped single lines.
         let comparable =
             keyed && !(rule.name().contains("List") && value.iter().any(|byte| b"$\\".contains(byte)));
         assert!(!comparable || assertion.matches(&key[1..]), "{rule:?} {value:?}");

@@ -1,6 +1,6 @@
-//! Intended differences between the shipped schema and its texts, with their reasons.
+//! Intended differences between the shipped schema and the texts that specify it, with their reasons.
 
-/// Differences in the words of the test, each with its reason.
+/// Differences, each in the words that the test prints and with its reason.
 pub(super) const DIFFERENCES: &[(&str, &str)] = &[
     (
         "rfc4523 algorithmIdentifier names: \"algorithmIdentifier\" is \"\"",

@@ -14,7 +14,7 @@ use meant::{DIFFERENCES, NOT_SHIPPED, WITHOUT_TEXT};
 
 const TABLE: &str = include_str!("../../testdata/rfc_definitions.tsv");
 
-/// A line of the table.
+/// A line of the file of definitions.
 struct Row<'t> {
     kind: &'t str,
     source: &'t str,

@@ -67,9 +67,9 @@ pub(crate) enum Part {
     HolderBase(Vec<u8>),
     /// Key of the holder's entityName.
     HolderNames(Vec<u8>),
-    /// Key of the issuer's names.
+    /// Key of the names of the issuer.
     Issuer(Vec<u8>),
-    /// Key of the time.
+    /// Key of the time at which the certificate must be valid.
     ValidAt(Vec<u8>),
     /// Content of the OID of an attribute type.
     Type(Vec<u8>),

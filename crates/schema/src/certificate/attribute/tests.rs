@@ -1,4 +1,5 @@
-//! Attribute certificates built octet by octet, and assertions about their serial number and issuer.
+//! Tests with attribute certificates that are built octet by octet, and assertions about their serial number and
+//! issuer.
 
 use ber::Tag;
 
@@ -93,7 +94,7 @@ fn issuers_of_every_form() {
     assert_ne!(of_assertion(&asserted.replace("Doctor@", "doctor@")), of_value(&value));
     assert_ne!(of_assertion(&asserted.replace("/A", "/a")), of_value(&value));
 
-    // The form that slapd writes.
+    // Assertions in the form that slapd writes.
     let base = element(0xa0, &[sequence(&[directory_name("CA")]), element(2, &[7])].concat());
     let value = certificate(true, &[1], v2(&[base]));
     let asserted = "{ serialNumber '01'H, issuer { baseCertificateID { issuer { \
@@ -122,7 +123,7 @@ fn undefined_assertions() {
     }
 }
 
-/// Name of the rule of components.
+/// Name of the rule that matches by components.
 const MATCH: &str = "attributeCertificateMatch";
 
 /// Assertions match certificates by holder, issuer, validity and attribute type.

@@ -1,4 +1,4 @@
-//! A certificate, a list and a pair built octet by octet, and assertions about every part.
+//! Tests with a certificate, a list and a pair that are built octet by octet, and assertions about every part.
 
 use crate::{MatchingRule, RuleAssertion, Schema};
 
