@@ -39,7 +39,8 @@ pub(crate) trait Names {
 const UNDEFINED: Term = Term::Constant(Truth::Undefined);
 
 impl Compiler<'_> {
-    /// Compiles a filter. DNs in the filter are not resolved yet: see [`Term::find_targets`].
+    /// Compiles a filter. Resolves only the DNs that are in the cache `known`. [`Term::find_targets`] resolves the
+    /// other DNs.
     pub(crate) fn compile(&self, filter: Filter<'_>) -> Term {
         match filter.kind() {
             FilterKind::And(list) => {

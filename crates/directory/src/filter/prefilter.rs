@@ -108,7 +108,7 @@ pub(crate) fn others_refuse(
     looked: &[Option<Located<'_>>],
     key: &mut Vec<u8>,
 ) -> bool {
-    // If not all attributes are located, the row is not rejected.
+    // If `looked` lacks the attribute of a test, the row is not rejected.
     looked.len() == tests.len()
         && tests.iter().zip(looked).all(|(test, looked)| fails(test.test, schema, *looked, key))
 }
@@ -140,7 +140,7 @@ fn single(term: &Term) -> Option<(Option<AttrId>, &Test)> {
 }
 
 impl Term {
-    /// Returns the guard of the filter: tests that suffice to show that an entry does not match.
+    /// Returns the guard of the filter; `None` if the filter has no tests that can be a guard.
     pub(crate) fn guard(&self) -> Option<Guard<'_>> {
         match self {
             Term::And(terms) => {

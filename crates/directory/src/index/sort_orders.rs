@@ -89,7 +89,7 @@ pub(crate) enum Cause<'c> {
 }
 
 /// The orders that a change of an entry may affect. For each order, the map contains the entry's key before the change,
-/// or `None` if the entry was not in the order.
+/// even if the order did not cover the entry; `None` if the entry did not exist.
 #[derive(Default)]
 pub(crate) struct Places(BTreeMap<u32, Option<Vec<u8>>>);
 

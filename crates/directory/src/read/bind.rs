@@ -159,7 +159,7 @@ pub fn account(snapshot: &Snapshot, id: EntryId) -> Result<Option<Account>, Outc
     }
 }
 
-/// Reason for a failed simple bind. Operators see it, clients never do.
+/// Reason for a failed simple bind. Operators see the reason, clients never do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BindFailure {
     /// No entry has the name.
@@ -275,8 +275,8 @@ fn verified_by(
     Ok(to_verify(state, stored_passwords(state, id)?, Requester::User { id, dn: dn()? }, account))
 }
 
-/// Returns the outcome of a bind that succeeds if the asserted password matches one of `stored`. Without stored
-/// passwords the bind fails.
+/// Returns the outcome of a bind that succeeds if the asserted password matches one of `stored` or an application
+/// password of the account. Without any such password, the bind fails.
 fn to_verify(
     state: TreeState<'_>,
     stored: Vec<Vec<u8>>,

@@ -33,7 +33,7 @@ pub(super) enum Cookie {
     Empty,
     /// A cookie for results that are not sorted.
     Sealed(CookieBytes),
-    /// A longer cookie, for sorted results.
+    /// A longer cookie, for sorted results and deleted entries.
     Sorted(Box<[u8]>),
     /// A cookie of a length that this server never issues.
     Foreign,

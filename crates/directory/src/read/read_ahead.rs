@@ -39,7 +39,7 @@ pub fn read_ahead(
 }
 
 /// Does the same as [`read_ahead`] without waiting for the disk, and returns the pages that were not in memory. If it
-/// returns none, the request is unlikely to wait for the disk. If the budget ended the dry run before a page was
+/// returns no pages, the request is unlikely to wait for the disk. If the budget ended the dry run before a page was
 /// missing, `is_walk` is set.
 pub fn dry_run(
     snapshot: &Snapshot,
@@ -54,7 +54,7 @@ pub fn dry_run(
     absent
 }
 
-/// Reads absent pages into memory and returns when all are in memory. The snapshot may be parked.
+/// Reads absent pages into memory and returns when all are in memory. The snapshot may be [parked](Snapshot::park).
 ///
 /// # Errors
 /// The store failed.

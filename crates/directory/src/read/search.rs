@@ -248,8 +248,8 @@ impl Search {
         })
     }
 
-    /// Continues the search until it ends or the budget is used up. Appends whole messages to `out`, the searchResDone
-    /// last. Must not be called after [`Step::Done`].
+    /// Continues the search until it ends or the budget is used up. Appends messages to `out`, the searchResDone last.
+    /// Only a slice of a streamed result may end in the middle of a message. Must not be called after [`Step::Done`].
     pub fn run(&mut self, snapshot: &Snapshot, out: &mut Vec<u8>, budget: &Budget) -> Step {
         let start = out.len();
         let outcome = match &mut self.work {
@@ -269,8 +269,8 @@ impl Search {
     }
 
     /// Prepares to share the remaining candidates with other threads. Returns a scanner for the other threads, and the
-    /// id from which they continue. From then on, [`take`](Search::take) continues the search, not
-    /// [`run`](Search::run). Returns `None` if there is nothing to share now: try again after the next slice.
+    /// id from which they continue. From then on, the caller continues the search with [`take`](Search::take) in place
+    /// of [`run`](Search::run). Returns `None` if there is nothing to share now: try again after the next slice.
     pub fn split(&mut self) -> Option<(PartScanner, u64)> {
         match &mut self.work {
             Work::Made(_) => None,
@@ -289,8 +289,8 @@ impl Search {
         }
     }
 
-    /// Returns the number of candidates of a costly search; `None` for other searches. A costly search may examine many
-    /// candidates for few results, because an index is missing or because the search sorts.
+    /// Returns the number of candidates of a costly search; `None` for other searches. A costly search sorts its
+    /// results, or may examine many candidates for few results because its candidates need not match the filter.
     pub fn costly_candidates(&self) -> Option<u64> {
         match &self.work {
             Work::Made(_) => None,
@@ -387,7 +387,7 @@ impl Search {
     }
 
     /// Returns the plan of the search and its counts so far. Returns `None` for a search of virtual entries, such as
-    /// the root DSE, because that search has no plan.
+    /// the root DSE, because that search has no plan. Also returns `None` if the schema has changed since the start.
     ///
     /// # Errors
     /// The store failed.

@@ -114,7 +114,7 @@ pub(crate) fn base_of(state: TreeState<'_>, url: &MemberUrl) -> Result<Option<En
     }
 }
 
-/// Returns true if an entry below `parent` is in the scope of a search.
+/// Returns true if the entry `id`, whose superior is `parent`, is in the scope of a search.
 ///
 /// # Errors
 /// The store failed.

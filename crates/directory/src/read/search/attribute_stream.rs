@@ -26,7 +26,7 @@ pub(super) struct AttributeStream {
     id: EntryId,
     /// The stored attributes to send.
     stored: Vec<StreamedAttribute>,
-    /// The virtual attributes to send, as names and encoded values.
+    /// The attributes to send whose values are already encoded, such as virtual attributes: their names and values.
     made: Vec<(String, Vec<u8>)>,
     /// Rights to single values; set if the requester may read only some values of an attribute.
     view: Option<Arc<ByValue>>,
@@ -131,8 +131,8 @@ impl AttributeStream {
         Ok(AttributeStream { id: candidate.id, stored, made, view, types_only, at, walk, writes })
     }
 
-    /// Returns the memory that the stream uses, without itself, in bytes. Only the values of virtual attributes are in
-    /// memory; other values go directly from the store to the output.
+    /// Returns the memory that the stream uses, without itself, in bytes. Only the values in `made` are in memory.
+    /// Other values go directly from the store to the output.
     pub(super) fn heap_bytes(&self) -> usize {
         let made: usize = self.made.iter().map(|(name, values)| name.capacity() + values.capacity()).sum();
         let items = self.stored.iter().filter_map(|attribute| attribute.items.as_ref());

@@ -265,7 +265,7 @@ impl ChangeSetBuilder {
         (Arc::clone(&self.set.before), Arc::clone(&self.set.after))
     }
 
-    /// Returns the complete change set and leaves an empty one.
+    /// Returns the complete change set. Leaves a change set that ends all searches.
     pub(crate) fn take_set(&mut self) -> ChangeSet {
         let (before, after) = self.snapshots();
         std::mem::replace(&mut self.set, ChangeSet::that_ends_all(before, after))
@@ -335,8 +335,8 @@ impl ChangeSetBuilder {
         Ok(true)
     }
 
-    /// Adds the entries below `top`, which was renamed or moved. An entry that another change moved out of that subtree
-    /// has its own record.
+    /// Adds the entries below the entry `top`, which was renamed or moved, to the effects to examine. An entry that
+    /// another change moved out of that subtree has its own record.
     fn add_move(&mut self, top: EntryId, before: &Snapshot, after: &Snapshot) -> Result<()> {
         let now = after.state();
         let count = now.read.count(&subtree_counter(top))?;

@@ -11,13 +11,14 @@
 //!     17    16  seal: first octets of the HMAC-SHA-256 of the request, the requester and the fields above
 //! ```
 //!
-//! The cookie of sorted results (RFC 2891 section 3) has a different layout:
+//! Sorted results (RFC 2891 section 3), and pages that begin among the deleted entries, have a different cookie:
 //!
 //! ```text
 //! offset  size  content
-//!      0     1  3: sorted
+//!      0     1  3: sorted, or deleted entries
 //!      1     8  number of entries on all pages so far
-//!      9     n  sort key of the last of these entries, after which the next page starts: see [`super::sorting`]
+//!      9     n  key of the last of these entries, after which the next page starts: a sort key (see
+//!               [`super::sorting`]), or the key of a tombstone
 //!  9 + n    16  seal, as above
 //! ```
 //!
@@ -44,7 +45,7 @@ use crate::snapshot::page_key::PageKey;
 /// First octet of a cookie, if each page chooses its own plan. `SCANNED` is the first octet if pages scan.
 const PLANNED: u8 = 1;
 const SCANNED: u8 = 2;
-/// First octet of the cookie of sorted results.
+/// First octet of the cookie of sorted results, and of pages that begin among the deleted entries.
 const SORTED: u8 = 3;
 
 /// Number of octets before the key in the cookie of sorted results.
@@ -99,7 +100,7 @@ impl PageKey {
 pub(super) enum NextPage<'a> {
     /// The page starts at this entry id. The second field is true if the page scans.
     From(u64, bool),
-    /// The page starts after the result with this sort key.
+    /// The page starts after the result with this sort key, or after the deleted entry with this key.
     After(&'a [u8]),
 }
 
@@ -112,7 +113,7 @@ pub(super) struct Paging {
     size_limit: u32,
     /// Entry id at which the page starts: 0 for the first page.
     pub(super) from: u64,
-    /// Sort key after which the page starts; `None` for the first page, and if results are not sorted.
+    /// Sort key after which the page starts, or key of the deleted entry after which it starts; otherwise `None`.
     pub(super) after: Option<Box<[u8]>>,
     /// Number of entries on previous pages.
     returned_before: u64,

@@ -325,7 +325,7 @@ impl Planner<'_> {
     }
 
     /// Returns true if an entry has at most one value of the item's attribute, because the attribute is single-valued
-    /// and has no subtypes or options.
+    /// and the item tests no subtypes or options of it.
     fn has_single_value(&self, item: &Item) -> bool {
         let [only] = &*item.attributes else { return false };
         let def = self.state.catalog.attribute(*only);

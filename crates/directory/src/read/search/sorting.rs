@@ -211,7 +211,7 @@ impl Sorting {
         }
     }
 
-    /// Keeps the key of a result if the result may be among those to return. Returns the cost as a number of
+    /// Keeps the key of a result if the result may be among the results to return. Returns the cost as a number of
     /// candidates; `None` if sorting is given up.
     pub(super) fn keep<'s>(
         &mut self,

@@ -239,8 +239,8 @@ impl TreeSearch {
             }
         }
         if self.scans_for_page {
-            // A plan with an index has no limit on rejected candidates, so the scan that replaces such a plan has no
-            // limit either.
+            // The scan rejects more candidates than the plan that it replaces, so the limit on rejected candidates does
+            // not apply to the scan.
             self.tally.rejected_max = u64::MAX;
         }
         Ok(())

@@ -3,7 +3,7 @@
 //! A sorted search keeps the keys of its results (see [`super::sorting`]). This module decides which keys are worth
 //! keeping and, when all results are known, which of them are sent. For the beginning and the end of a list, and for a
 //! typed prefix, it keeps only as many keys as are sent, however long the list is. For an offset, it keeps the keys up
-//! to the offset, or all keys if the offset depends on the length of the list.
+//! to the last key that is sent, or all keys if the offset depends on the length of the list.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

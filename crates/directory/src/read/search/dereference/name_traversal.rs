@@ -360,7 +360,7 @@ impl NameTraversal {
     }
 }
 
-/// Finds the entry with a DN in the same way as the base of a search.
+/// Finds the entry with a DN, even if the entry is an alias or a referral.
 fn target_of<'s>(state: TreeState<'s>, name: &[u8]) -> Result<Option<(EntryId, NodeRow<'s>)>> {
     let Some(name) = name_in(&state.catalog.schema, name) else { return Ok(None) };
     let Some(id) = state.entry_of(&name)? else { return Ok(None) };
