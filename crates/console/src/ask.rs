@@ -111,8 +111,8 @@ pub(crate) struct Values {
     pub(crate) next: Option<usize>,
 }
 
-/// Removes the range option from the description of a returned attribute. The option determines the index of the next
-/// value.
+/// Removes the range option from the description of a returned attribute. The index of the next value is computed from
+/// the option.
 pub(crate) fn without_range(attribute: Attribute) -> Values {
     let Attribute { description, values } = attribute;
     let mut next = None;

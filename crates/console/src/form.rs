@@ -115,7 +115,8 @@ pub(crate) fn filled(fields: &Fields) -> Vec<(String, Vec<Vec<u8>>)> {
 /// The attribute values in a completed form.
 pub(crate) type Filled = Vec<(String, Vec<Vec<u8>>)>;
 
-/// Replaces values of attributes with DN syntax that are not DNs. `resolve` returns the DN for such a value.
+/// Replaces values of attributes with DN syntax that are not DNs. `resolve` returns the DN that a user meant by such a
+/// value.
 pub(crate) fn resolved<E>(
     schema: &Schema,
     mut filled: Filled,

@@ -106,7 +106,7 @@ impl fmt::Display for Limit {
 
 impl std::error::Error for DecodeError {}
 
-/// Name of a component and its error: a [`DecodeError`] before the envelope is added.
+/// Name of a component, and its error. The fields of the envelope are added later, which makes it a [`DecodeError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BodyError {
     pub(crate) component: &'static str,
@@ -125,7 +125,7 @@ impl BodyError {
 
 pub(crate) type Body<T> = Result<T, BodyError>;
 
-/// Adds the name of a component to a low-level error.
+/// Conversion that adds the name of a component to a low-level error.
 pub(crate) trait InComponent<T> {
     fn component(self, component: &'static str) -> Body<T>;
 }
@@ -149,8 +149,8 @@ pub(crate) fn string<'a>(reader: &mut Reader<'a>) -> Result<&'a str, DecodeError
     text(reader.octet_string()?)
 }
 
-/// Returns octets as text. They were checked when the message was decoded. The check is repeated, at a cost of a few
-/// nanoseconds, because omitting it would need unsafe code.
+/// Returns octets as text. The octets were checked when the message was decoded. The check is repeated, at a cost of a
+/// few nanoseconds, because omitting it would need unsafe code.
 #[inline]
 pub(crate) fn checked_text(content: &[u8]) -> &str {
     std::str::from_utf8(content).unwrap_or_default()

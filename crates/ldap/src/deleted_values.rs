@@ -7,7 +7,7 @@ use crate::control::sequence;
 /// Request for a list of deleted entries, the newest first: `SEQUENCE { from OCTET STRING, name [0] LDAPDN OPTIONAL }`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeletedRequest<'a> {
-    /// Position at which the previous answer ended; empty to begin.
+    /// Position at which the previous answer ended; empty to begin with the newest deleted entry.
     pub from: &'a [u8],
     /// If present, only entries that had this DN are listed.
     pub name: Option<&'a str>,
@@ -36,8 +36,8 @@ pub struct DeletedAnswer {
     pub entries: Vec<DeletedEntry>,
 }
 
-/// Request to restore an entry, and the entries below it that were deleted with it: `SEQUENCE { entryUUID OCTET STRING
-/// (SIZE(16)), superior [0] LDAPDN OPTIONAL }`.
+/// Request to restore an entry and the entries below it that were deleted in the same operation: `SEQUENCE { entryUUID
+/// OCTET STRING (SIZE(16)), superior [0] LDAPDN OPTIONAL }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndeleteRequest<'a> {
     /// entryUUID of the deleted entry.
@@ -51,7 +51,7 @@ pub struct UndeleteRequest<'a> {
 pub struct UndeleteAnswer {
     /// DN of the restored entry.
     pub dn: String,
-    /// Number of restored entries: this one and the entries below it.
+    /// Number of restored entries: the named entry and the entries below it.
     pub entries: u64,
 }
 

@@ -152,7 +152,7 @@ mod tests {
             b"",
             &[0x30, 0],
             &[0x30, 2, 0x30, 0],
-            // No list, trailing octets, an invalid name.
+            // Invalid values: no list, trailing octets, an invalid name.
             &[0x30, 5, 0x30, 3, 4, 1, b'm'],
             &[0x30, 9, 0x30, 7, 4, 1, b'm', 0x30, 0, 5, 0],
             &[0x30, 10, 0x30, 8, 4, 1, b'm', 0x30, 3, 4, 1, 0xff],

@@ -31,7 +31,7 @@ impl DirSyncRequest<'_> {
 /// DirSync control value of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirSyncDone<'a> {
-    /// Whether more changes follow than this response contains.
+    /// Whether the client must send another request because there are more changes than this response contains.
     pub has_more: bool,
     /// Cookie of the state after these changes.
     pub cookie: &'a [u8],

@@ -1,8 +1,9 @@
 //! Parser of distinguished names (RFC 4514).
 //!
-//! It accepts RFC 4514 in full, and older forms that clients still send: spaces around `=`, `,` and `+`, `;` in place
-//! of `,` and values in double quotes (RFC 2253 section 4), and `OID.2.5.4.3` (RFC 1779). It does not know the schema:
-//! the `schema` crate decides whether an attribute exists and whether two values are equal.
+//! The parser accepts all names of RFC 4514. It also accepts older forms that clients still send: from RFC 2253 section
+//! 4, spaces around `=`, `,` and `+`, `;` instead of `,`, and values in double quotes; from RFC 1779, `OID.2.5.4.3`.
+//! The parser does not use a schema: the `schema` crate decides whether an attribute exists and whether two values are
+//! equal.
 //!
 //! Every request contains a DN, so the common case is fast: a DN without escapes borrows all its text and allocates one
 //! `Vec`.
@@ -26,8 +27,8 @@ pub struct Dn<'a> {
 pub struct Ava<'a> {
     /// The attribute's name or OID as written, without the `OID.` prefix of RFC 1779.
     pub attribute: &'a str,
-    /// The value with escapes decoded. If its text begins with `#`, the text is BER in hexadecimal digits. This field
-    /// is then the content of a string type, or the whole encoding of any other type.
+    /// The value with escapes decoded. A text that begins with `#` is a BER encoding in hexadecimal digits. For a
+    /// string type, this field then has the content of the encoding. For any other type, it has the whole encoding.
     pub value: Cow<'a, [u8]>,
     /// Offset of the AVA in the text of the DN.
     start: usize,
@@ -58,7 +59,7 @@ pub struct DnError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DnErrorKind {
-    /// No attribute name or OID at a place that requires one, such as between two commas or after the last comma.
+    /// No attribute name or OID at a position that requires one, such as between two commas or after the last comma.
     BadAttribute,
     /// No `=` after the attribute.
     MissingEquals,
@@ -203,8 +204,8 @@ impl<'d, 'a> Rdn<'d, 'a> {
 pub fn is_plain_dn_text(text: &[u8]) -> bool {
     let mut octets = text.iter().copied();
     let mut in_attribute = true;
-    // The preceding octet. A `=` within a value is recorded as another character, so that `=` means the beginning of a
-    // value. A space is not allowed at the beginning or end of a value.
+    // The preceding octet. A `=` inside a value is recorded as another character, so that `=` in this variable always
+    // means that a value begins. With this variable, spaces at the beginning and end of a value are found.
     let mut before = b',';
     while let Some(octet) = octets.next() {
         before = match octet {
@@ -250,7 +251,7 @@ enum Class {
     Space,
     Separator,
     Escape,
-    /// Must be escaped.
+    /// A character that must be escaped.
     Special,
 }
 

@@ -1,4 +1,4 @@
-//! Writing values for DNs (RFC 4514 section 2.4), and the hexadecimal pairs that DNs and filters share.
+//! Writing of values in DNs (RFC 4514 section 2.4), and the hexadecimal escapes of DNs and filters.
 
 /// Appends a value, with the required escapes. Control characters, and octets that are not UTF-8, become hexadecimal
 /// pairs. The result is always printable, and parsing it returns the same octets.

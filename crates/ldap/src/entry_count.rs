@@ -17,7 +17,8 @@ pub fn encode_search_no_op(code: ResultCode, entries: u64, references: u64) -> V
     })
 }
 
-/// Decodes the value of the Search No-Op response; returns `None` if it is malformed.
+/// Decodes the value of the Search No-Op response: result code, number of entries, number of references. Returns `None`
+/// if the value is malformed.
 pub fn decode_search_no_op(value: &[u8]) -> Option<(ResultCode, u64, u64)> {
     let mut reader = Reader::new(value);
     let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;

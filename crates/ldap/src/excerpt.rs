@@ -1,12 +1,13 @@
-//! Excerpt of a peer's text for a message, so that a request of a megabyte does not produce a message of a megabyte.
+//! Excerpts of a peer's texts in diagnostic messages. Without them, a request of a megabyte could produce a message of
+//! a megabyte.
 
 use std::fmt::{Debug, Display, Formatter, Result, Write};
 
 /// Maximum number of characters of an excerpt in a diagnostic text.
 pub const EXCERPT_MAX: usize = 200;
 
-/// A text that displays at most [`EXCERPT_MAX`] characters, with an ellipsis if it is longer. `{}` displays it
-/// unchanged, `{:?}` in quotes and escaped.
+/// A text that displays at most [`EXCERPT_MAX`] characters, with an ellipsis if it is longer. `{}` displays the excerpt
+/// unchanged. `{:?}` displays it in quotes, with escapes.
 pub struct Excerpt<T>(pub T);
 
 impl<T: AsRef<str>> Excerpt<T> {

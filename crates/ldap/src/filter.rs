@@ -70,7 +70,7 @@ pub enum FilterKind<'a> {
     Unrecognized(Tag),
 }
 
-/// An attribute description and the value to compare with.
+/// An attribute description, and the value with which the attribute's values are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assertion<'a> {
     /// The attribute description, unparsed.
@@ -188,7 +188,8 @@ impl<'a> Filter<'a> {
 
     /// Reads the next element, which must be a validated filter.
     pub(crate) fn read(reader: &mut Reader<'a>) -> Filter<'a> {
-        // A validated filter can be read, so the default is never used. No filter has the tag 0.
+        // The default is never used, because a validated filter can always be read. It has the tag 0, which no filter
+        // has.
         let (tag, content) = reader.any().unwrap_or((Tag(0), &[]));
         Filter { tag, content }
     }
@@ -203,8 +204,8 @@ impl<'a> Filter<'a> {
     }
 }
 
-/// Validates a filter, depth first, by recursion of at most [`FILTER_DEPTH_CEILING`] levels. An explicit stack would
-/// need an allocation, or the size of the deepest recursion for every filter.
+/// Validates a filter, depth first, by recursion of at most [`FILTER_DEPTH_CEILING`] levels. An explicit stack instead
+/// of recursion would need an allocation, or memory for the deepest filter in every call.
 struct Checker {
     terms: Budget,
     depth_max: usize,
@@ -244,7 +245,7 @@ impl Checker {
         Ok(Filter { tag, content })
     }
 
-    /// Returns a reader of the members of an operator at `depth`; fails if they would be too deep.
+    /// Returns a reader of the members of an operator at `depth`; fails if the members would be nested too deeply.
     fn enter<'a>(&self, content: &'a [u8], depth: usize) -> Body<Reader<'a>> {
         if depth >= self.depth_max && !content.is_empty() {
             return Err(BodyError::limit(FILTER, Limit::FilterDepth, self.depth_max));
@@ -252,7 +253,8 @@ impl Checker {
         Ok(Reader::new(content))
     }
 
-    /// Validates the substrings: at least one; `initial` only first, `final` only last.
+    /// Checks that there is at least one substring, that only the first is `initial`, and that only the last is
+    /// `final`.
     fn substrings(&mut self, content: &[u8]) -> Body<()> {
         const COMPONENT: &str = "SubstringFilter.substrings";
         let mut reader = Reader::new(content);
@@ -388,7 +390,8 @@ mod tests {
         check(b"\xa4\x0f\x04\x02cn\x30\x09\x80\x01a\x81\x01b\x82\x01c", "(cn=a*b*c)");
         check(b"\xa9\x0b\x81\x03r-1\x83\x01a\x84\x01\x01", "(:dn:r-1:=a)");
         check(b"\xa9\x07\x82\x02cn\x83\x01a", "(cn:=a)");
-        // Components that a later version may add are ignored; choices that it may add are Undefined.
+        // A later version of the protocol may add components and choices. Such components are ignored, and such choices
+        // are Undefined.
         check(b"\xa3\x0a\x04\x02cn\x04\x01a\x8f\x01x", "(cn=a)");
         check(b"\xa0\x06\x87\x02cn\x8a\x00", "(&(cn=*)(?=undefined))");
     }

@@ -39,7 +39,7 @@ pub enum FilterErrorKind {
     MissingClosing,
     /// Text after the filter.
     TrailingText,
-    /// No attribute description at a place that requires one, or one with an invalid character.
+    /// No attribute description at a position that requires one, or a description with an invalid character.
     BadDescription,
     /// None of `=`, `~=`, `>=`, `<=` and `:=` after the attribute description.
     BadOperator,
@@ -202,7 +202,7 @@ impl<'t> Parser<'t, '_> {
         self.assertion(tags::EQUALITY_MATCH, description)
     }
 
-    /// Parses the text after `attr~`, `attr>` or `attr<`.
+    /// Parses the text after the attribute description of `attr~=value`, `attr>=value` or `attr<=value`.
     fn ordering(&mut self, tag: Tag, description: &str) -> Parsed<()> {
         self.position += 2;
         self.assertion(tag, description)
@@ -292,7 +292,7 @@ impl<'t> Parser<'t, '_> {
         Ok(())
     }
 
-    /// Returns the text up to the next closing parenthesis: normally a value, still escaped.
+    /// Returns the text up to the next closing parenthesis. Normally this text is an escaped value.
     fn raw_value(&self) -> &'t str {
         let rest = self.slice(self.position, self.text.len());
         rest.split(')').next().unwrap_or_default()
@@ -337,8 +337,8 @@ fn is_description_octet(octet: u8) -> bool {
 }
 
 impl fmt::Display for Filter<'_> {
-    /// Writes the text form. The depth of recursion is limited by decoding. A choice that has no text form becomes
-    /// `(?=undefined)`, which does not parse.
+    /// Writes the text form. The depth of recursion is limited by decoding. A choice that has no text form is written
+    /// as `(?=undefined)`, which the parser does not accept.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(")?;
         match self.kind() {
@@ -383,8 +383,9 @@ fn fmt_assertion(f: &mut fmt::Formatter<'_>, assertion: Assertion<'_>, operator:
     write!(f, "{}{operator}{}", Escaped(assertion.description.as_bytes()), Escaped(assertion.value))
 }
 
-/// Displays octets with the required escapes, and also escapes control characters and octets that are not UTF-8, so
-/// that the result can be logged. Descriptions are escaped too, because a received one can contain any octets.
+/// Displays octets with the required escapes. Control characters and octets that are not UTF-8 are also escaped, so
+/// that the result can be logged. Received descriptions are displayed with this type too, because they can contain any
+/// octets.
 struct Escaped<'a>(&'a [u8]);
 
 impl fmt::Display for Escaped<'_> {
@@ -471,7 +472,7 @@ mod tests {
     use super::*;
     use crate::DecodeLimits;
 
-    /// Parses the text, decodes the resulting BER, and returns its text form.
+    /// Parses the text, decodes the resulting BER, and returns the text form of the decoded filter.
     fn round(text: &str) -> String {
         let filter = FilterBuf::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let decoded = Filter::from_bytes(&filter.bytes, &DecodeLimits::default());

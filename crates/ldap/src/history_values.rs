@@ -9,7 +9,7 @@ use crate::control::sequence;
 pub struct HistoryRequest<'a> {
     /// DN of the entry, or `cn=config` for changes of the settings.
     pub entry: &'a str,
-    /// Position of the log: only changes at lower positions are returned; 0 for all changes.
+    /// Position in the log. Only changes at lower positions are returned. 0 means all changes.
     pub before: u64,
 }
 
@@ -69,8 +69,8 @@ pub enum HistoryEffect {
     Replaced,
     /// The values existed before the change.
     Before,
-    /// The validity of the values was changed. The first value is the new end, as a generalized time, or empty for
-    /// none; it applies to the other values.
+    /// The end of the validity of values was changed. The first value is the new end as a generalized time, or empty
+    /// for no end. The other values are the values whose validity was changed.
     Until,
 }
 

@@ -10,9 +10,9 @@
 //! to one `Vec<u8>`.
 //!
 //! Out of scope: sockets, the schema, and the meaning of operations. A DN in this crate is a series of names and
-//! values. The names are not looked up in a schema, so two spellings of an attribute name are two names.
+//! values. The names are not looked up in a schema, so two spellings of an attribute name count as different names.
 #![forbid(unsafe_code)]
-// All of this crate processes octets of peers: no cast may lose bits, no index may panic.
+// All of this crate processes octets that peers sent, so no cast may lose bits and no index may panic.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 
 mod access_values;

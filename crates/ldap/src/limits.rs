@@ -1,4 +1,4 @@
-//! All limits on the input of a peer.
+//! All limits on the input that a peer sends.
 //!
 //! The limits bound the work that one message can cause; none of them reserves memory. Decoding checks all of them
 //! before any other code receives the message.
@@ -16,8 +16,9 @@ pub const FILTER_DEPTH_CEILING: usize = 256;
 pub const FILTER_TERMS_MAX: usize = 4096;
 /// Maximum number of attributes of an add request or changes of a modify request.
 pub const ELEMENT_COUNT_MAX: usize = 65_536;
-/// Maximum number of selectors of a search, whatever [`DecodeLimits::element_count_max`] is. Each selector is looked up
-/// in the schema, and some entries are compared with each. Schemas have some thousand attribute types.
+/// Maximum number of selectors of a search, even if [`DecodeLimits::element_count_max`] is higher. The number is
+/// limited because each selector is looked up in the schema, and some entries are compared with each selector. It is as
+/// high as the number of attribute types in a large schema.
 pub const SELECTOR_COUNT_MAX: usize = 4096;
 /// Maximum number of values of all attributes of one add or modify request.
 pub const VALUE_COUNT_MAX: usize = 1 << 20;

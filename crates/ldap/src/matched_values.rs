@@ -5,8 +5,8 @@ use ber::{Reader, Tag, Writer};
 use crate::limits::MATCHED_ITEMS_MAX;
 use crate::{DecodeLimits, Filter, FilterKind};
 
-/// Decodes the items of the control; a returned value must match at least one of them. Returns `None` if the value is
-/// malformed, or has no item or more than [`MATCHED_ITEMS_MAX`].
+/// Decodes the items of the control. The search returns only values that match at least one of these items. Returns
+/// `None` if the value is malformed, or has no item or more than [`MATCHED_ITEMS_MAX`].
 pub fn decode_matched_values(value: &[u8]) -> Option<Vec<Filter<'_>>> {
     let mut reader = Reader::new(value);
     let mut list = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -17,7 +17,8 @@ pub fn decode_matched_values(value: &[u8]) -> Option<Vec<Filter<'_>>> {
             FilterKind::And(_) | FilterKind::Or(_) | FilterKind::Not(_) | FilterKind::Unrecognized(_) => {
                 false
             }
-            // RFC 3876 does not permit dnAttributes: the values in the entry's DN are not attribute values.
+            // RFC 3876 does not permit dnAttributes, because values in the entry's DN are not attribute values that
+            // could be returned.
             FilterKind::ExtensibleMatch(item) => !item.dn_attributes,
             _ => true,
         };

@@ -1,4 +1,4 @@
-//! The envelope of requests: id, operation, controls (RFC 4511 section 4.1.1).
+//! Requests with their envelope: message id, operation and controls (RFC 4511 section 4.1.1).
 
 use ber::{Reader, Tag};
 
@@ -21,7 +21,7 @@ pub(crate) const CONTROLS_TAG: Tag = Tag::context_constructed(0);
 
 impl<'a> Message<'a> {
     /// Decodes one whole message, which [`frame_len`](crate::frame_len) found. Validates the whole message, so that
-    /// reading the result cannot fail later. Does not allocate.
+    /// reading parts of the result later cannot fail. Does not allocate.
     ///
     /// Unknown components after the known ones of a SEQUENCE are ignored, as RFC 4511 section 4 requires.
     ///
@@ -53,7 +53,8 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Returns the tag of the operation in a whole message, without reading the rest; `None` if it is not a message.
+/// Returns the tag of the operation in a whole message, without reading the operation itself. Returns `None` if the
+/// octets are not a message.
 pub fn operation_of(frame: &[u8]) -> Option<Tag> {
     let mut message = Reader::new(frame).sequence(Tag::SEQUENCE).ok()?;
     message.any().ok()?;
@@ -69,8 +70,8 @@ pub(crate) struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads the envelope. Sets the id and the operation's tag in `progress` as soon as each is known, so that they
-    /// survive a later error.
+    /// Reads the envelope. Sets the id and the operation's tag in `progress` as soon as each is known, so that they are
+    /// available if a later part of the message is invalid.
     pub(crate) fn read(
         bytes: &'a [u8],
         limits: &DecodeLimits,
@@ -133,7 +134,8 @@ mod tests {
 
     #[test]
     fn unknown_trailing_components_are_ignored() {
-        // Unknown components after the operation, after the controls, within a bind, and within a control.
+        // Messages with unknown components after the operation, after the controls, within a bind, and within a
+        // control.
         for operation in [
             &b"\x4a\x04cn=a\x8a\x01x"[..],
             b"\x4a\x04cn=a\xa0\x07\x30\x05\x04\x031.2\x8a\x01x",
@@ -197,7 +199,7 @@ mod tests {
             message(b"\x66\x14\x04\x00\x30\x10\x30\x0e\x0a\x04\x00\x00\x00\x02\x30\x06\x04\x02cn\x31\x00");
         let Request::Modify(modify) = decode(&modify).unwrap().request else { panic!() };
         assert_eq!(modify.changes.iter().map(|change| change.operation.number()).collect::<Vec<_>>(), [2]);
-        // Scope, derefAliases, sizeLimit and timeLimit.
+        // A search in which scope, derefAliases, sizeLimit and timeLimit have leading zero octets.
         let search = message(
             b"\x63\x21\x04\x00\x0a\x02\x00\x02\x0a\x02\x00\x03\x02\x04\x00\x00\x00\x05\x02\x08\
               \x00\x00\x00\x00\x00\x00\x00\x06\x01\x01\x00\x87\x00\x30\x00",

@@ -50,7 +50,8 @@ pub const CHANGE_LOG_COOKIE: &str = "1.3.6.1.4.1.26027.1.5.4";
 pub const TRANSACTION_SPECIFICATION: &str = "1.3.6.1.1.21.2";
 /// Password policy, request and response (draft-behera-ldap-password-policy).
 pub const PASSWORD_POLICY: &str = "1.3.6.1.4.1.42.2.27.8.5.1";
-/// Account usability: each entry of a search is returned with whether its account can bind (Sun Directory Server).
+/// Account usability: a search returns, with each entry, the information whether its account can bind (Sun Directory
+/// Server).
 pub const ACCOUNT_USABILITY: &str = "1.3.6.1.4.1.42.2.27.9.5.8";
 /// The password has expired: response on a bind (draft-vchu-ldap-pwd-policy).
 pub const PASSWORD_EXPIRED: &str = "2.16.840.1.113730.3.4.4";
@@ -72,7 +73,7 @@ pub const WHAT_FAILED: &str = "1.3.6.1.4.1.4203.666.5.17";
 pub const SESSION_TRACKING: &str = "1.3.6.1.4.1.21008.108.63.1";
 /// Tree delete: delete an entry and all entries below it (draft-armijo-ldap-treedelete; mentioned in RFC 2849).
 pub const TREE_DELETE: &str = "1.2.840.113556.1.4.805";
-/// Permissive modify: adding an existing value or deleting a missing one succeeds (Active Directory).
+/// Permissive modify: adding an existing value or deleting a missing value succeeds (Active Directory).
 pub const PERMISSIVE_MODIFY: &str = "1.2.840.113556.1.4.1413";
 /// Subentries as drafted: a search returns only subentries (draft-ietf-ldup-subentry).
 pub const SUBENTRIES_DRAFT: &str = "1.3.6.1.4.1.7628.5.101.1";
@@ -88,7 +89,7 @@ pub const ENTRY_COUNT_REQUEST: &str = "1.3.6.1.4.1.30221.2.5.36";
 pub const ENTRY_COUNT_RESPONSE: &str = "1.3.6.1.4.1.30221.2.5.37";
 /// Lazy commit: the server may respond before the change is durable (Active Directory).
 pub const LAZY_COMMIT: &str = "1.2.840.113556.1.4.619";
-/// Search options: no references, all naming contexts (Active Directory).
+/// Search options: return no references, or extend the search to all naming contexts (Active Directory).
 pub const SEARCH_OPTIONS: &str = "1.2.840.113556.1.4.1340";
 /// Domain scope: no continuation references (Active Directory).
 pub const DOMAIN_SCOPE: &str = "1.2.840.113556.1.4.1339";
@@ -98,9 +99,11 @@ pub const SHOW_DELETED: &str = "1.2.840.113556.1.4.417";
 pub const PERSISTENT_SEARCH: &str = "2.16.840.1.113730.3.4.3";
 /// Entry change notification, on entries of a persistent search (draft-ietf-ldapext-psearch).
 pub const ENTRY_CHANGE_NOTIFICATION: &str = "2.16.840.1.113730.3.4.7";
-/// Position: the response contains its position in the log. Pando's own, on a placeholder arc.
+/// Position: the response contains the log position of the state that it shows. Pando defines this control, on a
+/// placeholder arc.
 pub const POSITION: &str = "1.3.6.1.4.1.99999.4.2";
-/// At least: the server must respond from a state at or after a position. Pando's own, on a placeholder arc.
+/// At least: the server must respond from a state at or after a position. Pando defines this control, on a placeholder
+/// arc.
 pub const AT_LEAST: &str = "1.3.6.1.4.1.99999.4.3";
 
 // Extended operations.
@@ -111,7 +114,7 @@ pub const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
 pub const MODIFY_PASSWORD: &str = "1.3.6.1.4.1.4203.1.11.1";
 /// Password policy state: read and set the state of a password (OpenDJ).
 pub const PASSWORD_STATE: &str = "1.3.6.1.4.1.26027.1.6.1";
-/// Password policy state, with UnboundID's OID.
+/// Password policy state, with the OID of UnboundID.
 pub const PASSWORD_STATE_UNBOUNDID: &str = "1.3.6.1.4.1.30221.1.6.1";
 /// The "Who am I?" operation (RFC 4532).
 pub const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
@@ -164,11 +167,11 @@ pub const READ_BACKUP: &str = "1.3.6.1.4.1.99999.5.24";
 pub const COPY_DATA: &str = "1.3.6.1.4.1.99999.5.21";
 /// Forwards a client's change, for a replica.
 pub const FORWARD: &str = "1.3.6.1.4.1.99999.5.20";
-/// Promotes a copy of another server's tree.
+/// Makes a copy of another server's tree the original that accepts changes.
 pub const PROMOTE: &str = "1.3.6.1.4.1.99999.5.11";
-/// Promotes a replica.
+/// Promotes a replica to a supplier.
 pub const PROMOTE_REPLICA: &str = "1.3.6.1.4.1.99999.5.22";
-/// Makes a supplier stop writing, before its replica is promoted. Only sent as a forwarded request.
+/// Makes a supplier stop writing before its replica is promoted. The replica sends it in a forwarded request.
 pub const FENCE: &str = "1.3.6.1.4.1.99999.5.23";
 
 /// Returns the common name of an extended operation, for diagnostic texts; `None` if its OID is not listed above.

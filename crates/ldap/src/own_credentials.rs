@@ -107,7 +107,8 @@ impl<'a> OwnCredentials<'a> {
     }
 }
 
-/// An application password that the server generated and sends to its writer. Clients never send it.
+/// An application password that the server has generated. The server's session passes it to its writer; clients never
+/// send it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GeneratedApplication<'a> {
     /// Name of the application.

@@ -68,15 +68,15 @@ mod tests {
         let cases: [&[u8]; 11] = [
             b"",
             &[0x30, 0],
-            // No cookie, no size, wrong order.
+            // Invalid values: no cookie, no size, fields in the wrong order.
             &[0x30, 3, 2, 1, 1],
             &[0x30, 2, 4, 0],
             &[0x30, 5, 4, 0, 2, 1, 1],
-            // A size of -1, of 2^31, of nine octets.
+            // Invalid sizes: -1, 2^31, and a size of nine octets.
             &[0x30, 5, 2, 1, 0xff, 4, 0],
             &[0x30, 9, 2, 5, 0, 0x80, 0, 0, 0, 4, 0],
             &[0x30, 13, 2, 9, 1, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0],
-            // Octets after the cookie and after the sequence; a truncated cookie.
+            // Invalid values: octets after the cookie, octets after the sequence, a truncated cookie.
             &[0x30, 7, 2, 1, 1, 4, 0, 5, 0],
             &[0x30, 5, 2, 1, 1, 4, 0, 0],
             &[0x30, 5, 2, 1, 1, 4, 1],

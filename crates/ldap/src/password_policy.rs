@@ -14,7 +14,7 @@ const GRACE_LEFT: Tag = Tag::context(1);
 pub struct PolicyResponse {
     /// Warning for the user.
     pub warning: Option<PolicyWarning>,
-    /// Error of the password, or the reason why the user may only change it.
+    /// Error of the password, or the reason why the user may only change the password.
     pub error: Option<PolicyError>,
 }
 

@@ -97,7 +97,7 @@ pub fn encode_password_state<V: AsRef<[u8]>>(user: &str, operations: &[StateOper
     })
 }
 
-/// Numbers of the operations.
+/// Numbers of the operations in requests and responses.
 pub mod state_operation {
     /// Get whether the account is disabled. Operations 2 and 3 set and clear it.
     pub const GET_DISABLED: u32 = 1;
@@ -139,7 +139,7 @@ pub mod state_operation {
     pub const SET_START: u32 = 46;
     /// Clear the time from which the account is valid.
     pub const CLEAR_START: u32 = 47;
-    /// Set whether the account is locked as if by failed attempts.
+    /// Set or remove the lock that failed attempts cause.
     pub const SET_FAILURE_LOCKED: u32 = 60;
 
     /// Set the secret of time-based codes.
@@ -151,7 +151,7 @@ pub mod state_operation {
     /// Remove the secret of time-based codes.
     pub const CLEAR_TOTP: u32 = 79;
 
-    /// Returns true if an operation changes stored state.
+    /// Returns true if the operation with this number changes stored state.
     pub fn is_change(kind: u32) -> bool {
         matches!(
             kind,

@@ -1,5 +1,5 @@
-//! Values of Pando's own controls that contain log positions: the position of a response, and the minimum position of a
-//! request. See `docs/reference/protocol.md`.
+//! Values of Pando's own controls that contain log positions. In a response, the position of the state that it shows.
+//! In a request, the minimum position of that state. See `docs/reference/protocol.md`.
 
 use ber::{Reader, Tag, Writer};
 

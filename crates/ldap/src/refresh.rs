@@ -1,4 +1,4 @@
-//! Refresh, the extended operation of dynamic entries (RFC 2589 section 4).
+//! Values of Refresh, the extended operation that extends the life of a dynamic entry (RFC 2589 section 4).
 
 use ber::{Reader, Tag, put_element, put_integer};
 
@@ -10,8 +10,8 @@ const TTL: Tag = Tag::context(1);
 pub struct RefreshRequest<'a> {
     /// DN of the dynamic entry.
     pub entry: &'a str,
-    /// Requested time to live of the entry in seconds. Numbers outside the range of the type become its minimum or
-    /// maximum.
+    /// Requested time to live of the entry in seconds. A number outside the range of `u32` becomes the minimum or
+    /// maximum of this range.
     pub ttl_seconds: u32,
 }
 

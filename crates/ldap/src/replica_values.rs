@@ -12,8 +12,8 @@
 //!
 //! `generation` and `position` describe the replica's data and its last record; the root DSE has them as
 //! `pandoGeneration` and `pandoPosition`. `digest` is empty, or the first 16 octets of the SHA-256 of that record.
-//! `newest` is the supplier's last position; `first` is the position of the first record. `comparison` is empty, a
-//! report or a notice: see `crates/replication/src/comparison.rs`.
+//! `newest` is the supplier's last position. `first` is the position of the first record in the response. `comparison`
+//! is empty, or contains a report or a notice: see `crates/replication/src/comparison.rs`.
 
 use ber::{Reader, Tag, Writer};
 
@@ -37,7 +37,7 @@ pub struct LogRequest<'a> {
     pub position: u64,
     /// Digest of the record at `position`; empty if the supplier need not check it.
     pub digest: &'a [u8],
-    /// Lineage of the replica's data; opaque here.
+    /// Lineage of the replica's data. This crate does not interpret it.
     pub lineage: &'a [u8],
     /// Milliseconds to wait if there are no records yet, from 0 to 2147483647.
     pub wait_ms: u32,
@@ -45,7 +45,7 @@ pub struct LogRequest<'a> {
     pub bytes_max: u32,
     /// Name of the replica in the supplier's metrics.
     pub name: &'a str,
-    /// Digests of the replica's rows for a comparison, opaque here; empty if there are none.
+    /// Digests of the replica's rows for a comparison; empty if there are none. This crate does not interpret them.
     pub comparison: &'a [u8],
 }
 
@@ -54,11 +54,11 @@ pub struct LogRequest<'a> {
 pub struct LogAnswer<'a> {
     /// Position of the supplier's last record.
     pub newest: u64,
-    /// Lineage of the supplier's data; opaque here.
+    /// Lineage of the supplier's data. This crate does not interpret it.
     pub lineage: &'a [u8],
     /// Records, or the reason why there are none.
     pub part: LogPart<'a>,
-    /// Mark of a comparison or its result, opaque here; empty if there is no comparison and no result.
+    /// A digest barrier or the result of a comparison; empty if there is neither. This crate does not interpret it.
     pub comparison: &'a [u8],
 }
 
@@ -76,7 +76,7 @@ pub enum LogPart<'a> {
     Trimmed(u64),
     /// The replica's records differ from the supplier's from this position on.
     Diverged(u64),
-    /// The replica knows a later writer than the supplier does.
+    /// The supplier has been replaced: the replica has heard from a later writer.
     Replaced,
     /// The supplier has data of another generation.
     OtherData,
@@ -165,7 +165,7 @@ impl<'a> LogAnswer<'a> {
     }
 }
 
-/// Encoded records, shared by the responses to several replicas.
+/// Encoded records, which the responses to several replicas share.
 #[derive(Clone, Debug, Default)]
 pub struct LogRecords(Vec<u8>);
 

@@ -80,7 +80,8 @@ pub enum Authentication<'a> {
         /// The client's message.
         credentials: Option<&'a [u8]>,
     },
-    /// A choice that RFC 4511 does not define. The answer is authMethodNotSupported, not protocolError.
+    /// A choice that RFC 4511 does not define. The server answers with authMethodNotSupported and not with
+    /// protocolError.
     Unrecognized(Tag),
 }
 
@@ -212,7 +213,8 @@ impl<'a> Request<'a> {
         match tag {
             request_tag::SEARCH => SearchRequest::decode(reader, limits).map(Request::Search),
             request_tag::BIND => BindRequest::decode(reader).map(Request::Bind),
-            // The content should be NULL. slapd and 389 DS accept anything, and an unbind has no response anyway.
+            // The content should be NULL, but any content is accepted, as by slapd and 389 DS. An unbind has no
+            // response that could report an error.
             request_tag::UNBIND => Ok(Request::Unbind),
             request_tag::MODIFY => ModifyRequest::decode(reader, limits).map(Request::Modify),
             request_tag::ADD => AddRequest::decode(reader, limits).map(Request::Add),
@@ -313,7 +315,7 @@ impl<'a> SearchRequest<'a> {
     }
 }
 
-/// Reads a size or time limit: 0 to maxInt.
+/// Reads a size limit or time limit, from 0 to maxInt.
 fn search_limit(reader: &mut Reader<'_>, component: &'static str) -> Body<u32> {
     let value = reader.integer().component(component)?;
     let limit = i32::try_from(value).ok().and_then(|value| u32::try_from(value).ok());

@@ -1,5 +1,5 @@
-//! [`Message`] is used for encoding and for decoding. The `Buf` types own the nested parts that a message borrows.
-//! Sizes are computed first, so each octet is written once.
+//! Encoding of requests. The same type [`Message`] is used for encoding and for decoding. A message borrows its nested
+//! parts, and the `Buf` types own them. Sizes are computed first, so each octet is written once.
 
 use ber::{Tag, element_len, integer_len, put_boolean, put_element, put_header, put_integer};
 

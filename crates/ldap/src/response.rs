@@ -86,13 +86,14 @@ impl ResponseOp {
         }
     }
 
-    /// Returns the final response of this request; `None` for unbind and abandon, which have no response.
+    /// Returns the kind of final response to this request; `None` for unbind and abandon, which have no response.
     pub const fn answering(request: &Request<'_>) -> Option<ResponseOp> {
         ResponseOp::answering_tag(request.tag())
     }
 
-    /// Returns the final response of the request with this tag; `None` for unbind, abandon and unknown operations. For
-    /// requests that could not be decoded, see [`DecodeError::request_tag`](crate::DecodeError::request_tag).
+    /// Returns the kind of final response to the request with this tag; `None` for unbind, abandon and unknown
+    /// operations. For requests that could not be decoded, see
+    /// [`DecodeError::request_tag`](crate::DecodeError::request_tag).
     pub const fn answering_tag(request_tag: Tag) -> Option<ResponseOp> {
         use crate::request_tag::*;
         match request_tag {
@@ -166,8 +167,8 @@ impl<'a> LdapResult<'a> {
     }
 }
 
-/// Maximum size of a diagnostic text in octets. Texts that repeat a part of a request already limit it by
-/// [`crate::Excerpt`]; this limit is the last resort.
+/// Maximum size of a diagnostic text in octets. This limit is a second safeguard: a text that repeats a part of a
+/// request already limits that part by [`crate::Excerpt`].
 pub const DIAGNOSTIC_SIZE_MAX: usize = 4096;
 
 pub(crate) const REFERRAL_TAG: Tag = Tag::context_constructed(3);
@@ -214,7 +215,7 @@ pub fn encode_extended_response(
     put_result_message(out, id, response_tag::EXTENDED, result, [name, value], controls);
 }
 
-/// Appends a notice of disconnection (RFC 4511 section 4.4.1). Close the connection after it.
+/// Appends a notice of disconnection (RFC 4511 section 4.4.1). The caller must close the connection after sending it.
 pub fn encode_notice_of_disconnection(out: &mut Vec<u8>, code: ResultCode, diagnostic: &str) {
     encode_extended_response(
         out,
@@ -265,7 +266,7 @@ pub struct SearchEntryLens {
 }
 
 impl SearchEntryLens {
-    /// Maximum number of octets by which three lengths can grow.
+    /// Maximum number of octets by which the three lengths of a message can grow if the size of the attributes grows.
     const GROWTH_MAX: usize = 12;
 
     #[inline]
@@ -304,7 +305,7 @@ pub fn correct_search_entry(
     if guessed.attributes_len.min(attributes_len) >= 0x100
         && guessed.attributes_len.max(attributes_len) + dn_len + around < 0x1_0000
     {
-        // The usual case: each of the three lengths takes two octets, before and after the correction.
+        // The usual case: each of the three lengths takes two octets both before and after the correction.
         let content_len = dn_len + element_len(attributes_len);
         let message_len = id_len + element_len(content_len);
         let mut place = start;
@@ -514,7 +515,7 @@ fn put_result_message(
     put_controls(out, controls);
 }
 
-/// Appends the final response of an operation that has only a result code, as most have.
+/// Appends a final response that has only a result code, as most responses have.
 fn put_bare_result(out: &mut Vec<u8>, id: MessageId, tag: Tag, code: u8) {
     const STRING: u8 = Tag::OCTET_STRING.0;
     // An empty matched DN and an empty diagnostic follow the code.

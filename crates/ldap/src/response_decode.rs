@@ -89,7 +89,7 @@ impl<'a> Response<'a> {
 pub struct ReceivedResult<'a> {
     /// Result code.
     pub code: ResultCode,
-    /// DN of the lowest existing superior of the named entry; usually empty.
+    /// DN of the lowest existing superior of the named entry; usually empty, because only a few result codes have it.
     pub matched_dn: &'a str,
     /// Human-readable text; may be empty.
     pub diagnostic: &'a str,
@@ -283,7 +283,7 @@ mod tests {
         let mut out = Vec::new();
         encode_result(&mut out, MessageId(1), ResponseOp::Add, &LdapResult::SUCCESS, Controls::NONE);
         assert_eq!(out, b"\x30\x0c\x02\x01\x01\x69\x07\x0a\x01\x00\x04\x00\x04\x00");
-        // This result code takes three octets of content.
+        // The content of this result code takes three octets.
         out.clear();
         let result = LdapResult::new(ResultCode(0xffff), "");
         encode_result(&mut out, MessageId(1), ResponseOp::Add, &result, Controls::NONE);

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Result code of an operation: a number, because a server may send any. [`fmt::Display`] writes the RFC's name
-/// (`noSuchObject`), or the number if there is none.
+/// Result code of an operation: a number and not an enum, because a server may send any number. [`fmt::Display`] writes
+/// the RFC's name (`noSuchObject`), or the number if there is none.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ResultCode(pub u32);
 
@@ -73,13 +73,13 @@ result_codes! {
     ALIAS_PROBLEM = 33 "aliasProblem";
     /// A DN is malformed.
     INVALID_DN_SYNTAX = 34 "invalidDNSyntax";
-    /// An alias was found at a place at which it may not be dereferenced.
+    /// An alias was found at a position at which it may not be dereferenced.
     ALIAS_DEREFERENCING_PROBLEM = 36 "aliasDereferencingProblem";
     /// The authentication method is not possible for this identity.
     INAPPROPRIATE_AUTHENTICATION = 48 "inappropriateAuthentication";
     /// Wrong name or password.
     INVALID_CREDENTIALS = 49 "invalidCredentials";
-    /// The requester may not do this.
+    /// The requester does not have the right to perform the operation.
     INSUFFICIENT_ACCESS_RIGHTS = 50 "insufficientAccessRights";
     /// The server is too busy at the moment.
     BUSY = 51 "busy";
@@ -107,7 +107,7 @@ result_codes! {
     OBJECT_CLASS_MODS_PROHIBITED = 69 "objectClassModsProhibited";
     /// The operation would affect more than one server.
     AFFECTS_MULTIPLE_DSAS = 71 "affectsMultipleDSAs";
-    /// A part of a list cannot be returned (draft-ietf-ldapext-ldapv3-vlv).
+    /// The requested part of a list cannot be returned (draft-ietf-ldapext-ldapv3-vlv).
     VIRTUAL_LIST_VIEW_ERROR = 76 "virtualListViewError";
     /// Another error, which the diagnostic text describes.
     OTHER = 80 "other";

@@ -1,5 +1,5 @@
 //! Addresses of servers: `ldap://HOST:PORT`, `ldaps://HOST:PORT` for TLS, or `ldapi://PATH` for a Unix domain socket,
-//! with percent-encoded slashes (draft-chu-ldap-ldapi). The other parts of an LDAP URL are in [`crate::url`].
+//! whose slashes are percent-encoded (draft-chu-ldap-ldapi). [`crate::url`] handles the other parts of an LDAP URL.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -144,7 +144,7 @@ fn local(text: &str, rest: &str) -> Result<ServerUrl, ServerUrlError> {
             Ok(ServerUrl::local(std::ffi::OsString::from_vec(path)))
         }
         decoded => {
-            // If only the encoding is missing, the intended path is clear.
+            // Suggest the intended path if only its percent-encoding is missing; otherwise suggest the usual path.
             let meant = decoded.filter(|path| path.len() > 1 && !path.contains(&0));
             let meant = meant.unwrap_or_else(|| b"/run/pando/ldapi".to_vec());
             let example = ServerUrl::local(std::ffi::OsString::from_vec(meant)).to_string();

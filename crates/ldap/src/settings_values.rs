@@ -1,7 +1,7 @@
 //! Values of the extended operation that reads and changes the settings of a directory.
 //!
-//! A value that is UTF-8 text is a settings file to apply. The other values begin with an octet that cannot begin such
-//! a text:
+//! If a value is UTF-8 text, it is a settings file to apply. Any other value begins with an octet that cannot begin
+//! UTF-8 text:
 //!
 //! ```text
 //! CHOICE { read  [0] SEQUENCE {},
@@ -19,7 +19,7 @@ const PLAN: Tag = Tag::context_constructed(1);
 const APPLY: Tag = Tag::context_constructed(2);
 const REHEARSE: Tag = Tag::context_constructed(3);
 
-/// Maximum number of requesters of a rehearsal, and of lines of its answer.
+/// Maximum number of requesters of a rehearsal, and of lines in its answer.
 const TEXTS_MAX: usize = 100;
 
 /// Request about the settings of a directory. Each text is a settings file that includes its schema.

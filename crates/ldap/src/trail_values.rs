@@ -1,4 +1,4 @@
-//! Values of the extended operation by which `pando audit --url` reads the audit trail.
+//! Values of the extended operation with which `pando audit --url` reads the audit trail of a server.
 
 use ber::{Reader, Tag, Writer};
 

@@ -5,8 +5,8 @@ use ber::{Reader, Tag};
 use crate::control::sequence;
 use crate::{Controls, MessageId};
 
-/// Tag of the value of an extended response, in which a client receives the identifier. UnboundID's LDAP SDK repeats
-/// this tag when it sends the identifier back.
+/// Tag of the value of an extended response. A client receives the identifier of a transaction in such a value.
+/// UnboundID's LDAP SDK sends the identifier back with this tag.
 const RESPONSE_VALUE: Tag = Tag::context(11);
 
 /// Request to end a transaction.
@@ -34,7 +34,8 @@ impl<'a> EndTransaction<'a> {
     /// Returns the value, to put into a request.
     pub fn encode(&self) -> Vec<u8> {
         sequence(|writer| {
-            // TRUE is the default, and a default must not be encoded (RFC 4511 section 5.1).
+            // Encode the flag only if it is FALSE: TRUE is the default, and a default must not be encoded (RFC 4511
+            // section 5.1).
             if !self.commits {
                 writer.boolean(false);
             }

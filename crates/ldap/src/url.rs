@@ -15,7 +15,7 @@ pub struct LdapUrl {
     pub scheme: UrlScheme,
     /// The host, or for ldapi the path of the socket; `None` if absent. An IPv6 address has no brackets.
     pub host: Option<String>,
-    /// The port; `None` if absent. See [`port_or_default`](Self::port_or_default).
+    /// The port; `None` if the URL has none. [`port_or_default`](Self::port_or_default) returns a port in any case.
     pub port: Option<u16>,
     /// The DN; empty if absent.
     pub dn: String,
@@ -87,7 +87,7 @@ pub enum LdapUrlErrorKind {
 }
 
 impl UrlScheme {
-    /// Returns the name, as in the URL.
+    /// Returns the name of the scheme, as in a URL.
     pub const fn name(self) -> &'static str {
         match self {
             UrlScheme::Ldap => "ldap",
@@ -330,8 +330,9 @@ impl fmt::Display for UrlExtension {
     }
 }
 
-/// Displays a text percent-encoded, except the reserved and unreserved characters of RFC 3986. Also encodes `#`, which
-/// would start a fragment, and the reserved characters in the second field (RFC 4516 section 2.1).
+/// Displays a text in percent-encoding. Reserved and unreserved characters of RFC 3986 are not encoded, with two
+/// exceptions: `#`, which would start a fragment, and the reserved characters in the second field (RFC 4516 section
+/// 2.1).
 struct Encoded<'a>(&'a str, &'a str);
 
 impl fmt::Display for Encoded<'_> {

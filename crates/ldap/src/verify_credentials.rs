@@ -1,5 +1,6 @@
-//! Verify Credentials, the extended operation of OpenLDAP's module `vc`: it returns the result of a bind without
-//! binding. It has no specification; the values are those that `ldapvc` sends and expects.
+//! Verify Credentials, the extended operation of OpenLDAP's module `vc`: it returns the result that a bind would have,
+//! and the connection keeps its identity. There is no specification. The values are those that the client `ldapvc`
+//! sends and expects.
 
 use ber::{Reader, Tag, Writer};
 

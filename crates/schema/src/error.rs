@@ -194,7 +194,7 @@ pub enum SchemaErrorKind {
         /// Text found.
         found: String,
     },
-    /// A line that is not part of a definition, or begins with an unknown keyword.
+    /// A line that begins with an unknown keyword.
     #[error("{text:?} is not the beginning of a schema definition", text = Excerpt(.0))]
     UnknownDirective(String),
     /// An LDIF value after `::` that is not base64.

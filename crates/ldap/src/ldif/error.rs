@@ -6,7 +6,7 @@ use std::io;
 /// Reason why reading LDIF failed, with the line.
 #[derive(Debug)]
 pub struct LdifError {
-    /// Number of the line, from 1, as in an editor: each line of a folded line counts.
+    /// Number of the line, from 1, as in an editor, which counts every physical line of a folded line.
     pub line: u64,
     /// Kind of error.
     pub kind: LdifErrorKind,
@@ -38,8 +38,8 @@ pub enum LdifErrorKind {
     NotUtf8,
     /// A `control:` line that is malformed or follows `changetype:`.
     BadControl,
-    /// A `changetype:` other than add, delete, modify, modrdn and moddn, or one that is not the first line of its
-    /// record.
+    /// A `changetype:` other than add, delete, modify, modrdn and moddn, or a `changetype:` line that does not directly
+    /// follow `dn:` and the controls.
     BadChangeType,
     /// A line that does not belong in a record of this change type, or a missing line. The text is the expected line.
     Expected(&'static str),

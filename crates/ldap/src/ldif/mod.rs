@@ -1,8 +1,9 @@
 //! LDIF, the text form of entries and changes (RFC 2849).
 //!
-//! [`LdifReader`] streams records from any `BufRead`. It holds one record at a time, in buffers that it reuses, so
-//! reading millions of entries does not allocate for each. A record borrows these buffers; copy the parts that you need
-//! later. [`LdifWriter`] writes records, folded at 76 columns, with base64 if RFC 2849 requires it.
+//! [`LdifReader`] streams records from any `BufRead`. The reader holds one record at a time, in buffers that it reuses,
+//! so it does not allocate memory for each of millions of entries. A record borrows these buffers; callers copy the
+//! parts that they need later. [`LdifWriter`] writes records, folded at 76 columns, with base64 if RFC 2849 requires
+//! it.
 //!
 //! The reader is strict about structure and lenient about deviations common in practice: raw UTF-8, a missing
 //! `version`, names in any case. Values given by URL (`attr:< file:///...`) are refused with a specific error, because

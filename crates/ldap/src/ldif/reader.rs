@@ -23,7 +23,8 @@ pub struct LdifReader<R> {
     has_started: bool,
     is_at_end: bool,
     buffer: RecordBuffer,
-    /// Logical lines of the record: number of the first physical line, and offset in the buffer's text.
+    /// Logical lines of the record. For each, the number of its first physical line, and its offset in the buffer's
+    /// text.
     logical_lines: Vec<(u64, usize)>,
 }
 
@@ -48,8 +49,8 @@ impl<R: BufRead> LdifReader<R> {
 
     /// Reads the next record; `None` at the end of the text.
     ///
-    /// After a malformed record the next call continues after it, so a caller may report it and continue. After
-    /// [`LdifErrorKind::Io`] and [`LdifErrorKind::RecordTooLong`] there are no more records.
+    /// After a malformed record, the next call reads the record that follows it, so a caller may report the error and
+    /// continue. After [`LdifErrorKind::Io`] and [`LdifErrorKind::RecordTooLong`] there are no more records.
     ///
     /// # Errors
     /// The record is malformed, or the input could not be read; the error has the line and the kind.
@@ -71,7 +72,7 @@ impl<R: BufRead> LdifReader<R> {
         }
     }
 
-    /// Returns the source, which is past the last record and the empty line after it.
+    /// Returns the source. Its position is after the last record that was read and the empty line that follows it.
     pub const fn get_ref(&self) -> &R {
         &self.input
     }
@@ -83,7 +84,7 @@ impl<R: BufRead> LdifReader<R> {
 
     /// Reads the lines of the next record, up to the empty line after it. Joins folded lines and drops comments.
     fn read_lines(&mut self) -> Result<(), LdifError> {
-        // Line that a continuation line would extend: none, a line of the record, or a comment.
+        // Kind of line that a continuation line would continue: none, a line of the record, or a comment.
         #[derive(PartialEq)]
         enum Last {
             None,
@@ -161,7 +162,7 @@ impl<R: BufRead> LdifReader<R> {
             let kind = LdifErrorKind::RecordTooLong { max: self.record_size_max };
             return Err(LdifError { line: self.line_count, kind });
         } else {
-            // Either the last line, which has no line end, or the end of the text after it.
+            // There is no line end: this is the last line of the text, or the text ended before any octet was read.
             self.is_at_end = read == 0;
             self.line_count -= u64::from(self.is_at_end);
         }
@@ -196,7 +197,7 @@ impl<R: BufRead> LdifReader<R> {
     }
 }
 
-/// Returns the number of a `version:` line.
+/// Returns the version in a `version:` line; `None` for any other line.
 fn version(line: &[u8]) -> Option<&[u8]> {
     const NAME: &[u8] = b"version:";
     let (name, number) = line.split_at_checked(NAME.len())?;
@@ -204,7 +205,8 @@ fn version(line: &[u8]) -> Option<&[u8]> {
 }
 
 impl Line {
-    /// Converts the line's ranges from offsets in the line to offsets in the buffer.
+    /// Returns the line with its number, and with its ranges converted from offsets in the line to offsets in the
+    /// buffer.
     fn place(mut self, number: u64, start: usize) -> Line {
         self.number = number;
         self.name = self.name.start + start..self.name.end + start;

@@ -178,10 +178,10 @@ pub(super) struct RecordBuffer {
 /// A parsed logical line.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    /// Number of its first physical line, from 1.
+    /// Number of the line's first physical line, from 1.
     pub(super) number: u64,
     pub(super) kind: LineKind,
-    /// Range of its name: the attribute description, or a control's OID. Always ASCII.
+    /// Range of the name: an attribute description, or the OID of a control. Always ASCII.
     pub(super) name: Range<usize>,
     pub(super) value: Range<usize>,
     /// Whether the value is in `decoded` rather than `text`.
@@ -305,7 +305,7 @@ impl RecordBuffer {
         const EXPECTED: &str = "'add:', 'delete:', 'replace:' or 'increment:'";
         for (index, change) in lines.split(|line| line.kind == LineKind::EndOfChange).enumerate() {
             let Some((first, values)) = change.split_first() else {
-                // Nothing follows the last `-`, or two `-` follow each other.
+                // A `-` line ends no change: it is not followed by a change, or follows another `-` line.
                 match lines.iter().filter(|line| line.kind == LineKind::EndOfChange).nth(index) {
                     Some(stray) => return error(stray, LdifErrorKind::Expected(EXPECTED)),
                     None => continue,

@@ -191,7 +191,7 @@ fn records_are_bounded() {
     check("dn: a=b\ncn: 1234567\n", &["1: a=b cn=1234567"]);
     check("dn: a=b\ncn: 1234567890\n", &[&format!("line 2: {too_long}")]);
     check("dn: a=b\ncn: 1\n 2\n 3\n 4\n 5\n 6\n 7\n 8\n 9\n", &[&format!("line 10: {too_long}")]);
-    // The reader gives up on a line that is too long, before its end.
+    // The reader refuses a line that is too long before it reaches the end of the line.
     let endless = BufReader::new(std::io::repeat(b'x'));
     assert_eq!(read_from(endless, 20), [format!("line 1: {too_long}")]);
 }

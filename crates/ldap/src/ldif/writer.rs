@@ -34,7 +34,7 @@ impl<W: Write> LdifWriter<W> {
     /// Writes the version, which must come first in a file, and an empty line.
     ///
     /// # Errors
-    /// Writing to the underlying writer failed, as for all methods.
+    /// Writing to the underlying writer failed. All methods return this error.
     pub fn version(&mut self) -> io::Result<()> {
         self.out.write_all(b"version: 1\n\n")
     }
@@ -45,7 +45,7 @@ impl<W: Write> LdifWriter<W> {
     /// Writing failed.
     pub fn comment(&mut self, text: &str) -> io::Result<()> {
         for line in text.lines() {
-            // Some readers take a carriage return as the end of a line.
+            // Replace carriage returns, because some readers treat them as the end of a line.
             let line = line.replace('\r', " ");
             writeln!(self.out, "# {line}")?;
         }
@@ -219,7 +219,7 @@ fn put_folded(out: &mut Vec<u8>, column: &mut usize, mut text: &[u8]) {
 /// (note 8 of that RFC).
 fn is_safe(value: &[u8]) -> bool {
     let starts_safe = !matches!(value.first(), Some(b' ' | b':' | b'<'));
-    // Has no branch for each octet, so that the compiler can vectorize it.
+    // The loop has no branches, so that the compiler can vectorize it.
     let has_unsafe = value
         .iter()
         .fold(false, |found, &octet| found | !octet.is_ascii() | matches!(octet, 0 | b'\n' | b'\r'));

@@ -21,8 +21,8 @@ const LIMITS: DecodeLimits = DecodeLimits {
     control_count_max: 4,
 };
 
-/// Values of extended operations and controls: a decoded value encodes to a value that decodes to the same, and its
-/// size is bounded.
+/// Values of extended operations and controls: a decoded value can be encoded, decoding the encoded value returns the
+/// same result, and the size of the encoded value is bounded.
 pub(crate) fn operation_values(bytes: &[u8]) {
     if let Some(request) = StateRequest::decode(Some(bytes)) {
         assert!(request.operations.len() <= 128);
@@ -128,7 +128,7 @@ fn transaction_values(bytes: &[u8]) {
     }
 }
 
-/// Decoding never panics. A decoded request can be iterated, and encodes to a message that decodes to the same. An
+/// Decoding never panics. A decoded request can be iterated, and decoding its encoded form returns the same request. An
 /// error in the operation has the message id.
 pub(crate) fn message(bytes: &[u8]) {
     match Message::decode(bytes, &LIMITS) {
@@ -158,8 +158,8 @@ pub(crate) fn message(bytes: &[u8]) {
     }
 }
 
-/// Maximum growth in octets of a message that is decoded and encoded again. It never grows, because the encoder uses
-/// the shortest form of each length and integer.
+/// Maximum growth in octets of a message that is decoded and encoded again. A message never grows, because the encoder
+/// uses the shortest form of each length and integer.
 const MESSAGE_GROWTH_MAX: usize = 0;
 
 fn walk_request(request: &Request<'_>) {
@@ -207,8 +207,8 @@ fn walk_filter(filter: Filter<'_>, depth_left: usize) {
     }
 }
 
-/// A parsed text has a BER encoding that decodes to the same filter, and its text form parses to the same filter. An
-/// encoded filter has a text form.
+/// The BER encoding of a parsed text decodes to the same filter, and the text form of that filter parses to the same
+/// filter. Any encoded filter has a text form.
 pub(crate) fn filter_text(bytes: &[u8]) {
     if let Ok(filter) = Filter::from_bytes(bytes, &LIMITS) {
         let _ = filter.to_string();
@@ -268,7 +268,7 @@ pub(crate) fn url(bytes: &[u8]) {
     }
 }
 
-/// Each record that is read and written again reads the same.
+/// A record that is read, written and read again is the same.
 pub(crate) fn ldif(bytes: &[u8]) {
     let mut reader = LdifReader::with_record_size_max(bytes, 4096);
     let mut last_line = 0;
@@ -345,8 +345,8 @@ fn shape(record: &LdifRecord<'_>) -> String {
     shape
 }
 
-/// Decoding never panics, the result is no larger than the input, and a decoded question encodes to a value that
-/// decodes to the same.
+/// Decoding never panics, the result is no larger than the input, and decoding the encoded form of a decoded question
+/// returns the same question.
 pub(crate) fn access_values(bytes: &[u8]) {
     if let Some(asked) = EffectiveRightsRequest::decode(bytes) {
         assert!(asked.attributes.len() <= bytes.len() / 2);

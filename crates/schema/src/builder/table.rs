@@ -6,7 +6,8 @@ use crate::names::NameTable;
 use crate::schema_file::Located;
 use crate::{SchemaError, SchemaErrorKind};
 
-/// Name, file and line of the first definition of each OID, for attribute types or object classes.
+/// Name, file and line of the first definition of each OID. All tables share this map, so no two kinds of definition
+/// have the same OID.
 pub(super) type Oids = std::collections::HashMap<String, String>;
 
 /// A definition with the OID or name of an earlier definition.
