@@ -33,7 +33,7 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// Returns the word that stands for the activity in metrics.
+    /// Returns the name of the activity in metrics.
     pub fn word(self) -> &'static str {
         match self {
             Activity::Connecting => "connecting",

@@ -1,5 +1,5 @@
-//! The server that contains a node. It passes changes of clients to the node, executes changes for it, and sends the
-//! answers.
+//! The server that contains a node. The server passes changes of clients to the node, executes changes for the node,
+//! and sends the answers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

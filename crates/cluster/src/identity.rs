@@ -34,7 +34,8 @@ const IDENTITY_FILE: &str = "identity.toml";
 const AUTHORITY_KEY_FILE: &str = "authority-key.pem";
 const NEXT_NODE_FILE: &str = "next-node";
 const INCARNATION_FILE: &str = "incarnation";
-/// File whose existence means that the data of the node must not be served. It contains the reason.
+/// File with the reason why the data of the node must not be served. The data may be served only if this file does not
+/// exist.
 const DIVERGED_FILE: &str = "diverged";
 
 /// Reason why a node's folder cannot be used.
@@ -256,9 +257,10 @@ impl Identity {
         toml::to_string(&renewal).map_err(failed(&file))
     }
 
-    /// Installs a renewed certificate, which takes effect at the next start of the node.
+    /// Installs a renewed certificate. The certificate takes effect at the next start of the node.
     ///
     /// # Errors
+    ///
     /// The certificate is for another node or cluster, or cannot be used. The node then continues with its present
     /// certificate.
     pub fn take_renewal(&self, text: &str) -> Result<(), IdentityError> {
@@ -345,9 +347,11 @@ impl Identity {
         noted.map_err(failed(&file))
     }
 
-    /// Returns the TLS settings of the listener. It accepts only clients with a certificate of the cluster's authority.
+    /// Returns the TLS settings of the listener. The listener accepts only clients with a certificate of the cluster's
+    /// authority.
     ///
     /// # Errors
+    ///
     /// A certificate or key is damaged.
     pub fn server_config(&self) -> Result<Arc<ServerConfig>, IdentityError> {
         let provider = Arc::new(ring::default_provider());
@@ -490,7 +494,8 @@ mod tests {
         identity
     }
 
-    /// Regression: only the first node could invite others, so a cluster that had lost it could not grow.
+    /// Regression test: only the first node could invite other nodes, so a cluster that had lost its first node could
+    /// not grow.
     #[test]
     fn inviting_nodes_assign_different_numbers() {
         let first = Identity::create(&folder("first")).unwrap();

@@ -1,11 +1,11 @@
 //! The node's thread: it owns the directory's writer, follows the log, and decides changes while this node is the
 //! writer.
 //!
-//! All its inputs are events of one channel. It guarantees:
+//! All inputs of the thread are events of one channel. The thread guarantees:
 //!
 //! - This node commits only what the log has accepted, and answers only what it has committed.
 //! - A decided batch is committed when the node reads its group back. If the node reads a message that excludes the
-//!   group, it drops the batch, and the new writer decides the changes of the batch again.
+//!   group, the node drops the batch, and the new writer decides the changes of the batch again.
 //! - A change has the same id wherever it is forwarded, so it is made once no matter how often it is sent.
 
 mod announcements;
@@ -558,7 +558,7 @@ impl Node {
         self.parts.log.open(self.reading, next)
     }
 
-    /// Fetches the writer's claim, which contains its address.
+    /// Fetches the writer's claim, because the claim contains the address of the writer.
     fn ask_address(&mut self, epoch: u64) {
         if let Err(error) = self.parts.log.find_address(epoch) {
             tracing::warn!(%error, "the address of the writer is not looked up");

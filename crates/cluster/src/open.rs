@@ -93,9 +93,10 @@ pub fn check_topic(settings: &Settings) -> Result<Option<usize>, ClusterError> {
 }
 
 impl Cluster {
-    /// Opens a node. It accepts connections of other nodes but does not run yet.
+    /// Opens a node. The node accepts connections of other nodes but does not run yet.
     ///
     /// # Errors
+    ///
     /// See [`ClusterError`]. If Kafka cannot be reached, the node opens without an error and answers reads.
     pub fn open(
         settings: &NodeSettings,

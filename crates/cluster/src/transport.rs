@@ -65,7 +65,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.is_stopping.store(true, Ordering::Relaxed);
-        // The listener's thread waits for a connection. This connection wakes it, so that it can end.
+        // The listener's thread waits for a connection. This connection wakes the thread, so that the thread can end.
         let mut own = self.address;
         if own.ip().is_unspecified() {
             own.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
@@ -280,8 +280,8 @@ fn ask(
     is_wanted: &dyn Fn() -> bool,
 ) -> io::Result<Vec<Answer>> {
     if let Some(connection) = open {
-        // The writer may have been restarted. An idle connection detects that only when it is used, so a failure is
-        // followed by one attempt on a new connection.
+        // The writer may have been restarted. An idle connection detects a restart only when it is used, so a failure
+        // is followed by one attempt on a new connection.
         if let Ok(answers) = exchange(connection, frame, is_wanted) {
             return Ok(answers);
         }

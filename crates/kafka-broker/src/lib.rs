@@ -145,12 +145,13 @@ impl Brokers {
         self.addresses(|ports| ports.advertised_clients)
     }
 
-    /// Returns the addresses of the listeners with TLS, which require a certificate of [`security`](Brokers::security).
+    /// Returns the addresses of the listeners that use TLS and require a certificate of
+    /// [`security`](Brokers::security).
     pub fn tls_bootstrap(&self) -> String {
         self.addresses(|ports| ports.tls)
     }
 
-    /// Returns the addresses of the listeners with TLS, which require a password by PLAIN or SCRAM-SHA-512.
+    /// Returns the addresses of the listeners that use TLS and require a password, by PLAIN or SCRAM-SHA-512.
     pub fn sasl_bootstrap(&self) -> String {
         self.addresses(|ports| ports.sasl)
     }

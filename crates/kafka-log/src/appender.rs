@@ -68,7 +68,8 @@ impl ProducerContext for Deliveries {
         (self.0)(match result {
             Ok(message) => match u64::try_from(message.offset()) {
                 Ok(offset) => Event::Appended { ticket, offset },
-                // This never occurs with `acks=all`. If it did, the reader would still deliver the message.
+                // With `acks=all`, Kafka always returns a valid offset. If it did not, the reader would still deliver
+                // the message.
                 Err(_) => Event::Failed {
                     ticket,
                     error: AppendError::Unknown,

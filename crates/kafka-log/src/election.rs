@@ -19,7 +19,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// Interval of queries for the end of the log.
 const ASK_END: Duration = Duration::from_secs(1);
 
-/// Candidate in the election. When it is dropped, another candidate is elected at once.
+/// Candidate in the election. When this value is dropped, another candidate is elected immediately.
 pub struct Election {
     is_stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

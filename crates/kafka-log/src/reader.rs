@@ -13,7 +13,7 @@ use rdkafka::{ClientContext, Offset, Statistics, TopicPartitionList};
 use crate::settings::Settings;
 use crate::{Event, LogError, Message, Sink, failed};
 
-/// Maximum time of one wait for a message. A reader that is stopped ends within it.
+/// Maximum time of one wait for a message. A reader that is stopped ends within this time.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Time limit of one query, which cannot be interrupted.

@@ -139,7 +139,7 @@ fn a_topic_is_a_log() {
     let _late = Reader::start(&settings, 1, from_one).unwrap();
     assert_eq!([next_message(&said).offset, next_message(&said).offset], [1, 2]);
 
-    // Fetches a single message, and none at an offset without one.
+    // Fetches a single message. Then fetches at an offset that has no message.
     let (message, start, end) = fetch(&settings, 1, DEADLINE).unwrap();
     assert_eq!((message.unwrap().bytes, start, end), (vec![1], 0, 3));
     assert_eq!(fetch(&settings, 3, DEADLINE).unwrap(), (None, 0, 3));

@@ -252,9 +252,9 @@ impl CommandLine {
     }
 }
 
-/// Rejects the combination of `--url`, which names a server, with an option that names a directory of this machine,
-/// because one of the two would be ignored. A conflict declared to clap is too strict: it would also reject `--url` if
-/// only `PANDO_DATA` is set.
+/// Rejects `--url`, which names a server, together with an option that names a directory of this machine, because one
+/// of the two options would be ignored. A conflict declared to clap is too strict: it would also reject `--url` if only
+/// `PANDO_DATA` is set.
 fn refuse_two_directories(command: &mut Command, matches: &ArgMatches) -> Result<()> {
     if let Some((verb, matches)) = matches.subcommand() {
         return command
@@ -292,8 +292,8 @@ fn refuse_without_password(command: &mut Command, matches: &ArgMatches) -> Resul
 }
 
 impl ServeArguments {
-    /// Returns the settings of the command line and the environment. The password comes from an environment variable.
-    /// It has no option, so that it appears neither in the help nor in a process list.
+    /// Returns the settings of the command line and the environment. The password comes from an environment variable
+    /// and has no option, so that the password appears neither in the help nor in a process list.
     pub(crate) fn to_server(&self) -> Result<Arguments, ConfigError> {
         let admin_password = match std::env::var(ADMIN_PASSWORD_VARIABLE) {
             Ok(password) => Some(Secret(password.into_bytes())),

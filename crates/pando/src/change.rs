@@ -73,7 +73,7 @@ struct Report {
 enum Decision {
     /// The change is made; in a dry run, it would be made.
     Made,
-    /// The server can decide the change only after an earlier record is applied, which does not happen in a dry run.
+    /// The server can decide the change only after an earlier record is applied. A dry run applies no records.
     Unchecked,
     Refused(String),
 }

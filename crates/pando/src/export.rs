@@ -125,8 +125,8 @@ fn online(
         return unknown_refused(unknown);
     }
     let attributes = arguments.stored_attributes(&schema);
-    // Collective values are not exported with an entry unless their attribute is requested by name. They are exported
-    // with their subentry.
+    // Collective values are exported with their subentry. They are exported with an entry only if their attribute is
+    // requested by name.
     let asks_for_all = attributes.iter().any(|name| name == "*");
     let collective = schema.attribute_types().iter().filter(|known| known.collective && asks_for_all);
     let collective: Vec<&str> = collective.map(|known| known.name()).collect();

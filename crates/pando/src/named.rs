@@ -189,7 +189,7 @@ impl From<client::ClientError> for Interrupted {
     }
 }
 
-/// Prints a table of the entries that match. It has a column for each attribute.
+/// Prints a table of the entries that match. The table has a column for each attribute.
 pub(crate) fn list(kind: &Kind, arguments: &ListArguments, attributes: &[&str]) -> ExitCode {
     ended(list_entries(kind, arguments, attributes))
 }

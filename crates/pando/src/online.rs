@@ -1,4 +1,5 @@
-//! Options of commands that ask a running server. They name its address, and the identity with which to bind.
+//! Options of commands that ask a running server. The options name the server's address, and the identity with which to
+//! bind.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -121,7 +121,8 @@ fn when_text(when: &ChangePoint) -> String {
     format!("position {}, {time}", when.position)
 }
 
-/// Checks that an output file does not exist and is outside of the directory, which must stay unchanged.
+/// Checks that an output file does not exist, and that it is outside of the directory. The directory must stay
+/// unchanged.
 fn check_target(target: &Path, data: &Path) -> Result<(), String> {
     let name = target.display();
     if target.as_os_str() == "-" || target.file_name().is_none() {

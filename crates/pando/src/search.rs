@@ -192,8 +192,8 @@ impl SearchArguments {
         let page = PagedResults { size: PAGE_SIZE, cookie }.encode();
         let order = self.order();
         let mut controls = ControlsBuf::new();
-        // The control is not critical. A server without paged results sends all entries at once, which are printed as
-        // they arrive.
+        // The control is not critical. A server without paged results sends all entries in one response. The entries
+        // are printed as they arrive.
         if request.scope != Scope::BaseObject {
             controls.push(Control { oid: oids::PAGED_RESULTS, critical: false, value: Some(&page) });
         }

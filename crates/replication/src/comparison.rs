@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(found.parts().len(), 1);
         found.take(slice(b"e4", b""), none());
         assert_eq!((found.rounds(), found.parts().len()), (0, 0));
-        // Slices with other bounds, which do not form a round.
+        // These slices have other bounds and do not form a round.
         assert!(found.take(slice(b"e2", b"e5"), names(&["o=b"])));
         for (from, to) in [(&b"e3"[..], &b""[..]), (b"", b"e3"), (b"e4", b""), (b"", b"e3")] {
             found.take(slice(from, to), none());

@@ -80,7 +80,7 @@ pub(crate) fn read_parts(reader: &mut Reader<'_>) -> Option<Parts> {
 /// Result of comparing the digests at one position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Divergence {
-    /// Nodes that differ from a majority of the registered nodes, with the parts in which they differ. They stop
+    /// Nodes that differ from a majority of the registered nodes, with the parts in which they differ. These nodes stop
     /// serving.
     pub wrong: BTreeMap<NodeId, BTreeSet<String>>,
     /// Parts in which nodes differ and no majority agrees. No node stops; all nodes refuse changes and raise an

@@ -251,8 +251,8 @@ pub enum Alarm {
 
 impl Alarm {
     /// Returns true if the node must stop reading, because its own state may be wrong or it cannot determine the effect
-    /// of the message. The node reads again from its last commit. If it must stop at the same message again, it needs a
-    /// snapshot of another node or a newer build. It must not claim an epoch in the meantime.
+    /// of the message. The node then reads again from its last commit. If the node must stop at the same message again,
+    /// it needs a snapshot of another node or a newer build. Until then, the node must not claim an epoch.
     pub fn stops(self) -> bool {
         use Alarm::{Gap, NewerLevel, NewerVersion, OtherHistory, UnknownEpoch, WentBack};
         let is_newer = matches!(self, NewerVersion(_) | NewerLevel(_));

@@ -86,7 +86,7 @@ pub struct Request {
 pub struct Link {
     /// Number of the start of the node's process.
     pub incarnation: u64,
-    /// Number of the connection in that incarnation. Connections to all writers are counted together.
+    /// Number of the connection in that incarnation. The connections to all writers are numbered together.
     pub number: u64,
 }
 
@@ -153,7 +153,8 @@ pub struct TransactionChange {
 /// A value, and the value computed from it.
 pub type Pair = (Vec<u8>, Vec<u8>);
 
-/// Results of slow computations that do not depend on the directory's state. They are made before a request is decided.
+/// Results of slow computations that do not depend on the directory's state. The results are computed before a request
+/// is decided.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Prepared {
     /// Clear passwords with their stored forms.

@@ -91,12 +91,12 @@ pub struct KeyRing {
 }
 
 impl KeyRing {
-    /// Returns a ring with one key, `id`.
+    /// Returns a ring with one key, whose number is `id`.
     pub fn new(id: u32, key: ClusterKey) -> KeyRing {
         KeyRing { keys: BTreeMap::from([(id, key.clone())]), first: key }
     }
 
-    /// Adds the key `id`.
+    /// Adds a key with the number `id`.
     #[must_use]
     pub fn with(mut self, id: u32, key: ClusterKey) -> KeyRing {
         self.keys.insert(id, key);
@@ -123,8 +123,8 @@ impl KeyRing {
         self.keys.extend(other.keys.clone());
     }
 
-    /// Appends the tag under the key `id` to `message`. The ring must contain that key. It does, because a follower
-    /// that lacks the key in force stops, and then appends no messages.
+    /// Appends the tag under the key `id` to `message`. The ring must contain that key. This holds because a follower
+    /// that lacks the key in force stops and appends no messages.
     pub fn seal(&self, id: u32, message: &mut Vec<u8>) -> Tag {
         let key = self.keys.get(&id).unwrap_or(&self.first);
         let tag = Tag(key.derive(&[message]));

@@ -105,12 +105,14 @@ impl Lineage {
         self.0.iter().zip(&other.0).take_while(|(own, other)| own == other).count()
     }
 
-    /// Returns true if this lineage has an epoch that `other` lacks: the other server does not know of a promotion.
+    /// Returns true if this lineage has an epoch that `other` lacks. The server with the lineage `other` then does not
+    /// know of a promotion.
     pub fn has_further_epoch(&self, other: &Lineage) -> bool {
         self.common(other) < self.0.len()
     }
 
-    /// Returns the last epoch, if this lineage extends `other`: the other server does not know of a promotion.
+    /// Returns the last epoch if this lineage extends `other`. The server with the lineage `other` then does not know
+    /// of a promotion.
     pub fn later_epoch(&self, other: &Lineage) -> Option<&WriterEpoch> {
         let continues = self.common(other) == other.0.len() && self.0.len() > other.0.len();
         self.0.last().filter(|_| continues)

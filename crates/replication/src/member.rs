@@ -227,7 +227,7 @@ impl Member {
         }
     }
 
-    /// Replaces the key ring by one with further keys.
+    /// Replaces the key ring by a ring with additional keys.
     pub fn set_keys(&mut self, keys: KeyRing) {
         self.follower.set_keys(keys);
     }

@@ -156,7 +156,7 @@ pub struct Member {
 pub enum Announcement {
     /// The node belongs to the cluster, and its last durable commit is at this offset.
     Durable(u64),
-    /// The node's machine has a snapshot at this offset, which was read back completely.
+    /// The node's machine has a snapshot at this offset, and has read the snapshot back completely.
     Snapshot(u64),
     /// The node has left the cluster and never returns.
     Left,

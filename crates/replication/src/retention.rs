@@ -1,5 +1,5 @@
-//! Rules for deleting messages of the log. Kafka itself deletes nothing, because the topic's retention is -1, which is
-//! checked at every start. The writer requests a deletion when these rules permit it.
+//! Rules for deleting messages of the log. Kafka itself deletes nothing, because the topic's retention is -1. Every
+//! start checks this setting. The writer requests a deletion when these rules permit it.
 
 use std::collections::BTreeMap;
 

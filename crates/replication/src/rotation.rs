@@ -21,7 +21,7 @@ pub(crate) struct Rotation {
 }
 
 impl Rotation {
-    /// Records the offer of a key, which replaces an earlier offer.
+    /// Records the offer of a key. The offer replaces an earlier offer.
     pub(crate) fn offer(&mut self, offered: OfferedKey, rows: &mut Vec<RowChange>) {
         self.withdraw(rows);
         self.offered = Some(offered);

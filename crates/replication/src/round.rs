@@ -34,8 +34,8 @@ pub struct PlannedSlice {
 pub struct SliceMark {
     /// Node that set the barrier.
     pub node: NodeId,
-    /// Number of the round in the generation, from 1. It is 0 for a slice that is compared again because nodes differed
-    /// in it. A barrier with 0 does not advance the round.
+    /// Number of the round in the generation, from 1. The number is 0 for a slice that is compared again because nodes
+    /// differed in it. A barrier with 0 does not advance the round.
     pub round: u64,
     /// Time at which the node set the barrier, in seconds since 1970.
     pub at: u64,

@@ -43,7 +43,7 @@ pub struct RowChange {
 /// State of a member of the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemberRow {
-    /// Whether the node has left or was unregistered. It never belongs to the cluster again.
+    /// Whether the node has left or was unregistered. Such a node never belongs to the cluster again.
     pub has_left: bool,
     /// Offset of the last durable commit that the node has announced.
     pub durable: Option<u64>,

@@ -3,7 +3,7 @@
 /// Log whose offsets have no gaps but need not begin at 0: one partition of a topic without transactions and without
 /// compaction.
 ///
-/// Calls return at once. Their results are returned as events. Messages are returned in the order of the log.
+/// The methods do not block. Their results are returned as events. Messages are returned in the order of the log.
 pub trait SharedLog {
     /// Starts appending. One [`LogEvent::Appended`] or [`LogEvent::Failed`] with this ticket follows.
     fn append(&mut self, ticket: u64, message: Vec<u8>);

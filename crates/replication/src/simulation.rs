@@ -4,8 +4,8 @@
 //! The nodes run the state machines of this crate, as a server does, over a toy directory (module [`directory`]). The
 //! module [`world`] delays, loses and repeats messages, pauses and kills nodes, destroys their disks, isolates them,
 //! elects other writers, and lets appends time out and arrive late. Then the faults end, and the simulation continues
-//! until the nodes have settled. Finally the module [`check`] compares every answer that a client received with the
-//! log. It reads the log with a second, simple implementation of the protocol's rules.
+//! until the nodes have settled. Finally the module [`check`] checks the clients' answers against the log. It reads the
+//! log with a second, simple implementation of the protocol's rules.
 //!
 //! A run is a function of its seed. `PANDO_TEST_SEED=N` makes only run N, or M runs from N on if `PANDO_TEST_SEEDS=M`
 //! is set too. `./dev simulate` sets both.

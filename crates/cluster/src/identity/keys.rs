@@ -1,9 +1,9 @@
-//! Keys of the cluster that a node has. The first key and the keys of its invitation are in its identity file; later
-//! keys are in a separate file.
+//! Keys of the cluster that a node has. The node's identity file contains the first key and the keys that were in its
+//! invitation. Later keys are in a separate file.
 //!
 //! A node sends to other nodes only keys that it has *seen* in the log, offered or in force. It may receive a key
-//! before it has seen it, with a copy of data or from the administrator. It does not send such a key yet, because the
-//! log may contain, before the key, a message that the requesting node has left the cluster.
+//! earlier, with a copy of data or from the administrator. It does not send such a key yet: the log may contain, before
+//! that key, a message that the requesting node has left the cluster.
 
 use std::collections::BTreeMap;
 use std::{fs, io};

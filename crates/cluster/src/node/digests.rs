@@ -57,8 +57,8 @@ pub(crate) struct Digests {
 }
 
 impl Node {
-    /// Sets a barrier if one is due. A node sets its first barrier when it has read the whole log. The writer then sets
-    /// one at each interval, if all nodes have reported on the previous one.
+    /// Sets a barrier if one is due. A node sets its first barrier when it has read the whole log. After that, the
+    /// writer sets a barrier at each interval, if all nodes have reported on the previous barrier.
     pub(super) fn set_barrier_if_due(&mut self) {
         let interval = self.parts.digest_interval;
         let member = self.member.as_ref().filter(|_| self.parts.log.is_open());

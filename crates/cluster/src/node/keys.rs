@@ -1,10 +1,10 @@
 //! Steps of this node in a rotation of the cluster's key.
 //!
-//! A node creates a key if an administrator requests one, and the writer does so after a node has left. The node that
-//! created the key offers it in the log. Every other node fetches the key over mutual TLS from a node that has it, and
-//! announces in the log that it has the key. The writer puts the key in force when all nodes have it, or when most have
-//! it and a time limit has passed. All state is in the log, so after a crash at any step the other nodes, or the same
-//! node after its restart, can continue.
+//! A node creates a key if an administrator requests one. The writer also creates a key after a node has left. The node
+//! that created the key offers it in the log. Every other node fetches the key over mutual TLS from a node that has it,
+//! and announces in the log that it has the key. The writer puts the key in force when all nodes have it, or when most
+//! have it and a time limit has passed. All state is in the log, so after a crash at any step the other nodes, or the
+//! same node after its restart, can continue.
 
 use std::time::{Duration, Instant};
 
@@ -184,7 +184,7 @@ impl Node {
             |number: u32| self.member.as_ref().is_some_and(|member| member.follower().keys().has(number));
         if self.keys.needed.is_some_and(has) {
             self.keys.needed = None;
-            // The node has the key in force now. It reads again after its last commit.
+            // The node has the key in force now, so it reads again after its last commit.
             self.find_place(Duration::ZERO);
         }
     }

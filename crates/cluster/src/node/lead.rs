@@ -23,7 +23,7 @@ use crate::operation::{Change, Operation, Progress, Waiter, applied, unavailable
 
 /// Outcome of an open batch.
 enum BatchOutcome {
-    /// The log has the group. The batch is committed with these rows.
+    /// The log has accepted the group. The batch is committed with these rows.
     Accepted(Vec<RowChange>),
     /// The log will never accept the group. The node has read these messages instead.
     Dropped(GatheredCommit),
@@ -169,7 +169,7 @@ impl Node {
             // If a change does not fit into an empty group, it is too large for the log.
             let room = RecordRoom { bytes: group.room(0).unwrap_or(0), count: group.records_left() };
             if ids.contains(&operation.id) {
-                // This is another copy of a change that is already in the batch. It is handled after the batch.
+                // This is another copy of a change in the batch. The copy is handled after the batch.
                 again.push(operation);
                 continue;
             }

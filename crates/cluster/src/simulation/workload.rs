@@ -222,8 +222,8 @@ impl Workload {
         vec![ask]
     }
 
-    /// Adds `X-LINK` to the next attribute type. At the same time changes entries that have plain values of that type.
-    /// Each of these changes first converts its entry.
+    /// Adds `X-LINK` to the next attribute type, and changes entries that have plain values of that type at the same
+    /// time. A change of such an entry first converts the entry.
     fn make_links(&mut self, rng: &mut fastrand::Rng, token: &str) -> Vec<ChangeRequest> {
         let boss = self.linked % BOSSES;
         self.linked += 1;

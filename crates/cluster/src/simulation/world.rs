@@ -251,7 +251,7 @@ impl World {
         self.folder.join(format!("keys-{node}"))
     }
 
-    /// Creates the data of the first node, begins the log with it, and copies it for the other nodes.
+    /// Creates the data of the first node, begins the log with this data, and copies the data for the other nodes.
     fn make_cluster(&mut self, node_count: usize) {
         std::fs::create_dir_all(&self.folder).unwrap();
         let first = Identity::create(&self.keys(0)).unwrap();
@@ -544,7 +544,7 @@ impl World {
         }
     }
 
-    /// Handles an append. It may be lost, and its result may not reach the node in time.
+    /// Handles an append. The message may be lost, and the result may not reach the node in time.
     fn append(&mut self, node: usize, process: u64, ticket: usize, key: Vec<u8>, bytes: Vec<u8>) {
         let (delay, is_lost, is_reported) = (self.delay(), self.is_lost(), !self.is_lost());
         if !is_lost {

@@ -16,7 +16,8 @@ use clap::Args;
 use super::live::Live;
 use super::{Cpus, Stop, failed, parse_duration, summary, this_program};
 
-/// The simplest shipped workload. The null responder is measured with it, as the lower bound of every server.
+/// The simplest shipped workload. The null responder is measured with this workload, as the lower bound of every
+/// server.
 const WORKLOAD: &str = "oid-search-sequential";
 /// Duration in seconds of a measurement of the null responder within another run.
 const EMBEDDED_SECONDS: u64 = 3;

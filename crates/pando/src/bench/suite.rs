@@ -75,7 +75,7 @@ fn measure(arguments: &SuiteArguments, suite: &Suite, text: &str, output: &Path)
     judge(suite, &output)
 }
 
-/// Returns the path of a step's result, which is compressed so that the folder can be archived.
+/// Returns the path of a step's result. The result is compressed so that the folder can be archived.
 fn result_file(step: &Step, output: &Path) -> PathBuf {
     output.join(format!("{}.json.zst", step.name))
 }

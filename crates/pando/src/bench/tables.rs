@@ -4,8 +4,8 @@ use bench::peers::measure::BULK_LOAD;
 use bench::peers::ratios;
 use bench::result::{RunResult, setting};
 
-/// Returns a table of workloads. It has the medians of every server, and the ratios of Pando's figures to those of each
-/// peer.
+/// Returns a table of workloads. The table has the medians of every server, and the ratios of Pando's figures to those
+/// of each peer.
 pub(super) fn workloads(result: &RunResult) -> String {
     let medians = ratios::medians(&result.workloads);
     let mut text = String::new();

@@ -33,7 +33,7 @@ impl Kind {
     }
 }
 
-/// Change of one entry, which one request makes.
+/// Change of one entry, made by one request.
 #[derive(Debug)]
 pub(super) struct EntryChange {
     pub(super) kind: Kind,

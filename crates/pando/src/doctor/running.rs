@@ -97,7 +97,7 @@ fn reclaim(figures: &Figures) -> Option<Finding> {
     })
 }
 
-/// Checks the limit of connections, which the server lowers if the system permits too few open files.
+/// Checks the limit of connections. The server lowers this limit if the system permits too few open files.
 fn connections(figures: &Figures, config: &Config) -> Finding {
     let (max, wanted) = (figures.number("Max,Connections"), config.online.connections_max as u64);
     match max {

@@ -107,7 +107,7 @@ impl FromStr for ReadersText {
     }
 }
 
-/// Returns the absolute path of a file, which must exist.
+/// Returns the absolute path of a file. The file must exist.
 fn absolute(path: &Path) -> Result<PathBuf, String> {
     path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))
 }

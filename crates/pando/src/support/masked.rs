@@ -66,7 +66,8 @@ fn without_secrets(word: &str) -> String {
     let extent = if is_cut { rest } else { authority };
     let user = extent.rfind('@').map(|at| &rest[..at]);
     let rest = match user {
-        // Without a scheme, a user without a colon may be that of a mail address, which is not masked.
+        // Without a scheme and a colon, the text before the `@` may belong to a mail address. Mail addresses are not
+        // masked.
         Some(user) if !scheme.is_empty() || user.contains(':') => format!("{MASK}{}", &rest[user.len()..]),
         _ => rest.to_owned(),
     };

@@ -74,7 +74,7 @@ fn rules_are_tested_rehearsed_put_in_force_and_taken_back() {
         ))
         .expect_output(&format!("{anna} at {anna}: may no longer read cn, "))
         .expect_output("3 requesters at 6 entries: ");
-    // By default, users may change their own passwords. They may not if rules are set that do not grant this right.
+    // By default, users may change their own passwords. If rules are set that do not grant this right, users may not.
     rehearse(&["--as", &bert, &right])
         .expect_code(0)
         .expect_output(&format!("{bert} at {bert}: may no longer "))

@@ -665,7 +665,7 @@ fn a_full_disk_loses_events_and_reports_their_number() {
     let told: u64 =
         events(&scratch, &["--operation", "lost"]).iter().map(|e| e["count"].as_u64().unwrap()).sum();
     assert!(told > 0, "{report}");
-    // No change is missing from the trail, because changes are taken from the log.
+    // No change is missing from the trail, because the trail takes changes from the log.
     assert_eq!(events(&scratch, &["--target", &format!("ou=while full,{SUFFIX}")]).len(), 1);
 }
 

@@ -40,8 +40,8 @@ fn as_unprivileged(program: &str, arguments: &[&str]) -> Run {
     run("sudo", &all, "")
 }
 
-/// Every user of the machine can read the authority's certificate, which clients need, at the path that the server
-/// prints. No other file is readable for other users.
+/// Every user of the machine can read the authority's certificate at the path that the server prints, because clients
+/// need the certificate. Other users can read no other file.
 #[test]
 fn others_read_the_certificate_of_the_authority_alone() {
     let scratch = Scratch::new("authority");

@@ -162,7 +162,7 @@ fn pages(pando: &Pando, seen: &mut Seen, anna: &str) {
     seen.add("sign-in", get(browser.address, "/", "").text());
 }
 
-/// Adds the output of a following server, which binds to the first one as the administrator.
+/// Adds the output of a second server. It follows the first server and binds to it as the administrator.
 fn follower(source: &Pando, seen: &mut Seen) {
     let scratch = Scratch::new("secrets-copy");
     let password = scratch.write("password", ADMINISTRATOR);

@@ -94,13 +94,14 @@ fn every_failing_bind_costs_one_hash_on_the_pool() {
         let after = figures(&mut administrator);
         assert_eq!(after, before.map(|count| count + 2), "{kind}: jobs and hashes");
     }
-    // Verifying the right password takes only as long as its storage scheme requires.
+    // A bind with the right password costs only the hash of its storage scheme: none for the quick digest, one for
+    // Argon2.
     let before = figures(&mut administrator);
     assert!(connection.bind(&person_dn("quick"), "right").unwrap().is_success());
     assert_eq!(figures(&mut administrator), before);
     assert!(connection.bind(&person_dn("anna"), "anna-secret").unwrap().is_success());
     assert_eq!(figures(&mut administrator), before.map(|count| count + 1));
-    // The same applies to a compare of the requester's own password.
+    // A compare with the requester's own password also costs one hash.
     assert!(!connection.compare(&person_dn("anna"), "userPassword", "wrong").unwrap().is_success());
     assert_eq!(figures(&mut administrator), before.map(|count| count + 2));
 }

@@ -1,4 +1,4 @@
-//! Tests of which only one runs at a time, because another would disturb its measurements or its files.
+//! Tests that must run one at a time, because another test would disturb their measurements or their files.
 //!
 //! These tests are one binary, so that it is linked once. Cargo runs no other binary at the same time.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]

@@ -70,8 +70,8 @@ const BARE: Machine = Machine {
 const USUAL: Machine = Machine { has: &["apt-get", "apt-cache", "curl"], has_certificates: true, ..BARE };
 const OLD: &[&str] = &["apt-get", "apt-cache", "curl", "old"];
 
-/// Installs Rust on a machine. Returns the calls of the stand-ins, and then the cargo that is used or the last line of
-/// the error.
+/// Installs Rust on a machine. Returns the calls of the stand-ins, followed by the cargo that is used, or by the last
+/// line of the error.
 fn installed(machine: &Machine) -> Vec<String> {
     let scratch = Scratch::new("needs");
     let at = |name: &str| scratch.join(name);

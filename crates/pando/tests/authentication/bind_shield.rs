@@ -55,7 +55,7 @@ fn a_right_password_is_verified_once_and_a_wrong_one_always() {
         assert_eq!(code(&mut pando.connect(), &anna, "wrong"), ResultCode::INVALID_CREDENTIALS);
     }
     assert_eq!(hashes(&mut administrator), before + 3);
-    // After a change of the password, the old one is wrong at once, and the new one is verified once.
+    // After a change of the password, the old password is wrong immediately, and the new password is verified once.
     let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &["other"])];
     assert!(administrator.modify(&anna, change).unwrap().is_success());
     assert_eq!(code(&mut pando.connect(), &anna, "anna-secret"), ResultCode::INVALID_CREDENTIALS);

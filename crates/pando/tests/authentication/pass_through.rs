@@ -19,7 +19,7 @@ fn start(scratch: &Scratch, url: &str, authorities: &str) -> Pando {
     })
 }
 
-/// Starts a server with these settings, and with anna and bert, whose stored passwords `stored` returns.
+/// Starts a server with these settings, and with anna and bert. The function `stored` returns their stored passwords.
 fn start_with(scratch: &Scratch, settings: &str, stored: impl Fn(&str) -> String) -> Pando {
     let node = format!("[pass_through]\n{settings}\ntimeout_seconds = 2\nthreads = 1\n");
     let pando = Start::with_node(scratch, node).ready();
@@ -36,7 +36,7 @@ fn start_with(scratch: &Scratch, settings: &str, stored: impl Fn(&str) -> String
 struct Saslauthd(Child);
 
 impl Saslauthd {
-    /// Starts the daemon in this folder. It searches for people at `server`, as the administrator.
+    /// Starts the daemon in this folder. The daemon searches for people at `server`, as the administrator.
     fn start(scratch: &Scratch, server: &Pando) -> (Saslauthd, PathBuf) {
         let folder = scratch.join("saslauthd");
         std::fs::create_dir_all(&folder).unwrap();

@@ -516,8 +516,8 @@ fn passwords_that_attackers_try_first_are_refused() {
     assert!(said.contains("breached.txt") && said.contains("40 hexadecimal digits"), "{said}");
 }
 
-/// Regression test: three wrong passwords within one second locked permanently. The lock is written in whole seconds,
-/// and failures in the same second counted as later ones.
+/// Regression test: three wrong passwords within one second locked an account permanently. The lock is written in whole
+/// seconds, and failures in the same second counted as later ones.
 #[test]
 fn a_lock_ends_whatever_part_of_a_second_it_began_in() {
     let scratch = Scratch::new("policy-lock-ends");

@@ -175,7 +175,7 @@ fn restrictions_of_an_administrator_hold_without_a_policy() {
     let (past, future) = ("20010101000000Z", "29990101000000Z");
     for (attribute, value, is_usable) in [
         ("pwdAccountLockedTime", "000001010000Z", false),
-        // The policy determines how long a lock by wrong passwords lasts. Without a policy, the lock does not count.
+        // The policy determines how long a lock by wrong passwords lasts. Without a policy, the lock has no effect.
         ("pwdAccountLockedTime", past, true),
         ("pwdStartTime", future, false),
         ("pwdStartTime", past, true),

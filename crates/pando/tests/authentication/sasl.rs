@@ -495,7 +495,7 @@ fn keys_for_digest_md5_follow_names_and_realm() {
         keys
     };
     let digest = |user: (&str, &str), realm: &str| digest_md5(&mut pando.connect(), user, realm);
-    // An entry with a thousand names has keys for four of them.
+    // An entry with a thousand names has keys for only four names.
     let names: Vec<String> = (0..1_000).map(|number| format!("many{number:04}")).collect();
     let mut many = vec![("objectClass", "inetOrgPerson"), ("cn", "many"), ("sn", "many")];
     many.extend(names.iter().map(|name| ("uid", name.as_str())));
@@ -564,7 +564,7 @@ fn keys_for_digest_md5_follow_names_and_realm() {
     assert_eq!(offered(&mut administrator), ["DIGEST-MD5"]);
 }
 
-/// A SCRAM attempt counts for the password policy, and a new password gets new keys.
+/// A SCRAM attempt counts as a bind for the password policy, and a new password gets new keys.
 #[test]
 fn the_password_policy_holds_for_scram() {
     let scratch = Scratch::new("sasl-policy");

@@ -42,7 +42,7 @@ fn identity(connection: &mut Connection) -> String {
     String::from_utf8(reply.extended.value.unwrap_or_default()).unwrap()
 }
 
-/// Runs one of OpenLDAP's clients. It trusts only `authorities` and binds as the administrator.
+/// Runs one of OpenLDAP's clients. The client trusts only `authorities` and binds as the administrator.
 fn ldap_client(program: &str, authorities: &Path, url: &str, arguments: &[&str]) -> Run {
     let trust = format!("LDAPTLS_CACERT={}", authorities.display());
     let mut all = vec!["-u", "LDAPNOINIT", &trust, "LDAPTLS_REQCERT=demand", program, "-x", "-H", url];
@@ -228,7 +228,7 @@ fn nothing_counts_between_start_tls_and_its_handshake() {
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         stream.write_all(bytes).unwrap();
         let mut all = Vec::new();
-        // A connection reset counts as the end too.
+        // A connection reset is treated like the end of input.
         let _ = stream.read_to_end(&mut all);
         all
     };

@@ -26,7 +26,7 @@ fn a_change_on_one_node_is_read_on_all() {
     let found = until("a change on one is read on two", || read(&mut two, &unit("on-one")));
     assert_eq!(Some(found), read(&mut one, &unit("on-one")), "with all its operational attributes");
 
-    // A change at node 2 is forwarded to the writer. The client that sent it sees it at once.
+    // A change at node 2 is forwarded to the writer. The client that sent the change sees it immediately.
     assert_eq!(figure(&second, "Writer"), "1");
     assert_eq!(add_unit(&mut two, "on-two").code, ResultCode::SUCCESS);
     assert!(read(&mut two, &unit("on-two")).is_some(), "the client that changed it sees it");
@@ -196,8 +196,8 @@ fn expect_one_trace(collector: &mut Collector) {
     assert!(!serde_json::to_string(&collector.spans).unwrap().contains("example"), "{:?}", collector.spans);
 }
 
-/// While the log is unreachable, a node with a bound on the age of its data refuses reads, except from the
-/// administrator and of its own state. It answers again once it has received messages.
+/// While the log is unreachable, a node with a limit on the age of its data refuses reads. Exceptions are reads of the
+/// administrator, and reads of the node's own state. The node answers again once it has received messages.
 #[test]
 fn reads_that_may_be_too_old_are_refused() {
     let (cluster, first) = Cluster::new("cluster-old");

@@ -89,8 +89,8 @@ fn a_forwarded_change_brings_copies_and_takes_trees(cluster: &Cluster, first: &P
 /// without sending a position.
 fn positions_hold_on_every_node(first: &Pando, second: &Pando) {
     let (mut one, mut two) = (first.administrator(), second.administrator());
-    // The follower is suspended during a change. It receives a read with the position of that change before it has read
-    // the change from the log.
+    // The follower is suspended during a change. Before it has read the change from the log, it receives a read with
+    // the position of that change.
     second.signal(Signal::STOP);
     let seen = position_of(&add(&mut one, &unit("while-asleep"), None));
     let asked = send_read(&mut two, &unit("while-asleep"), at_least(seen, 0, 29_000));
@@ -100,7 +100,7 @@ fn positions_hold_on_every_node(first: &Pando, second: &Pando) {
     assert!(position_of(&reply).position >= seen.position);
     assert_eq!(position_of(&reply).generation, seen.generation, "of one generation on all nodes");
 
-    // A read at a future position is answered with busy at once, or with an entry as soon as the other node makes a
+    // A read at a future position is answered with busy immediately, or with an entry as soon as the other node makes a
     // change.
     let reply = read(&mut two, &unit("to-come"), at_least(seen, 1, 0));
     assert_eq!(reply.outcome.code, ResultCode::BUSY, "{reply:?}");

@@ -1,6 +1,6 @@
-//! Rules about data in a cluster of three nodes, whose clients use all nodes at once. The writer applies each rule, and
-//! every node gives the same answers. The simulation of `crates/cluster` makes such changes in many more orders; this
-//! test makes them on a real log.
+//! Rules about data in a cluster of three nodes, whose clients use all nodes at the same time. The writer applies each
+//! rule, and every node gives the same answers. The simulation of `crates/cluster` makes such changes in many more
+//! orders; this test makes them on a real log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -85,7 +85,7 @@ impl Nodes {
         self.running[self.index(false)].1.administrator()
     }
 
-    /// Runs clients of all nodes at once, each with its number. Returns their results.
+    /// Runs clients of all nodes at the same time, each with its number. Returns their results.
     fn at_once<T: Send>(&self, run: impl Fn(usize, &mut Connection) -> T + Sync) -> Vec<T> {
         self.at_once_while(run, || ())
     }
@@ -445,8 +445,8 @@ fn until_nothing_pends(nodes: &Nodes, task: &str) {
     nodes.until_all_answer(task, &Some("0".to_owned()), pending);
 }
 
-/// Clients of all nodes add entries with new attributes. The values of one attribute become links, which follow a
-/// rename.
+/// Clients of all nodes add entries with new attributes. The values of one attribute become links, so that they follow
+/// a rename.
 fn definitions_and_links_reach_all_nodes(nodes: &Nodes) {
     let mut client = nodes.forwarder();
     let (boss, deputy) = (definition("boss", ""), definition("deputy", ""));

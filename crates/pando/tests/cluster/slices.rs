@@ -55,7 +55,7 @@ fn a_slice_of_a_round_finds_what_was_altered() {
     assert_eq!(add_unit(&mut one, "unmoved").code, ResultCode::SUCCESS, "the others go on");
 
     cluster.cluster_command(1, &["unregister", "3"]).expect_code(0);
-    // While the key changes, digest barriers in flight do not count.
+    // While the key changes, digest barriers in flight have no effect.
     until("the new key is in force", || {
         [&first, &second].iter().all(|node| figure(node, "Key") != "1").then_some(())
     });

@@ -24,8 +24,8 @@ fn strangers_change_nothing_and_broken_copies_leave_nothing() {
     a_stranger_forwards_nothing(&cluster, first);
 }
 
-/// Starts a listener that forwards connections to an address. After it has received [`BREAKS_AFTER`] octets from that
-/// address, it closes the connection if `closes` is true. Otherwise it holds back all further octets.
+/// Starts a listener that forwards connections to an address. If `closes` is true, the listener closes a connection
+/// after it has received [`BREAKS_AFTER`] octets from that address. Otherwise it holds back all further octets.
 fn breaking(to: SocketAddr, closes: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

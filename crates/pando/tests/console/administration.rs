@@ -85,7 +85,7 @@ fn indexes_are_built_changed_and_removed() {
 #[test]
 fn the_adviser_proposes_what_searches_lacked() {
     let scratch = Scratch::new("console-advice");
-    // 3,000 entries, because searches that examine fewer are not counted.
+    // The directory has 3,000 entries, because searches that examine fewer entries are not counted.
     let mut ldif = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n");
     for number in 0..3_000 {
         ldif += &format!("dn: cn={number},{SUFFIX}\nobjectClass: person\nsn: x\ndescription: {number}\n\n");
@@ -205,7 +205,7 @@ fn histories_list_changes_which_are_undone() {
     let (preview, made) = undo(&changes[0], true);
     assert!(preview["ldif"].as_str().unwrap().contains("add: member"), "{preview}");
     assert_eq!((made, values(&mut administrator, "member")), (Some(303), vec![anna.clone()]));
-    // The previous value of a replaced attribute is taken from the change before.
+    // The previous value of a replaced attribute is found in the preceding change.
     assert_eq!(undo(&changes[1], true).1, Some(303));
     assert_eq!(values(&mut administrator, "description"), ["one"]);
     assert_eq!(undo(&changes[2], true).1, Some(303));

@@ -138,7 +138,7 @@ impl Pages {
         self.all.push((format!("{path} as {role}"), html.replace(STYLE_LINK, &self.style)));
     }
 
-    /// Requests a page, which must have this status, and measures the time.
+    /// Requests a page, expects this status, and measures the time.
     pub(crate) fn open(&mut self, role: &str, browser: &Browser, path: &str, status: u16) -> Answer {
         self.time(format!("{path} as {role}"), status, || browser.get(path))
     }
@@ -159,7 +159,7 @@ impl Pages {
         self.keep(path, role, &answer);
     }
 
-    /// Adds the pages with these paths, which must all succeed.
+    /// Adds the pages with these paths. All requests must succeed.
     fn visit(&mut self, role: &str, browser: &Browser, paths: &[&str]) {
         for path in paths {
             self.see(role, browser, path, 200);

@@ -203,7 +203,8 @@ fn a_deleted_tree_is_brought_back_with_its_passwords_and_memberships() {
     let uuid = |administrator: &mut client::Connection, dn: &str| {
         administrator.entry(dn, &["entryUUID"]).unwrap().and_then(|entry| entry.text("entryUUID"))
     };
-    // If the last member of a group is deleted, the group gets an empty member, which it keeps.
+    // If the last member of a group is deleted, the group gets an empty member value and keeps it. This function leaves
+    // out the empty value.
     let members = |administrator: &mut client::Connection| {
         let entry = administrator.entry(&staff, &["member"]).unwrap().unwrap();
         entry.texts("member").into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>()

@@ -9,8 +9,8 @@ use test_support::http::Browser;
 use test_support::tree::{add, add_person, bind, person_dn, plant_policy, replace};
 use test_support::{ADMIN_DN, DEADLINE, Pando, SUFFIX, Scratch};
 
-/// Starts a server that sends mail to `server`, with further keys in its `[mail]` table. Its people have mail
-/// addresses, and a policy with these attributes.
+/// Starts a server that sends mail to `server`, with further keys in its `[mail]` table. The people in the directory
+/// have mail addresses, and a policy with these attributes.
 fn sending(
     scratch: &Scratch,
     mail_server: &MailServer,

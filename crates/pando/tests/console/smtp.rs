@@ -1,4 +1,4 @@
-//! A small SMTP server on loopback (RFC 5321), with TLS (RFC 3207, RFC 8314) and authentication (RFC 4954), which
+//! A small SMTP server on loopback (RFC 5321), with TLS (RFC 3207, RFC 8314) and authentication (RFC 4954). The server
 //! stores the mails that it receives.
 
 use std::collections::VecDeque;
@@ -165,7 +165,7 @@ impl Client {
         self.settings.account.is_none_or(|account| account == credentials)
     }
 
-    /// Returns the credentials of an AUTH command, which must have the mechanism that the server offers.
+    /// Returns the credentials of an AUTH command. The command must use the mechanism that the server offers.
     fn authenticate(&self, rest: &str, input: &mut impl BufRead, output: &mut impl Write) -> String {
         let decoded = |text: &str| String::from_utf8(BASE64_STANDARD.decode(text).unwrap()).unwrap();
         let mut parts = rest.split(' ');

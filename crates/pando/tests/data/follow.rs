@@ -260,7 +260,8 @@ fn a_copy_follows_slapd_through_kills() {
         equal(&scratch, slapd.address(), &copy, &not_compared);
         assert_eq!(figure(&copy, "Rejected"), "0", "round {round}");
     }
-    // An entry that violates the schema is counted and named, and copied as soon as the schema permits it.
+    // The monitor counts an entry that violates the schema, and the log names the entry. The entry is copied as soon as
+    // the schema permits it.
     let mut theirs = changes.connection;
     let shoes = format!("uid=shoes,{SUFFIX}");
     let attributes = [

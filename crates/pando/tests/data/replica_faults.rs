@@ -21,7 +21,7 @@ const PLENTY: &str = "999999999999";
 /// Number of large entries, which make the first copy several megabytes.
 const LARGE_ENTRIES: usize = 24;
 
-/// Octets of each large entry, which cannot be compressed.
+/// Size of each large entry, in octets. The octets cannot be compressed.
 const LARGE_BYTES: usize = 150_000;
 
 /// Adds data of some megabytes, so that a copy has several parts.
@@ -191,7 +191,7 @@ fn imports_into_a_replica_are_refused() {
     assert!(supplier.stop().success());
 }
 
-/// A server of a chain, which is started again on the same address.
+/// A server of a chain. It is always started on the same address.
 struct Link<'s> {
     to_start: Box<dyn Fn() -> Start + 's>,
     pando: Option<Pando>,

@@ -85,7 +85,7 @@ fn a_replica_copies_follows_and_forwards() {
     let mut reader = replica.administrator();
     let read = positions::read(&mut reader, &unit, positions::at_least(token, 0, 20_000));
     assert_eq!((read.outcome.code, read.entries.len()), (ResultCode::SUCCESS, 1));
-    // A client of the replica makes a change and reads it at once. The supplier decides the change.
+    // A client of the replica makes a change and reads it immediately. The supplier decides the change.
     let mut anna = replica.connect();
     assert!(anna.bind(&person_dn("anna"), "anna-secret").unwrap().is_success());
     let title: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "title", &["forwarded"])];
@@ -133,7 +133,8 @@ fn a_replica_copies_follows_and_forwards() {
     equal(&scratch, &supplier, &replica);
     assert!(replica.stop().success());
     assert!(supplier.stop().success());
-    // Other programs can only read the data of a replica, and it is not served without its supplier.
+    // Other programs can only read the data of a replica. A server does not serve the data without a supplier in its
+    // settings.
     let run = command(&["verify"], Some(&Pando::data(&place.scratch)));
     run.expect_code(0);
     let (_, said) = Start::new(&place.scratch).refused();
@@ -169,7 +170,7 @@ fn a_replica_without_its_supplier_is_ready_for_reads_only() {
     assert!(supplier.stop().success());
 }
 
-/// Both servers are killed while clients make changes, and continue after their restart.
+/// Both servers are killed while clients make changes. After their restart, the servers continue.
 #[test]
 fn killed_replicas_and_suppliers_end_equal() {
     let mut random = fastrand::Rng::with_seed(seed());
@@ -411,7 +412,7 @@ fn a_promotion_loses_nothing() {
 }
 
 /// After a promotion without the supplier, the histories may differ. They are never merged: the old writer does not
-/// become a replica. It stops making changes as soon as a replica of the new writer asks it.
+/// become a replica. The old writer stops making changes as soon as a replica of the new writer asks it for records.
 #[test]
 fn a_replaced_writer_is_fenced_and_never_merged() {
     let scratch = Scratch::new("fence-old");

@@ -1,5 +1,5 @@
-//! `pando twin` in front of Debian's slapd and Pando. It finds all differences and reports no false ones. Clients move
-//! to the new server, and back to the old one.
+//! `pando twin` in front of Debian's slapd and Pando. The proxy finds all differences and reports no false ones.
+//! Clients move to the new server, and back to the old one.
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};

@@ -1,5 +1,5 @@
-//! Deleted entries that are kept: `pando undelete` lists them and restores them, even after a restart. No other request
-//! shows them.
+//! Deleted entries that the server keeps. `pando undelete` lists them and restores them, even after a restart. No other
+//! request shows them.
 
 use client::Connection;
 use ldap::{ResultCode, Scope};
@@ -109,7 +109,7 @@ fn searches_show_deleted_entries_to_those_who_may_undelete() {
         test_support::clients::run("ldapsearch", &[&fixed[..], options].concat(), "")
     };
     let administrator = (test_support::ADMIN_DN, test_support::ADMIN_PASSWORD);
-    // Deleted entries are not kept yet.
+    // At first, the server keeps no deleted entries.
     assert!(!supported(&mut admin));
     search(administrator, &["(uid=anna)"]).expect_code(12);
     keep_for(&mut admin, "3600");

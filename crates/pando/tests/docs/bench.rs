@@ -7,10 +7,11 @@ use test_support::page::Blocks;
 use crate::all_used;
 use crate::host::Host;
 
-/// Options that omit the warm-up, and the measurement of the null responder, which takes seconds.
+/// Options that omit the warm-up and the measurement of the null responder. Both take seconds.
 const QUICK: &str = "--warmup 0s --no-limit";
 
-/// Replaces the numbers of entries and clients and the times of the pages, which take minutes to hours.
+/// Replaces the numbers and times on the pages by smaller ones. With the numbers of the pages, the measurements take
+/// minutes to hours.
 fn short(commands: &str) -> String {
     let numbers = [
         ("--entries 1000000", "--entries 300"),

@@ -10,8 +10,8 @@ use crate::all_used;
 use crate::data::people;
 use crate::host::Host;
 
-/// Runs commands on the machine of a node, which has separate folders. `nodeN pando ...` stands for the page's `nodeN$
-/// pando ...`.
+/// Runs commands on the machine of a node. Each node has separate folders. `nodeN pando ...` stands for the page's
+/// `nodeN$ pando ...`.
 const NODES: &str = r#"
 export PATH=$HOME/bin:$PATH
 node() {

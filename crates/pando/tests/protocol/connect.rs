@@ -29,7 +29,7 @@ const SECTIONS: [(&str, fn()); 8] = [
 /// DN of the administrator on the page.
 const ADMIN: &str = "cn=admin";
 
-/// Password of the administrator, which needs no quotes in a shell.
+/// Password of the administrator. It needs no quotes in a shell.
 const PASSWORD: &str = "s3cret-of-the-administrator";
 
 /// Every section has a test, because otherwise mistakes in it would not be noticed.
@@ -214,7 +214,8 @@ fn sssd() {
     let dn = format!("uid=ahuber,ou=people,{SUFFIX}");
     assert!(pando.connect().bind(&dn, "Another-Secret-7").unwrap().is_success());
 
-    // The rule permits ahuber's group one command. It permits no other command, and no user of another group.
+    // The rule permits the group of ahuber to run one command. Other commands are denied, and so are users of other
+    // groups.
     sssd.run_as(ahuber, &["sudo", "-n", "/usr/bin/id", "-u"], "").expect_code(0).expect_output("0\n");
     sssd.run_as(ahuber, &["sudo", "-n", "/usr/bin/whoami"], "").expect_code(1);
     let other = sssd.run("id", &["-u", "vbernard"], "").expect_code(0).stdout.trim().parse().unwrap();

@@ -33,7 +33,7 @@ const FILTERS_PER_PAGED: usize = 4;
 /// Number of random changes.
 const RANDOM_CHANGE_COUNT: usize = 1000;
 
-/// Minimum number of operations in the corpus, which may only grow.
+/// Minimum number of operations in the corpus. The corpus may only grow.
 const OPERATION_COUNT_MIN: usize = 300;
 
 /// Minimum number of operations that are compared with 389 DS or OpenDJ.

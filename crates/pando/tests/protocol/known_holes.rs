@@ -25,7 +25,8 @@ fn change(
     connection.modify(dn, &[(operation, name, values)]).unwrap().code
 }
 
-/// Starts a server with anna and bert, whose passwords are stored in clear, so that the tests detect any leak of one.
+/// Starts a server with anna and bert. Their passwords are stored in clear, so that the tests detect any leak of a
+/// password.
 fn start(scratch: &Scratch) -> Pando {
     let pando = Pando::start(scratch);
     let mut administrator = pando.administrator();

@@ -147,7 +147,7 @@ fn headers_from_other_sources_are_refused() {
     assert_eq!(bind_code(&mut pando.connect()), ResultCode::SUCCESS);
 }
 
-/// Failed binds count for the client that the proxy states, so one client does not delay another.
+/// Failed binds are attributed to the client that the proxy states, so one client does not delay another.
 #[test]
 fn failed_binds_count_for_the_named_client() {
     let scratch = Scratch::new("proxy-guesses");
@@ -161,7 +161,7 @@ fn failed_binds_count_for_the_named_client() {
     let guess = |client: &str| {
         connect(pando.address(), &[header_for(client), bind_message(&person_dn("anna"), "x")].concat())
     };
-    // More binds than the queue holds: the last ones are answered with busy.
+    // The test sends more binds than the queue holds, so the last ones are answered with busy.
     let guesses: Vec<_> = (0..20).map(|_| guess("192.0.2.7:1")).collect();
     let first =
         |stream: TcpStream| Connection::over_tcp(stream).unwrap().reply(MessageId(1)).unwrap().outcome.code;

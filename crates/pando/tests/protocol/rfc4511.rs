@@ -602,7 +602,7 @@ fn a_password_is_changed_by_deleting_the_old_and_adding_the_new() {
     assert!(binds("anna-secret") && !binds("new-secret"));
     assert_eq!(change(&mut own, "anna-secret", "new-secret"), ResultCode::SUCCESS);
     assert!(binds("new-secret") && !binds("anna-secret"));
-    // The same applies to fast hashes, to several values, and to the administrator.
+    // The same change also works with fast hashes, with several values, and for the administrator.
     let several = ["{SSHA}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "second", "third"];
     assert!(admin.modify(&anna, &[(Replace, "userPassword", &several)]).unwrap().is_success());
     assert_eq!(change(&mut admin, "second", "fourth"), ResultCode::SUCCESS);

@@ -184,7 +184,7 @@ fn the_classes_of_python_call_their_controls() {
     expect_everything(python_script("with_controls.py", pando.address(), &[]));
 }
 
-/// Sends every control by ldap3, which has functions for some.
+/// Sends every control by ldap3, which has functions for some controls.
 #[test]
 fn ldap3_sends_every_control() {
     let (_scratch, pando) = lenient("ldap3-controls");

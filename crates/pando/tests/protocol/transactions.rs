@@ -48,7 +48,7 @@ fn a_commit_makes_all_changes_or_none() {
     assert_eq!(added.1, SUCCESS);
     assert_eq!(change(&mut admin, &identifier, delete(&person_dn("bert"))).1, SUCCESS);
     assert!(!is_there(&mut admin, "one") && !is_there(&mut other, "one"));
-    // A change outside the transaction is made at once.
+    // A change outside the transaction is made immediately.
     assert!(admin.modify(&person_dn("anna"), &[]).is_ok());
     let reply = end(&mut admin, &identifier, true);
     assert_eq!((failure(&reply), reply.extended.value.as_deref()), ((SUCCESS, None), None));

@@ -21,7 +21,7 @@ const SCANS: usize = 50;
 /// Maximum number of attempts, because all long searches may be answered before the test can check.
 const ATTEMPTS: usize = 100;
 
-/// Starts a server with one event loop and one scan thread, and people with a description each.
+/// Starts a server with one event loop, one scan thread, and people who each have a description.
 fn people(scratch: &Scratch) -> Pando {
     let mut ldif = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n");
     for number in 0..PEOPLE {

@@ -25,7 +25,7 @@ fn operations_name_each_other() {
     let scim = Scim::start("scim-bulk");
     let members = json!([{ "value": "bulkId:anna" }, { "value": "bulkId:bert" }]);
     let operations = json!([
-        // This operation refers to later ones.
+        // This operation refers to later operations.
         { "method": "POST", "path": "/Groups", "bulkId": "team",
           "data": { "schemas": [GROUP], "displayName": "team", "members": members } },
         add_user("anna"),

@@ -32,7 +32,7 @@ impl Follower {
                 Err(Verdict::Ignored(reason)) => Verdict::Ignored(reason),
                 _ => Verdict::Alarm(Alarm::OtherKey(named)),
             },
-            // The message was sent before the key changed. Nodes repeat messages of these kinds.
+            // The message was sent before the key changed. Nodes send messages of these kinds again.
             _ => Verdict::Ignored(IgnoreReason::OtherKey),
         }
     }
@@ -156,7 +156,7 @@ impl Follower {
         self.rotation.holders.keys().filter(|node| self.members.is_present(**node)).count()
     }
 
-    /// Returns true if more than half of the nodes have the offered key, so that it survives the loss of one node.
+    /// Returns true if more than half of the nodes have the offered key, so that the key survives the loss of one node.
     pub fn most_have_key(&self) -> bool {
         self.registered_holders() * 2 > self.registered().len()
     }

@@ -4,7 +4,7 @@ use super::Follower;
 use crate::key::Tag;
 
 /// Reason why a node cannot continue after its last commit. The node must start over from a snapshot of another node.
-/// It never skips or resets anything by itself.
+/// The node never skips or resets anything by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reseed {

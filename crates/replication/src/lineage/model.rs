@@ -60,7 +60,7 @@ impl Server {
 }
 
 impl Model {
-    /// Ends a server's process, which also ends its replicas' connections to it.
+    /// Ends a server's process and the connections of its replicas.
     fn restart(&mut self, server: usize) {
         for (number, one) in self.servers.iter_mut().enumerate() {
             if let Some((supplier, is_compared)) = &mut one.supplier

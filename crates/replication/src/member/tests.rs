@@ -169,7 +169,7 @@ fn drops_an_own_group_that_is_not_accepted() {
     let mut cluster = Cluster::led();
     let group = cluster.propose(0, 1);
     assert_eq!(cluster.append(group), Some(GroupOutcome::Accepted));
-    // The caller proposes the same operation again, which is a fault.
+    // The caller wrongly proposes the same operation again.
     let group = cluster.propose(0, 1);
     assert_eq!(cluster.append(group), Some(GroupOutcome::Dropped));
     assert_eq!(cluster.role(), Role::Following);

@@ -6,7 +6,7 @@ use crate::key::{Fingerprint, KeyRing};
 use crate::limits::ADDRESS_BYTES_MAX;
 use crate::operation::NodeId;
 
-/// Offer of a new key, which other nodes fetch from the node that made it.
+/// Offer of a new key. Other nodes fetch the key from the node that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyOffer<'m> {
     /// Node that made the key.

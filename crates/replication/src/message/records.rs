@@ -114,8 +114,8 @@ impl Proposal {
         Nonce::assume_unique_for_key(nonce)
     }
 
-    /// Encrypts `records` and appends them to `out`. The present content of `out` is authenticated together with them.
-    /// Returns `None` if the records are too long.
+    /// Encrypts `records` and appends them to `out`. The present content of `out` is authenticated together with the
+    /// records. Returns `None` if the records are too long.
     pub(super) fn seal(
         &self,
         cluster: &ClusterKey,

@@ -439,7 +439,7 @@ impl Process {
         }
     }
 
-    /// Stops reading because of `alarm`, which is correct only if the log lost messages.
+    /// Stops reading because of `alarm`. Stopping is correct only if the log lost messages.
     fn stop(&mut self, alarm: Alarm, offset: u64) -> Result<(), Violation> {
         self.drop_proposed();
         match self.may_stop && alarm.stops() {

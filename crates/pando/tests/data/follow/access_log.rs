@@ -50,7 +50,7 @@ fn a_copy_follows_the_access_log_of_slapd() {
     }
     until("a cookie", || figure(&copy, "Cookie").starts_with("accesslog 20").then_some(()));
     assert!(!copy.log().contains("the whole content is compared"), "{}", copy.log());
-    // slapd starts an empty log, which lacks changes that the copy has not read.
+    // slapd starts with an empty log, which lacks changes that the copy has not read.
     copy.kill();
     (0..20).for_each(|_| changes.make());
     drop(changes);

@@ -3,7 +3,7 @@
 use super::*;
 use test_support::ds389::RunningDs389;
 
-/// The plug-in of the retro change log. It records the nsUniqueId of each changed entry, which a copy needs.
+/// The plug-in of the retro change log. It records the nsUniqueId of each changed entry, because a copy needs this id.
 pub(super) const RETRO: (&str, &[(&str, &str)]) =
     ("Retro Changelog Plugin", &[("nsslapd-attribute", "nsuniqueid:targetUniqueId")]);
 

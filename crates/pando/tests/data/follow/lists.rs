@@ -123,7 +123,7 @@ fn serve(mut stream: TcpStream, source: &ListSource) {
                 let mut control = given.control.clone();
                 let sync = message.controls.find(oids::DIR_SYNC).and_then(|control| control.value);
                 if let (None, Some(value)) = (&control, sync) {
-                    // There are no changes, so return the same cookie, which is the last octet.
+                    // There are no changes, so return the same cookie: the last octet of the value.
                     control = Some((oids::DIR_SYNC, dir_sync(false, &value[value.len() - 1..])));
                 }
                 let controls = control.as_ref().map(|(oid, value)| {
@@ -380,8 +380,8 @@ fn a_content_without_its_base_is_not_imported() {
     let content = |top: Vec<_>| {
         answer(SUFFIX, "(objectClass=*)", top.into_iter().chain([retro_person(ANNA, "Anna", 2)]).collect())
     };
-    // The first copy fails, because the first content lacks the base. The following thread then compares the second
-    // content, which has the base.
+    // The first copy fails, because the first content lacks the base. The thread that follows the source then compares
+    // the second content, which has the base.
     let source = ListSource::start(Vec::new(), vec![content(vec![]), content(vec![retro_top()])]);
     source.set_numbers("1", "41");
     let copy = follower(&scratch, source.address);
