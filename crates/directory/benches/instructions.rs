@@ -2,11 +2,11 @@
 //! instructions in [`measured`]. The command then compares the counts with the baseline in `bench/instructions.txt`.
 //!
 //! A case measures all work of a server for one request except socket calls: decoding the message, executing it, and
-//! encoding the response. Unlike times, these counts do not change on a busy machine. They include neither cache misses
-//! nor the kernel.
+//! encoding the response. Unlike times, these counts do not change on a busy machine. The counts include neither cache
+//! misses nor the kernel.
 //!
-//! `instructions CASE` runs a case and prints the number of counted requests. Without a case it prints the names of all
-//! cases.
+//! `instructions CASE` runs a case and prints the number of counted requests. Without a case, `instructions` prints
+//! the names of all cases.
 
 #![allow(clippy::unwrap_used, reason = "a bench that fails has no result")]
 #![allow(dead_code, reason = "testing.rs is shared with tests that use all of it")]
@@ -200,9 +200,9 @@ fn add_others(directory: &mut TestDirectory, case: &str) {
     }
 }
 
-/// Makes a user the requester and defines `count` access rules. Five of them depend on the entry. Of the other rules,
-/// a third are for everyone, a third are for groups that the requester is not in, and a third are for a part of the
-/// tree.
+/// Makes a user the requester and defines `count` access rules. Five of the rules depend on the entry. Of the other
+/// rules, a third are for everyone, a third are for groups that the requester is not in, and a third are for a part of
+/// the tree.
 fn ask_under_rules(directory: &mut TestDirectory, count: usize) {
     let groups = "ou=groups,dc=example,dc=com";
     directory.add(groups, &[("objectClass", &["organizationalUnit"])]);

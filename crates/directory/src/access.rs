@@ -17,8 +17,9 @@
 //! | acting as others | yes | no | no |
 //!
 //! *Read* covers search, compare and use in filters: a filter item on an attribute that the requester may not read is
-//! Undefined (RFC 4511 section 4.5.1.7), so it reveals nothing. *Compare* on userPassword is an attempt to
-//! authenticate. It reveals as much as a bind with that name and password, and whether the entry has a password.
+//! Undefined (RFC 4511 section 4.5.1.7), so the item reveals nothing. *Compare* on userPassword is an attempt to
+//! authenticate. The compare reveals as much as a bind with that name and password, and whether the entry has a
+//! password.
 //!
 //! A refusal never depends on whether the entry exists. A requester without the right to read the tree receives
 //! insufficientAccessRights for every name in the tree.
@@ -88,7 +89,7 @@ pub enum Requester {
     },
     /// A user who has an entry in the tree.
     User {
-        /// The entry. It stays the requester's identity if it is renamed.
+        /// The entry. A renamed entry stays the requester's identity.
         id: EntryId,
         /// The DN of the entry at the time of the bind.
         dn: String,
@@ -113,7 +114,7 @@ impl Requester {
         }
     }
 
-    /// Returns true for the administrator. No limit of the settings applies to it.
+    /// Returns true for the administrator. No limit of the settings applies to the administrator.
     pub fn is_administrator(&self) -> bool {
         matches!(self, Requester::Administrator { .. })
     }
@@ -123,7 +124,7 @@ impl Requester {
 /// settings in force.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequesterLimits {
-    /// Maximum number of entries that a search, or a page of it, returns; 0 for no limit.
+    /// Maximum number of entries that a search, or one page of a search, returns; 0 for no limit.
     pub size: Option<u32>,
     /// Time limit of a search in seconds; 0 for no limit.
     pub time_seconds: Option<u32>,

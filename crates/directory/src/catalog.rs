@@ -1,4 +1,4 @@
-//! The catalog: the meaning of the numbers in rows, which identify attributes, class sets, suffixes and indexes.
+//! The catalog: the meaning of the numbers by which rows identify attributes, class sets, suffixes and indexes.
 //!
 //! The catalog is read from `meta` once, when the directory is opened, and then changes only with records. Numbers are
 //! added and never removed, so a reader may use a catalog that is newer than its snapshot. A reader never uses an older
@@ -106,7 +106,8 @@ pub const DEFAULT_INDEXES: [&str; 11] = [
     "createTimestamp",
 ];
 
-/// Definition of an attribute number in rows: an attribute type with its options, and properties derived from both.
+/// Definition of an attribute number in rows: an attribute type with its options, and properties derived from the type
+/// and the options.
 #[derive(Clone, Debug)]
 pub struct AttributeDef {
     /// Number of the attribute.
@@ -236,7 +237,7 @@ pub struct Catalog {
     /// Secret attribute types, according to the schema and the settings.
     pub(crate) secrets: Secrets,
     attributes: Vec<AttributeDef>,
-    /// Bit sets of `attributes`, which decide what searches may return.
+    /// Bit sets of `attributes`. They decide which attributes searches may return.
     returnable: Returnable,
     /// Whether an entry has or had an attribute with which an administrator can restrict binds.
     pub(crate) restricts_binds: bool,
@@ -343,7 +344,8 @@ impl Catalog {
         }
     }
 
-    /// Reads the catalog of a store. Its schema is the shipped schema with the schema texts in the store.
+    /// Reads the catalog of a store. The schema of the catalog is the shipped schema with the schema texts in the
+    /// store.
     ///
     /// # Errors
     /// A type or class in use is missing in the schema, its syntax or matching rules have changed, or rows are damaged.
@@ -377,8 +379,8 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// If any entry has the attribute, checks that its syntax and its matching rules are unchanged. Stored normal forms
-    /// depend on both.
+    /// If any entry has the attribute, checks that its syntax and its matching rules are unchanged. Stored normal
+    /// forms depend on the syntax and these rules.
     fn check_rules(&mut self, read: &Read, allocation: &AttributeAllocation) -> Result<(), OpenError> {
         let Some(attribute_type) = self.schema.attribute_type(&allocation.oid) else {
             return allocation.checked_retired();
@@ -604,8 +606,9 @@ impl Catalog {
         self.index_version = version;
     }
 
-    /// Returns the version of the indexes, which changes whenever an index starts or stops answering searches. The rows
-    /// contain a version, too. If the two versions differ, the catalog does not describe the indexes of the rows.
+    /// Returns the version of the indexes. The version changes whenever an index starts or stops answering searches.
+    /// The rows contain a version, too. If the two versions differ, the catalog does not describe the indexes of the
+    /// rows.
     pub fn index_version(&self) -> u64 {
         self.index_version
     }
@@ -690,7 +693,7 @@ impl Catalog {
         &self.class_sets[id.0 as usize]
     }
 
-    /// Returns the union of the flags of all class sets. If it lacks a flag, no entry has the flag.
+    /// Returns the union of the flags of all class sets. If the union lacks a flag, no entry has the flag.
     pub(crate) fn class_set_flags(&self) -> NodeFlags {
         self.class_set_flags
     }

@@ -69,7 +69,7 @@ pub mod limits {
     /// bcrypt: maximum cost, the binary logarithm of the number of rounds.
     pub const BCRYPT_COST_MAX: u32 = 15;
     /// Maximum length of a password, in octets. A longer password never matches, and is refused as a new password.
-    /// Every digest processes the whole password, which must be cheap compared with a slow hash.
+    /// Every digest processes the whole password. The limit keeps this work cheap compared with a slow hash.
     pub const PASSWORD_SIZE_MAX: usize = 4096;
     /// Maximum length of a password verified against {CRYPT}, in bytes, which is the limit of libxcrypt. The cost of
     /// SHA-crypt grows with the square of the length.

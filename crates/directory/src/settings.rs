@@ -51,7 +51,7 @@ pub struct DirectorySettings {
     pub suffixes: Vec<String>,
     /// Kinds of indexes by attribute type. A type that is not listed has no index.
     pub indexes: BTreeMap<String, IndexKinds>,
-    /// Schema texts by name, in addition to the shipped schema. They are read in the order of their names.
+    /// Schema texts by name, in addition to the shipped schema. The texts are read in the order of their names.
     pub schema: BTreeMap<String, String>,
     /// All other settings.
     pub general: GeneralSettings,

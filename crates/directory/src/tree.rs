@@ -74,7 +74,7 @@ impl<'a> TreeState<'a> {
         TreeState { settings, ..self }
     }
 
-    /// Returns this state, in which entries have only their stored attributes.
+    /// Returns this state without collective attributes: entries have only their stored attributes.
     #[inline]
     pub(crate) fn as_stored(self) -> TreeState<'a> {
         TreeState { collective: None, ..self }
@@ -87,7 +87,7 @@ impl TreeState<'_> {
         find(self.read, self.catalog, name)
     }
 
-    /// Returns the entry with a name, which may be an alias, a referral or a subentry.
+    /// Returns the entry with a name. The entry may be an alias, a referral or a subentry.
     pub(crate) fn entry_of(&self, name: &NormalName) -> Result<Option<EntryId>, OperationError> {
         Ok(match self.find(name)? {
             Found::Entry(id, _) => Some(id),

@@ -697,7 +697,8 @@ fn reads_a_record_too_long_for_memory_in_chunks() {
         let end = if number % 3_000 == 9 { ";x-until-20970101000000Z" } else { "" };
         group.push_str(&format!("member{end}: uid=u{number},\n {SUFFIX}\nmemberUid: u{number}\n"));
     }
-    // A duplicate value does not reject the record, because it is found only after sorting. The value is stored once.
+    // A duplicate value does not reject the record, because the duplicate is found only after sorting. The value is
+    // stored once.
     group.push_str(&format!("member: UID=u7,{SUFFIX}\nmemberUid: u8\ndescription: last\n\n"));
     let bad = group.replace("cn=all", "cn=bad").replace("description: last", "shoeSize: 4");
     let person = format!("dn: uid=u7,{SUFFIX}\nobjectClass: account\n\n");

@@ -1,7 +1,8 @@
-//! List of the rules about a right at an entry and below it, with the requesters that they name.
+//! List of the rules about a right at an entry and below it, with the requesters that each rule names.
 //!
 //! An explanation is about one requester and names the rules that decide for that requester. The list is about all
-//! requesters, so it resolves no users and no groups. It contains each rule that covers the entry, or entries below it.
+//! requesters, so it resolves no users and no groups. The list contains each rule that covers the entry or an entry
+//! below it.
 
 use schema::TypeId;
 
@@ -49,7 +50,8 @@ pub struct ListedRule {
 pub struct ListedRequester {
     /// The requesters.
     pub requester: RequesterSpec,
-    /// Number of a rule that denies the right at the entry to all these requesters; `None` if no single rule does so.
+    /// Number of a rule that denies the right at the entry to all these requesters; `None` if no single rule denies it
+    /// to all of them.
     pub denied_by: Option<usize>,
 }
 
@@ -161,8 +163,8 @@ impl DecidingRights {
     }
 }
 
-/// Returns the rights that a question depends on, or `None` if rules do not decide it. Also returns notes about other
-/// facts that decide the question.
+/// Returns the rights that a question depends on, or `None` if rules do not decide the question. Also returns notes
+/// about other facts that decide the question.
 fn decided(state: TreeState<'_>, question: RightQuestion<'_>) -> (Option<DecidingRights>, Vec<String>) {
     let schema = &*state.catalog.schema;
     let mut notes = Vec::new();

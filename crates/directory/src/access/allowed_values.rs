@@ -11,7 +11,7 @@ use crate::filter::{Item, Subject, Term, Test, Truth, VisibleTest};
 use crate::model::access_rule::Rights;
 use crate::model::rows::AttrId;
 
-/// Returns the type that an item tests; `None` if it tests all types.
+/// Returns the type that an item tests; `None` if the item tests all types.
 pub(crate) fn type_of(item: &Item, schema: &Schema) -> Option<TypeId> {
     match &item.subject {
         Subject::Attribute(description) => Some(description.type_id),

@@ -189,8 +189,8 @@ impl EffectiveRights {
         }
     }
 
-    /// Returns the secrecy classes of attribute types that results may contain and filters may test. Rules may restrict
-    /// this further at each entry.
+    /// Returns the secrecy classes of attribute types that results may contain and filters may test. At each entry,
+    /// access rules may further restrict the visible types.
     pub(crate) fn shown(&self) -> Shown {
         match self.kind {
             Kind::Administrator => Shown::Secrets,
@@ -209,7 +209,7 @@ impl EffectiveRights {
         Matcher::under(self.shown(), self.groups(by))
     }
 
-    /// Returns the visibility of groups for virtual attributes; `None` if all are visible.
+    /// Returns the visibility of groups for virtual attributes; `None` if all groups are visible.
     pub(crate) fn groups(&self, by: MemberUse) -> Option<GroupsOf> {
         let view = Arc::clone(self.rules.as_ref()?) as _;
         Some(GroupsOf { view, by })
@@ -250,8 +250,7 @@ impl EffectiveRights {
     /// Checks that the requester is not anonymous. Anonymous clients may not change anything, whatever the rules say.
     /// Call this before the lookup of the entry.
     ///
-    /// # Errors
-    /// strongerAuthRequired, as in slapd, because it shows the client what to do.
+    /// # Errors strongerAuthRequired, as in slapd, because this code shows the client what to do.
     pub(crate) fn check_bound(&self) -> Result<()> {
         match self.kind {
             Kind::Anonymous { .. } => Err(OperationError::refused(
@@ -262,8 +261,8 @@ impl EffectiveRights {
         }
     }
 
-    /// Checks that the requester may possibly add, delete, rename and move entries: it is the administrator, or access
-    /// rules decide at each entry. Call this before the lookup of the entry.
+    /// Checks that the requester may possibly add, delete, rename and move entries: the requester is the
+    /// administrator, or access rules decide at each entry. Call this before the lookup of the entry.
     ///
     /// # Errors
     /// insufficientAccessRights; strongerAuthRequired for anonymous clients.
@@ -271,8 +270,8 @@ impl EffectiveRights {
         self.check_by_rules("add, delete, rename and move entries")
     }
 
-    /// Checks that the requester may possibly read and set the state of accounts: it is the administrator, or access
-    /// rules decide at each entry. Call this before the lookup of the entry.
+    /// Checks that the requester may possibly read and set the state of accounts: the requester is the administrator,
+    /// or access rules decide at each entry. Call this before the lookup of the entry.
     ///
     /// # Errors
     /// insufficientAccessRights; strongerAuthRequired for anonymous clients.
@@ -281,7 +280,7 @@ impl EffectiveRights {
     }
 
     /// Checks that the requester is the administrator or is restricted by access rules. If rules restrict the
-    /// requester, a later check applies them. `what` names the operation in the error.
+    /// requester, a later check applies these rules. `what` names the operation in the error.
     fn check_by_rules(&self, what: &str) -> Result<()> {
         self.check_bound()?;
         match self.is_administrator() || self.is_restricted() {
@@ -404,8 +403,8 @@ impl EffectiveRights {
         }
     }
 
-    /// Returns true if the requester may have the right `explain` at some entry. The administrator has it everywhere;
-    /// other requesters need a rule.
+    /// Returns true if the requester may have the right `explain` at some entry. The administrator has this right
+    /// everywhere; other requesters need a rule.
     pub(crate) fn may_explain_some(&self) -> bool {
         self.is_administrator() || self.rules.as_ref().is_some_and(|rules| rules.may_explain_some())
     }

@@ -1,7 +1,7 @@
-//! Explanation of a right: the rules that grant or refuse it, and what would grant it.
+//! Explanation of a right: the rules that grant or refuse the right, and alternatives that would grant it.
 //!
 //! The answer itself comes from [`EntryRights`], as it does for operations. This module only determines the deciding
-//! rules, from all rules. Because this is slow, it is done only on request.
+//! rules, from all rules. This determination is slow, so it is made only on request.
 
 use std::fmt;
 use std::sync::Arc;

@@ -5,9 +5,10 @@ use ldap::PositionToken;
 use super::{OfferedBinds, Requester, RequesterLimits};
 use crate::model::client_link::ClientLink;
 
-/// Context of a request. The session builds it; search, compare and `decide` borrow it.
+/// Context of a request. The session builds the context; search, compare and `decide` borrow it.
 ///
-/// It complements [`RequestControls`](crate::controls::RequestControls), which holds the controls that the client sent.
+/// The context complements [`RequestControls`](crate::controls::RequestControls), which holds the controls that the
+/// client sent.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestContext<'r> {
     /// Authorization identity.

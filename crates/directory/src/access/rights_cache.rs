@@ -18,8 +18,8 @@ use crate::model::record::Record;
 use crate::model::rows::EntryId;
 use crate::tree::TreeState;
 
-/// Key of cached rights. The first field is the requester's entry, `None` for anonymous. The second has a bit for each
-/// rule that applies to the connection.
+/// Key of cached rights. The first field is the requester's entry, `None` for anonymous. The second field has a bit
+/// for each rule that applies to the connection.
 type RightsKey = (Option<EntryId>, Vec<u64>);
 
 /// Cached rights of requesters under access rules.
@@ -100,9 +100,9 @@ impl RightsCache {
         followed.map(drop)
     }
 
-    /// Drops the rights that new records of the log invalidate. Returns false if all rights must be dropped. That is
-    /// the case if the new records are too many, too large or already trimmed, or if one of them may invalidate any
-    /// rights.
+    /// Drops the rights that new records of the log invalidate. Returns false if all rights must be dropped. All
+    /// rights must be dropped if the new records are too many, too large or already trimmed, or if one of them may
+    /// invalidate any rights.
     fn read_log(&mut self, view: &View) -> Result<bool, StoreError> {
         let position = view.position()?;
         if position.checked_sub(self.position).is_none_or(|new| new > RECORDS_FOLLOWED_MAX) {

@@ -32,8 +32,8 @@ use crate::model::usable::Uses;
 use crate::tree::{TreeState, damaged_row, node};
 pub(crate) use throughout::Readable;
 
-/// Hash map with the fast hasher. It is safe here, because clients cannot choose the keys, which are ids and sets of
-/// rules.
+/// Hash map with the fast hasher. The fast hasher is safe here, because clients cannot choose the keys, which are ids
+/// and sets of rules.
 type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -328,8 +328,8 @@ impl RuleRights {
         }
     }
 
-    /// Returns the rights at the entries of a container, except special entries; `None` if they differ from entry to
-    /// entry.
+    /// Returns the rights at the entries of a container, except special entries; `None` if the rights differ from
+    /// entry to entry.
     fn in_container(
         &self,
         state: TreeState<'_>,

@@ -29,10 +29,11 @@ pub(crate) enum EntryEffect {
     Any,
 }
 
-/// Effects of records that invalidate effective rights. A change of the settings or of a DN always invalidates them.
+/// Effects of records that invalidate effective rights. A change of the settings or of a DN always invalidates
+/// effective rights.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
-    /// Effects on the entries that rules name. They are the same for all requesters.
+    /// Effects on the entries that rules name. These effects are the same for all requesters.
     pub(crate) names: HashSet<EntryEffect, RandomState>,
     /// Effects on the requester and its groups.
     pub(crate) own: HashSet<EntryEffect, RandomState>,

@@ -187,7 +187,7 @@ impl AccessRules {
         self.rules_cover_uses
     }
 
-    /// Returns one bit per rule, which is set if the rule applies over this connection. Returns no bits if no rule
+    /// Returns one bit per rule. The bit is set if the rule applies over this connection. Returns no bits if no rule
     /// depends on the connection.
     pub(crate) fn holding_over(&self, link: Option<&ClientLink>) -> Vec<u64> {
         if !self.depends_on_link {
@@ -357,8 +357,8 @@ fn types(names: &[String], is_allow: bool, schema: &Schema, secrets: &Secrets) -
     Ok(set)
 }
 
-/// Returns true if the types include userPassword. The right to write it in the entry of another user is the right to
-/// reset.
+/// Returns true if the types include userPassword. In the entry of another user, the right to write userPassword is
+/// the right to reset.
 fn has_password(types: &TypeSet, schema: &Schema) -> bool {
     schema.attribute_type(USER_PASSWORD).is_some_and(|password| types.contains(password.id))
 }

@@ -1,10 +1,10 @@
 //! Conversion of plain values to links, after the definition of their attribute type received `X-LINK`.
 //!
 //! The attribute receives a second number, under which entries have links. Until all entries are converted, some
-//! entries have plain values under the first number, and the other entries have links under the second number. Reads of
-//! the type find both. A change of an entry first converts the entry, so new values are always under the second number.
-//! After the conversion, lookups of the type find only the second number. Records and histories that contain the first
-//! number remain readable.
+//! entries have plain values under the first number, and the other entries have links under the second number. Reads
+//! of the type find the values under both numbers. A change of an entry first converts the entry, so new values are
+//! always under the second number. After the conversion, lookups of the type find only the second number. Records and
+//! histories that contain the first number remain readable.
 
 use std::sync::Arc;
 

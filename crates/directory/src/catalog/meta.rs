@@ -1,6 +1,6 @@
-//! Rows of `meta`: their keys, and values that are read without a catalog. If a kind has several rows, their keys
-//! consist of a letter and a number (4, big-endian). The comment of each key describes its value, with sizes in octets
-//! in parentheses.
+//! Rows of `meta`: their keys, and values that are read without a catalog. If there are several rows of a kind, their
+//! keys consist of a letter and a number (4, big-endian). The comment of each key describes its value, with sizes in
+//! octets in parentheses.
 
 use store::{Read, StoreError};
 
@@ -134,7 +134,8 @@ pub fn last_csn(read: &Read) -> Result<Csn, OperationError> {
     csn.ok_or_else(|| OperationError::Damaged("last CSN".to_owned()))
 }
 
-/// Returns true if any entry has the attribute. Reads every entry, so it is called only when a definition has changed.
+/// Returns true if any entry has the attribute. Reads every entry, so this function is called only when a definition
+/// has changed.
 pub(crate) fn has_values(read: &Read, attribute: AttrId) -> Result<bool, OperationError> {
     let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
     for row in read.scan(ENTRIES, all, store::Direction::Forward) {

@@ -1,8 +1,8 @@
 //! Checks the filters in access rules, which must evaluate to true or false for every entry.
 //!
-//! In a search, a filter item that cannot be evaluated is Undefined. In a rule it would be an unnoticed mistake, so it
-//! is an error. Causes are an unknown type, a value that the syntax does not allow, and a matching rule that the type
-//! does not have. A secret type is also an error, because the rule would reveal its values.
+//! In a search, a filter item that cannot be evaluated is Undefined. In a rule, such an item would be an unnoticed
+//! mistake, so it is an error. Causes are an unknown type, a value that the syntax does not allow, and a matching rule
+//! that the type does not have. A secret type is also an error, because the rule would reveal its values.
 
 use ldap::{Assertion, ExtensibleMatch, Filter, FilterBuf, FilterKind, Substrings};
 use schema::{

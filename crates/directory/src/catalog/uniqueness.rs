@@ -13,8 +13,8 @@ use crate::model::rule_tokens::{Parser, named, tokens};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UniqueRule {
     pub(crate) name: String,
-    /// Attribute types; at least one. All have the same equality rule and share their values: one entry's value of one
-    /// type conflicts with the same value of another type in another entry.
+    /// Attribute types; at least one. All types of a rule have the same equality rule and share their values: one
+    /// entry's value of one type conflicts with the same value of another type in another entry.
     pub(crate) types: Vec<TypeId>,
     pub(crate) covered: CoveredEntries,
 }

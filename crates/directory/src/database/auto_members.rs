@@ -24,8 +24,8 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// A changed entry that may have to join groups.
 pub(super) struct JoinCandidate {
     id: EntryId,
-    /// One flag per rule. It is true if the entry cannot join by the rule, because the rule already covered the entry
-    /// before the change, or does not apply to the change.
+    /// One flag per rule. The flag is true if the entry cannot join by the rule, because the rule already covered the
+    /// entry before the change, or does not apply to the change.
     is_settled: Vec<bool>,
 }
 

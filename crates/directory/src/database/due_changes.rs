@@ -64,7 +64,7 @@ impl WriteBatch<'_> {
 
     /// Makes a step with at most `count` entries or values. If the batch has no room for the step's records, tries a
     /// smaller step. The batch contains either all records of a step or none. For example, a step may consist of one
-    /// record for a membership and one for the progress of its rule.
+    /// record for a membership and one record for the progress of its rule.
     fn make_step(
         &mut self,
         mut count: usize,
@@ -81,8 +81,8 @@ impl WriteBatch<'_> {
         }
     }
 
-    /// Removes values whose end times have passed, at most `values_max` of one attribute. Returns true if it removed
-    /// any.
+    /// Removes values whose end times have passed, at most `values_max` of one attribute. Returns true if any value
+    /// was removed.
     fn end_values(&mut self, values_max: usize, stamp: &Stamp) -> Result<bool, OperationError> {
         let ended = value_ends::ended(self.state(), stamp.now_micros, values_max)?;
         let Some(ended) = ended else { return Ok(false) };

@@ -1,7 +1,7 @@
-//! Read-only access to a data directory, while another process serves it or while it is not open.
+//! Read-only access to a data directory, while another process serves it or while no process has it open.
 //!
-//! Export, backup and check use this access. It writes nothing and takes no lock that would stop a server. It reads the
-//! newest durable position at the time of opening.
+//! Export, backup and check use this access. This access writes nothing and takes no lock that would stop a server. It
+//! reads the newest durable position at the time of opening.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ pub struct ReadOnlyDirectory {
 }
 
 impl ReadOnlyDirectory {
-    /// Opens the data directory `path` at its newest durable position. As long as it is open, the data file of a
-    /// running server grows, because pages of this position cannot be reused.
+    /// Opens the data directory `path` at its newest durable position. As long as this access is open, the data file
+    /// of a running server grows, because pages of this position cannot be reused.
     ///
     /// # Errors
     /// See [`OpenError`]. The directory must contain data.

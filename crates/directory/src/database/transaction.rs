@@ -72,8 +72,8 @@ mod tests {
     }
 
     /// The reported size must be the size of all records of the transaction, because the writer of a cluster compares
-    /// it with the capacity of a message. The record that did not fit would fit alone. If only its size were reported,
-    /// the writer would retry the transaction forever.
+    /// it with the capacity of a message. The record that did not fit would fit alone. If only the size of this record
+    /// were reported, the writer would retry the transaction forever.
     #[test]
     fn a_transaction_that_does_not_fit_reports_the_size_of_all_its_records() {
         let mut directory = TestDirectory::with_suffix_entry();
@@ -133,8 +133,9 @@ mod tests {
         units.map(|(name, entry)| (name, entry.texts("description").concat())).collect()
     }
 
-    /// Returns the end of the last change in the frame of the group at `first`; see `redo/frame.rs` of `store`. Padding
-    /// and a tail for the salvage of damaged logs follow it. Frames of older programs have no tail.
+    /// Returns the end of the last change in the frame of the group at `first`; see `redo/frame.rs` of `store`.
+    /// Padding and a tail for the salvage of damaged logs follow the last change. Frames of older programs have no
+    /// tail.
     fn end_of_changes(log: &[u8], first: usize) -> usize {
         let length = log[first + 20..first + 28].try_into().unwrap();
         first + 36 + usize::try_from(u64::from_be_bytes(length)).unwrap()

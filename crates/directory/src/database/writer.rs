@@ -129,10 +129,10 @@ impl Writer {
         Ok(self.store.begin()?)
     }
 
-    /// Defines the index of an attribute type; [`IndexKinds::NONE`] removes it. The definition is durable on return.
-    /// Every later change maintains the index. [`run_maintenance_slice`](Writer::run_maintenance_slice) builds or
-    /// removes the rows of existing entries. Searches use the index when its rows are complete. Returns false if the
-    /// definition is unchanged.
+    /// Defines the index of an attribute type; [`IndexKinds::NONE`] removes the index. The definition is durable on
+    /// return. Every later change maintains the index. [`run_maintenance_slice`](Writer::run_maintenance_slice) builds
+    /// or removes the rows of existing entries. Searches use the index when its rows are complete. Returns false if
+    /// the definition is unchanged.
     ///
     /// # Errors
     /// The schema does not define the type, the type cannot have such an index, or the store failed.
@@ -411,7 +411,7 @@ impl WriteBatch<'_> {
     }
 
     /// Applies a decided change of the entry `id`, and makes the requested pre-read and post-read copies (RFC 4527).
-    /// Returns the diagnostic text for success, which names missing copies with the reasons.
+    /// Returns the diagnostic text for success. The text names missing copies with the reasons.
     ///
     /// # Errors
     /// A copy is missing and its control is critical. The change has then no effect.
@@ -749,8 +749,8 @@ impl WriteBatch<'_> {
     pub fn commit(mut self) -> Result<(), OperationError> {
         self.check_failure()?;
         self.trim_log()?;
-        // Publish the catalog first, because a reader of the new rows needs their numbers. Numbers that are not used
-        // yet do no harm.
+        // Publish the catalog first, because a reader of the new rows needs the numbers that they contain. Numbers
+        // that are not used yet do no harm.
         let is_changed = !Arc::ptr_eq(&self.catalog, self.committed);
         if is_changed {
             self.directory.catalog.store(self.catalog.clone());

@@ -5,8 +5,8 @@
 //! reads and writes rows and records as streams of bytes. This module opens no files.
 //!
 //! A backup excludes the state of a cluster's shared log, so a restored directory does not belong to a cluster. The
-//! restored directory has a new generation, so that it does not accept cookies and positions that the old directory
-//! issued after the backup.
+//! restored directory has a new generation, so that the restored directory does not accept cookies and positions that
+//! the old directory issued after the backup.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -30,7 +30,8 @@ use crate::snapshot::Directory;
 /// Total size of the records that a restoration applies in one commit, in bytes.
 const GROUP_BYTES: usize = 8 << 20;
 
-/// Short hash of a record. If two logs have the same fingerprint at a position, they are equal up to that position.
+/// Short hash of a record. If two logs have the same fingerprint at a position, the logs are equal up to that
+/// position.
 pub type Fingerprint = [u8; 16];
 
 /// Error of a backup or restoration.
@@ -117,8 +118,8 @@ impl BackupSource {
         }
     }
 
-    /// Writes all rows, and the last record of the log. A backup can be continued from this record, so it contains no
-    /// older records.
+    /// Writes all rows, and the last record of the log. A backup can be continued from this record, so the backup
+    /// contains no older records.
     ///
     /// # Errors
     /// The store failed, or the bytes cannot be written.

@@ -62,8 +62,8 @@ struct MapSlice<'p> {
     to: Option<&'p [u8]>,
 }
 
-/// Fixed cost of a row, which is added to the row's size. Accounts for finding the row's part and computing a hash. The
-/// unit is bytes, so that one limit covers both costs.
+/// Fixed cost that is added to the size of a row. The cost accounts for finding the row's part and computing a hash.
+/// The unit is bytes, so that one limit covers both costs.
 pub const ROW_COST: u64 = 64;
 
 /// Maps with the letters that represent them in points.
@@ -115,7 +115,7 @@ pub fn each_row(snapshot: &Snapshot, slice: RowSlice<'_>, each: &mut EachRow<'_>
 /// cost is at most `bytes_max`, unless the slice has only one row. A row costs the size of its key and value, plus
 /// [`ROW_COST`]. The end is empty if no row remains after the slice.
 ///
-/// `step` receives the cost of each row, and returns whether to continue. If it stops the traversal, the result is
+/// `step` receives the cost of each row, and returns whether to continue. If `step` stops the traversal, the result is
 /// `None`.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! Access to entryUUID (RFC 4530). It must be unique, because other servers identify copied entries by it. If two
-//! entries had the same entryUUID, other servers would copy only one of them.
+//! Access to entryUUID (RFC 4530). An entryUUID must be unique, because other servers identify copied entries by
+//! entryUUID. If two entries had the same entryUUID, other servers would copy only one of them.
 
 use schema::AttributeDescription;
 use uuid::Uuid;
@@ -11,7 +11,7 @@ use crate::model::rows::AttrId;
 /// Name of the attribute.
 pub(super) const ENTRY_UUID: &str = "entryUUID";
 
-/// Returns the attribute number of entryUUID; `None` if no entry has one.
+/// Returns the attribute number of entryUUID; `None` if no entry has an entryUUID.
 pub(super) fn uuid_attribute(catalog: &Catalog) -> Option<AttrId> {
     let type_id = catalog.schema.attribute_type(ENTRY_UUID)?.id;
     catalog.attribute_id(type_id, &AttributeDescription::of(type_id).options)

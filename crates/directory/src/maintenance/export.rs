@@ -1,8 +1,9 @@
 //! Export of the entries of a directory as LDIF (RFC 2849), in one pass over the rows.
 //!
 //! Entries are in ascending order of ids, which is the order in which they were added. The exception is an entry that
-//! was moved below a younger entry: it follows the younger entry, so that each superior precedes its subordinates. The
-//! entries can therefore be added again in this order. The same rows give the same text, byte for byte.
+//! was moved below a younger entry: such an entry follows the younger entry, so that each superior precedes its
+//! subordinates. The entries can therefore be added again in this order. The same rows give the same text, byte for
+//! byte.
 //!
 //! Values are written directly from the store, without an allocation per value. The text contains what a search by the
 //! administrator returns, including passwords in stored form. Computed attributes (memberOf, entryDN, counts) are
@@ -128,7 +129,7 @@ struct Export<'s, 'o> {
     filter: Option<(Term, Matcher)>,
     scope: Option<SearchScope>,
     names: NameCache,
-    /// Superiors that are not exported yet. The export of older entries below them is postponed.
+    /// Superiors that are not exported yet. The export of older entries below these superiors is postponed.
     awaited: HashSet<u64>,
     /// DN of the current entry.
     dn: Vec<u8>,

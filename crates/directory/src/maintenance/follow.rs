@@ -134,9 +134,9 @@ impl SourceEntry {
     }
 
     /// Removes attributes that are not copied: computed attributes, and attributes without a meaning for Pando. Counts
-    /// the removed values without a meaning in `left_out`, by attribute, as an import does. Hashes clear passwords. If
-    /// the local entry has a hash that matches a clear password, the password is replaced by this hash. Returns true if
-    /// values name other entries: see [`follow`].
+    /// the removed values of attributes without a meaning in `left_out`, by attribute, as an import does. Hashes clear
+    /// passwords. If the local entry has a hash that matches a clear password, the password is replaced by this hash.
+    /// Returns true if values name other entries: see [`follow`].
     ///
     /// # Errors
     /// The store failed.

@@ -14,14 +14,14 @@
 //!
 //! Normal DNs start at the root, so sorted DNs list every entry after its superiors. One pass with a stack finds
 //! parents, duplicates, orphans, links and counts, regardless of the order in the text. Entries that this pass refuses
-//! are only recorded by id. The writers of rows skip them.
+//! are only recorded by id. The writers of rows skip these entries.
 //!
 //! Ids are allocated in the order of the text, one for each record. A refused record leaves a gap. Entries of naming
 //! contexts that the import does not replace are *carried over* first: they are copied into the new data file, with
 //! their ids.
 //!
 //! This module starts no thread, reads no clock, and opens no file except temporary files in the data directory. The
-//! caller reads the text in chunks, passes them to one preparer per thread, and keeps their order.
+//! caller reads the text in chunks, passes the chunks to one preparer per thread, and keeps the order of the chunks.
 
 mod build;
 mod carry;

@@ -1,5 +1,5 @@
-//! Rehearsal of proposed access rules: reports the rights that they would change, by requester and entry. Also reads
-//! earlier versions of the rules from the log.
+//! Rehearsal of proposed access rules: reports the rights that these rules would change, by requester and entry. Also
+//! reads earlier versions of the rules from the log.
 
 mod explained;
 mod operation;
@@ -81,12 +81,12 @@ pub struct RehearsalSummary {
 }
 
 /// Returns the authorization identities of the requesters: the requesters that the rehearsal names, or the requesters
-/// of its sample.
+/// of the rehearsal's sample.
 ///
 /// # Errors
 /// A requester does not exist, or the store failed.
 pub fn identities(state: TreeState<'_>, rehearsal: &Rehearsal) -> Result<Vec<String>> {
-    // Sampling reads a row of every entry, so it is done only if no requesters are named.
+    // Sampling reads a row of every entry, so entries are sampled only if no requesters are named.
     let ids = match rehearsal.requesters.is_empty() {
         true => sampled(state, rehearsal.entries_max)?,
         false => Vec::new(),
@@ -215,7 +215,8 @@ fn difference<'r>(
     ];
     let password = state.catalog.schema.attribute_type(USER_PASSWORD).map(|password| password.id);
     for (word, right, counts) in of_entry {
-        // The right to write a password includes the right to reset it, so `reset` is not listed separately.
+        // The right to write a password includes the right to reset it, so `reset` is not listed in addition to
+        // `write`.
         let is_said =
             word == "reset" && password.is_some_and(|id| with.may_write(id) && !without.may_write(id));
         if counts && !is_said && with.may(right) && !without.may(right) {
@@ -234,7 +235,8 @@ fn difference<'r>(
         for type_id in types {
             let may_show = Shown::AsRulesSay.includes(&state.catalog.secrets, *type_id);
             let counts = if is_write { may_change } else { may_show };
-            // The right to write includes the rights to join and leave, so they are not listed separately.
+            // The right to write includes the rights to join and leave, so `join` and `leave` are not listed in
+            // addition to `write`.
             let is_said = matches!(word, "join" | "leave") && with.may_write(*type_id);
             let extent = |rights: &'r EntryRights| rights.extent(right, Some(*type_id));
             if let (true, false, Some(gain)) = (counts, is_said, gain(&extent(without), &extent(with))) {

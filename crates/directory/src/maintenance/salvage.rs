@@ -1,9 +1,9 @@
 //! Salvage of a damaged data directory: exports its entries up to the first gap in the redo log, and lists the changes
 //! that are lost after the gap.
 //!
-//! The store determines which data are intact, and returns the records that were not applied. This module describes the
-//! changes in these records by time and name. It omits values, because lists of lost changes are copied into logs and
-//! tickets.
+//! The store determines which data are intact, and returns the records that were not applied. This module describes
+//! the changes in these records by time and name. This module omits values, because lists of lost changes are copied
+//! into logs and tickets.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -21,8 +21,8 @@ use crate::model::rows::MAPS;
 use crate::model::settings::{NodeSettings, Settings};
 use crate::tree::TreeState;
 
-/// A damaged data directory that is opened to salvage its intact data. No other process may have it open at the same
-/// time.
+/// A damaged data directory that is opened to salvage its intact data. No other process may have the directory open at
+/// the same time.
 pub struct SalvagedDirectory {
     salvage: Salvage,
     /// Catalog and settings of the intact rows, or the reason why they cannot be read.
@@ -108,8 +108,8 @@ impl SalvagedDirectory {
         self.salvage.missing()
     }
 
-    /// Returns the number of the last redo group, if only its header exists. The client may have received no response
-    /// for this group.
+    /// Returns the number of the last redo group, if only the group's header exists. The client may have received no
+    /// response for this group.
     pub fn in_doubt(&self) -> Option<u64> {
         self.salvage.in_doubt()
     }

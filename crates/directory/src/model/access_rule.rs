@@ -29,8 +29,8 @@ pub(crate) const JOIN: Rights = Rights(512);
 pub(crate) const LEAVE: Rights = Rights(1024);
 pub(crate) const PROXY: Rights = Rights(2048);
 pub(crate) const RESET: Rights = Rights(4096);
-/// Right to use controls and extended operations. It applies to no entry, so a rule cannot combine it with other
-/// rights.
+/// Right to use controls and extended operations. This right applies to no entry, so a rule cannot combine it with
+/// other rights.
 pub(crate) const USE: Rights = Rights(8192);
 
 /// Keywords of rights in a rule.
@@ -89,7 +89,8 @@ impl Rights {
 
     fn in_rule(self, is_allow: bool, is_where_seen: bool) -> Rights {
         match (is_allow, is_where_seen) {
-            // With "where seen", an allow rule does not grant the right to browse: other rules decide about it.
+            // With "where seen", an allow rule does not grant the right to browse: other rules decide about this
+            // right.
             (true, true) => self.with_smaller(),
             (true, false) => self.allowed(),
             (false, _) => self.denied(),

@@ -8,8 +8,8 @@ use crate::model::link_types::is_declared_link;
 use crate::model::open_error::OpenError;
 use crate::model::rows::{AttrId, ClassSetId};
 
-/// Definition of an attribute number in a record and in `meta`. It names the type by OID, not by schema number, and
-/// contains the rules that determine the normal forms of the values.
+/// Definition of an attribute number in a record and in `meta`. The definition names the type by OID, not by schema
+/// number, and contains the rules that determine the normal forms of the values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttributeAllocation {
     /// Number allocated to the attribute.

@@ -92,7 +92,7 @@ pub enum BindMethod {
     Simple,
     /// A SASL mechanism.
     Sasl(Mechanism),
-    /// A token that the server sent by mail. It only permits the user to set a new password.
+    /// A token that the server sent by mail. The token only permits the user to set a new password.
     MailToken,
 }
 
@@ -154,7 +154,7 @@ impl WeekTime {
         days.iter().zip(0..).any(|(is_on, day)| *is_on && day == self.day)
     }
 
-    /// Returns true if the time lies in this range of a day, which may extend past midnight.
+    /// Returns true if the time lies in this range of a day. The range may extend past midnight.
     pub(crate) fn is_between(self, (start, end): (u64, u64)) -> bool {
         match start < end {
             true => (start..end).contains(&self.minute),

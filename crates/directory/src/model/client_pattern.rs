@@ -1,5 +1,5 @@
-//! Client patterns: they select the clients to which a setting about the form of responses applies. They grant no
-//! rights.
+//! Client patterns, which select the clients to which a setting about the form of responses applies. Client patterns
+//! grant no rights.
 
 use crate::model::client_link::ListenerName;
 

@@ -31,8 +31,8 @@ pub(crate) struct CollectiveAttribute {
 pub(crate) struct Subtree {
     /// Name of the base, relative to the administrative point.
     pub(crate) base: NormalName,
-    /// Names relative to the base. The flag is true if the subtree excludes the named entry and everything below it. It
-    /// is false if the subtree excludes only the entries below.
+    /// Names relative to the base. The flag is true if the subtree excludes the named entry and everything below it.
+    /// The flag is false if the subtree excludes only the entries below the named entry.
     pub(crate) exclusions: Vec<(NormalName, bool)>,
     /// Depth below the base at which the subtree begins (`minimum`) and ends (`maximum`), in levels.
     pub(crate) minimum: usize,
@@ -147,7 +147,7 @@ impl CollectiveSubentries {
         true
     }
 
-    /// Counts `count` more subentries as ignored. They were not read, because there are too many.
+    /// Counts `count` more subentries as ignored. These subentries were not read, because there are too many.
     pub(crate) fn leave_out(&mut self, count: usize) {
         self.left_out += count;
     }

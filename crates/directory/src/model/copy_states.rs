@@ -44,7 +44,7 @@ impl CopyStates {
     }
 }
 
-/// Returns the first text, which follows its length (4 bytes), and the rest.
+/// Returns the first text and the rest of the bytes. The length of the text (4 bytes) precedes the text.
 fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     rest.split_at_checked(u32::from_be_bytes(*length) as usize)

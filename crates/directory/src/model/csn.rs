@@ -2,7 +2,7 @@
 //!
 //! A CSN consists of the time of a change in microseconds, a counter within the microsecond, the number of the server
 //! that made the change, and a modification number. The CSN of every change in the log is strictly greater than the
-//! previous one: [`Csn::after`] increments the counter if the clock stops or goes back.
+//! previous CSN: [`Csn::after`] increments the counter if the clock stops or goes back.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ impl Csn {
         Some(Csn { micros, count, server })
     }
 
-    /// Returns the text form. It is written without `format!`, because every change formats several texts.
+    /// Returns the text form. The function does not use `format!`, because every change formats several texts.
     pub(crate) fn text(self) -> String {
         let mut text = Text::default();
         text.seconds(self.micros / 1_000_000);

@@ -3,12 +3,12 @@
 use crate::model::codec::{Decoder, put_list, put_varint};
 use crate::model::rows::EntryId;
 
-/// EntryUUIDs of deleted entries, and the entries whose links to them the delete changed.
+/// The entryUUIDs of deleted entries, and the ids of the entries whose links to deleted entries changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteTrace {
     /// EntryUUIDs of the deleted entries. Each entry precedes its superior.
     pub uuids: Vec<[u8; 16]>,
-    /// Entries with a link to a deleted entry. Some of them may have been deleted by the same record.
+    /// Entries with a link to a deleted entry. Some of these entries may have been deleted by the same record.
     pub named_by: Vec<EntryId>,
 }
 

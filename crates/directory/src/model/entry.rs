@@ -15,10 +15,10 @@
 //!
 //! The forms of content:
 //!
-//! - *inline*: the values as consecutive BER OCTET STRINGs. They are copied unchanged into a search result, as the
+//! - *inline*: the values as consecutive BER OCTET STRINGs. A search result contains these octets unchanged as the
 //!   contents of its `vals` SET (RFC 4511 section 4.5.2). A value over
-//!   [`INLINE_VALUE_MAX`](crate::model::limits::INLINE_VALUE_MAX) bytes is replaced by a reference: tag 0x80, length 16
-//!   and the key of its row in `values`. The form *mixed* marks an attribute with such references.
+//!   [`INLINE_VALUE_MAX`](crate::model::limits::INLINE_VALUE_MAX) bytes is replaced by a reference: tag 0x80, length
+//!   16 and the key of its row in `values`. The form *mixed* marks an attribute with such references.
 //! - *uuid*, *time*, *csn* and *words*: [packed] values.
 //! - *table*: no content; each value is a row of `values`, in the order of normal keys.
 //! - *links*: no content; the values are rows of `links`. Dangling links are rows of `values`.
@@ -172,9 +172,9 @@ impl<'a> EntryRow<'a> {
         self.attributes().next_of(&[id])
     }
 
-    /// Like [`find`](EntryRow::find), without decoding the content. `place` is the attribute's place in a previous row.
-    /// It is tried first, because most entries of a directory have the same attributes. If the attribute has another
-    /// place, `place` is updated.
+    /// Like [`find`](EntryRow::find), without decoding the content. `place` is the attribute's place in a previous
+    /// row. This place is tried first, because most entries of a directory have the same attributes. If the attribute
+    /// has another place, `place` is updated.
     #[inline(always)]
     pub(crate) fn locate(&self, id: AttrId, place: &mut Place) -> Option<Located<'a>> {
         if let Some(located) = self.attributes().at(id, place) {
@@ -389,7 +389,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Skips attributes up to the first one with a long head or with this number. Returns the number of skipped
+    /// Skips attributes up to the first attribute with a long head or with this number. Returns the number of skipped
     /// attributes.
     #[inline]
     fn pass_over(&mut self, id: AttrId) -> Option<usize> {

@@ -1,9 +1,9 @@
 //! Definition of an attribute type's index, and the state of its rows.
 //!
-//! Administrators define an index by *kinds*: the filters that the index answers. Its rows are divided into *parts*.
-//! Each kind has a part, but equality and ordering share one part. Each part has its own [`Phase`], so that one part
-//! can be built while another answers filters. Log records change the definition. The phases are local to a data
-//! directory; `meta` stores them with the definition.
+//! Administrators define an index by *kinds*: the filters that the index answers. The rows of the index are divided
+//! into *parts*. Each kind has a part, but equality and ordering share one part. Each part has its own [`Phase`], so
+//! that one part can be built while another part answers filters. Log records change the definition. The phases are
+//! local to a data directory; `meta` stores them with the definition.
 
 use schema::MatchingRule;
 
@@ -206,8 +206,8 @@ impl Phase {
 pub struct AttributeIndex {
     /// Kinds that the administrator defined.
     pub kinds: IndexKinds,
-    /// The substring rule under which the grams were made. It is stored, because grams of one rule must not answer a
-    /// filter under another rule after a change of the schema.
+    /// The substring rule under which the grams were made. The rule is stored, because grams of one rule must not
+    /// answer a filter under another rule after a change of the schema.
     pub gram_rule: Option<MatchingRule>,
     phases: [Phase; 4],
 }

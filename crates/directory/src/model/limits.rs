@@ -28,14 +28,14 @@ pub const TABLE_VALUE_COUNT_MIN: usize = 32;
 pub const ENTRY_ATTRIBUTES_MAX: usize = 1_024;
 
 /// Maximum number of attributes (types with their options) that all entries together have or had. The catalog keeps
-/// each of them in memory forever, with about 500 octets. Only the administrator can exceed half of this number.
+/// each attribute in memory forever, with about 500 octets. Only the administrator can exceed half of this number.
 pub const ATTRIBUTES_MAX: usize = if cfg!(test) { 6_000 } else { 65_536 };
 
-/// Maximum number of sets of object classes that all entries together have or had. The catalog keeps each of them in
+/// Maximum number of sets of object classes that all entries together have or had. The catalog keeps each set in
 /// memory forever. Only the administrator can exceed half of this number.
 pub const CLASS_SETS_MAX: usize = if cfg!(test) { 64 } else { 8_192 };
 
-/// Maximum length of a normal key in an index row. A longer key ends with a hash instead of its rest.
+/// Maximum length of a normal key in an index row. In a longer key, a hash replaces the rest.
 pub const INDEX_KEY_MAX: usize = 256;
 
 /// Maximum length of a normal value that is indexed by grams, in bytes. Each byte costs one row.
@@ -95,7 +95,7 @@ pub const RECORDS_FOLLOWED_MAX: u64 = 256;
 /// Maximum size in bytes of a record that a snapshot reads to find which cached rights it invalidates. A larger record
 /// invalidates all cached rights.
 pub const TOUCHED_RECORD_MAX: usize = 64 << 10;
-/// Maximum number of attributes in the Get Effective Rights control, not counting those that the search requests.
+/// Maximum number of attributes in the Get Effective Rights control, not counting attributes that the search requests.
 pub const RIGHTS_ATTRIBUTES_MAX: usize = 100;
 /// Maximum number of access rules.
 pub const ACCESS_RULES_MAX: usize = 1_000;
@@ -139,8 +139,8 @@ pub const SUBTREE_WALKED_MAX: u64 = 16_384;
 /// worthwhile.
 pub const PRESENCE_KEYS_MAX: u64 = 4_096;
 
-/// Maximum number of grams that are computed for a filter item. It exceeds [`ITEM_LOOKUPS_MAX`], because a text may
-/// contain the same gram several times.
+/// Maximum number of grams that are computed for a filter item. This limit exceeds [`ITEM_LOOKUPS_MAX`], because a
+/// text may contain the same gram several times.
 pub const NEEDED_GRAMS_MAX: usize = 256;
 
 /// Maximum number of grams or sounds that are looked up for a filter item. If an item has more, the lookup may return
@@ -169,8 +169,8 @@ pub const INTERSECTION_COUNT_MAX: u64 = 131_072;
 /// Maximum size in bytes of the values collected for one search result. A larger entry is sent as a stream.
 pub const GATHERED_MAX: usize = 256 << 10;
 
-/// Maximum number of entries that a tree delete removes below its top entry. All other changes wait for it: some tenths
-/// of a second, or one second if other entries name all of the deleted ones.
+/// Maximum number of entries that a tree delete removes below its top entry. All other changes wait for the tree
+/// delete: some tenths of a second, or one second if other entries name all of the deleted entries.
 pub const TREE_DELETED_MAX: usize = if cfg!(test) { 100 } else { 20_000 };
 
 /// Maximum size of the tombstones of one delete, in octets. A larger delete is refused.
@@ -189,8 +189,8 @@ pub const HISTORY_RECORDS_MAX: usize = if cfg!(test) { 10 } else { 1_000 };
 /// examines.
 pub const HISTORY_READ_BYTES_MAX: usize = 8 << 20;
 
-/// Size in bytes after which a history response ends, not counting its last change. It is also the maximum size of the
-/// values of one change.
+/// Size in bytes after which a history response ends, not counting its last change. This limit is also the maximum
+/// size of the values of one change.
 pub const HISTORY_BYTES_MAX: usize = 256 << 10;
 
 /// Maximum size of the entry returned by the pre-read and post-read controls (RFC 4527), in octets.
@@ -211,8 +211,8 @@ pub const SYNC_TOUCHED_MAX: usize = 10_000;
 /// instead.
 pub const SYNC_DELETED_MAX: usize = 100_000;
 
-/// Maximum number of deleted entries in the trace of a delete record. It is also the maximum number of entries with
-/// links to them. The record of a larger delete has no trace.
+/// Maximum number of deleted entries in the trace of a delete record. The same limit applies to the number of entries
+/// with links to the deleted entries. The record of a larger delete has no trace.
 pub const DELETE_TRACE_MAX: usize = 1_000;
 
 /// Number of records without a notification after which a persistent search receives a new cookie. With a cookie that
@@ -299,8 +299,8 @@ pub const SCHEMA_TEXTS_BYTES_MAX: usize = 4 << 20;
 /// Maximum number of names in a setting that lists identities. Each use of the setting resolves all of them.
 pub const IDENTITIES_MAX: usize = 64;
 
-/// Maximum number of time steps before and after the current one whose codes a password policy may accept (RFC 6238
-/// section 5.2).
+/// Maximum number of time steps before and after the current time step whose codes a password policy may accept (RFC
+/// 6238 section 5.2).
 pub const TOTP_WINDOW_MAX: u32 = 10;
 /// Default for the number of time steps that [`TOTP_WINDOW_MAX`] limits.
 pub const TOTP_WINDOW_USUAL: u32 = 1;
@@ -357,7 +357,7 @@ pub const DYNAMIC_TTL_LIMIT: u32 = 31_557_600;
 /// subentries with the lowest entry ids have an effect.
 pub const COLLECTIVE_SUBENTRIES_MAX: usize = if cfg!(test) { 20 } else { 1_000 };
 
-/// Maximum total length of the collective values of all subentries. It is also the maximum for one entry.
+/// Maximum total length of the collective values of all subentries. The same limit applies to one entry.
 pub const COLLECTIVE_OCTETS_MAX: usize = 1 << 20;
 
 /// Maximum length of the collective values of one subentry, so that they fit into the row of an entry.
@@ -386,7 +386,8 @@ pub const VALUES_COMPARED_MAX: usize = 1_000;
 /// Default number of records that the log keeps. Older records are trimmed, a few with every commit.
 pub const LOG_RECORDS_KEPT: u64 = 1_000_000;
 
-/// Maximum number of records trimmed with one commit. It limits the duration of commits after the setting is lowered.
+/// Maximum number of records trimmed with one commit. This number limits the duration of commits after the setting is
+/// lowered.
 pub const LOG_TRIM_SLICE: usize = 256;
 
 const _: () = assert!(NAME_KEY_MAX + 20 <= 511 && INDEX_KEY_MAX + 4 <= 511);

@@ -30,7 +30,7 @@ const SIMPLE: &str = "simple";
 const SASL: &str = "sasl";
 
 impl LinkConditions {
-    /// Parses the connection conditions of a rule, which are its last clauses, in any order.
+    /// Parses the connection conditions of a rule. The conditions are the last clauses of the rule, in any order.
     ///
     /// # Errors
     /// A message that describes the fault.

@@ -44,7 +44,7 @@ pub enum OpenError {
         /// OID of the definition.
         oid: String,
     },
-    /// The syntax or rules of an attribute type differ from those under which its values were stored.
+    /// The syntax or rules of an attribute type differ from the syntax or rules under which its values were stored.
     #[error(
         "attribute type {name} has values stored under syntax and rules `{stored}`, its definition now says `{now}`: \
          restore the definition, or export the data with it and import it under the new one"

@@ -1,7 +1,7 @@
 //! Outcome of an operation, which is sent exactly once.
 //!
-//! [`OperationError`] carries the cause as data. Only this module maps it to result code, matched DN and diagnostic
-//! text (RFC 4511 section 4.1.9 and appendix A).
+//! [`OperationError`] carries the cause as data. Only this module maps the cause to result code, matched DN and
+//! diagnostic text (RFC 4511 section 4.1.9 and appendix A).
 
 use ldap::{PolicyError, ResultCode};
 use store::StoreError;
@@ -19,10 +19,10 @@ pub struct Outcome {
     pub diagnostic: String,
     /// LDAP URLs; only with the code `referral`.
     pub referrals: Vec<String>,
-    /// Server fault that caused the result. It is logged, but not sent to the client.
+    /// Server fault that caused the result. The fault is logged, but not sent to the client.
     pub fault: Option<ServerFault>,
     /// Password policy error, for clients that request it. The field takes only one octet, which keeps outcomes small:
-    /// every search moves one.
+    /// every search moves an outcome.
     pub policy: Option<PolicyError>,
 }
 

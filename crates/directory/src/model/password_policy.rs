@@ -44,7 +44,7 @@ pub struct PasswordPolicy {
     pub failure_interval: u32,
     /// Number of failures that are recorded. With 0, as many failures are recorded as lock the account.
     pub max_recorded_failure: u32,
-    /// Delay of the response to the first failure. It doubles with each further failure.
+    /// Delay of the response to the first failure. The delay doubles with each further failure.
     pub min_delay: u32,
     /// Maximum delay.
     pub max_delay: u32,
@@ -66,17 +66,17 @@ pub struct PasswordPolicy {
     pub check_lists: bool,
     /// Whether the time of the last successful bind is recorded.
     pub last_success: bool,
-    /// Whether a bind reports that the account is locked. This also reveals that the account exists.
+    /// Whether a bind reports that the account is locked. The report also reveals that the account exists.
     pub reports_lock: bool,
     /// Whether users with a secret for time-based codes append a code to the password.
     pub totp: bool,
-    /// Number of time steps before and after the current one whose codes are accepted; `None` for the default.
+    /// Number of time steps before and after the current time step whose codes are accepted; `None` for the default.
     pub totp_window: Option<u32>,
     /// Number of application passwords that a user may have.
     pub app_passwords: u32,
     /// Whether users may manage their own secrets for codes and their own application passwords.
     pub self_service: bool,
-    /// Whether a user who forgot the password may set a new one with a link that the server mails to the user.
+    /// Whether a user who forgot the password may set a new password with a link that the server mails to the user.
     pub reset_by_mail: bool,
     /// Storage scheme of new passwords; `None` for the scheme in the settings.
     pub scheme: Option<StorageScheme>,
@@ -274,7 +274,7 @@ impl PasswordPolicy {
         self.last_success || self.max_idle > 0
     }
 
-    /// Returns the number of time steps before and after the current one whose codes are accepted.
+    /// Returns the number of time steps before and after the current time step whose codes are accepted.
     pub fn totp_window(&self) -> u32 {
         self.totp_window.unwrap_or(TOTP_WINDOW_USUAL)
     }
@@ -311,7 +311,7 @@ pub(crate) struct PolicyEntry {
     /// The policy's entry.
     pub id: EntryId,
     /// Subtree in which the policy applies, if its entry is a subentry. `None` if the policy applies only to entries
-    /// that name it.
+    /// that name the policy.
     pub area: Option<PolicyArea>,
     /// Rules of the policy.
     pub policy: Arc<PasswordPolicy>,

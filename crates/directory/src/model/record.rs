@@ -1,8 +1,8 @@
 //! Records of the log: validated effects, not requests.
 //!
-//! A record contains the new state of entries. Its attribute and class set numbers were allocated in the log itself, so
-//! that [`crate::write::apply`] needs no schema check and cannot refuse it. Passwords appear only in stored form. Links
-//! appear as entry ids, which do not change with renames.
+//! A record contains the new state of entries. Its attribute and class set numbers were allocated in the log itself,
+//! so that [`crate::write::apply`] needs no schema check and cannot refuse the record. Passwords appear only in stored
+//! form. Links appear as entry ids, which do not change with renames.
 //!
 //! Encoding: version (1 octet), kind (1 octet), CSN text, requester's DN, attributes allocated, class sets allocated
 //! (as in `meta`), in version 2 the [`Origin`], then the fields of the kind. Numbers are varints. A text is preceded by
@@ -176,12 +176,12 @@ pub struct Delete {
     pub trace: Option<DeleteTrace>,
 }
 
-/// Replacement of the last value of a required link attribute. It is used if the entry that the value names is deleted,
-/// and the attribute is one of `integrity_attributes`.
+/// Replacement of the last value of a required link attribute. The replacement is used if the entry that the value
+/// names is deleted, and the attribute is one of `integrity_attributes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastValue {
-    /// The DN of the deleted entry. Earlier builds use it in records, and so do clusters as long as one node runs an
-    /// earlier build. If an entry with this DN is added later, the value names the new entry.
+    /// The DN of the deleted entry. Earlier builds write this form in records, and so do clusters as long as one node
+    /// runs an earlier build. If an entry with this DN is added later, the value names the new entry.
     DeletedDn,
     /// The empty DN, which no entry can have.
     EmptyDn,

@@ -159,8 +159,8 @@ pub struct NodeRow<'a> {
     pub class_set: ClassSetId,
     /// Alias, referral, subentry.
     pub flags: NodeFlags,
-    /// RDN as in returned DNs, UTF-8; all RDNs of the suffix for a suffix entry. It is stored as octets, because most
-    /// readers only copy or compare it.
+    /// RDN as in returned DNs, UTF-8; all RDNs of the suffix for a suffix entry. The RDN is stored as octets, because
+    /// most readers only copy or compare it.
     pub rdn: &'a [u8],
 }
 

@@ -77,8 +77,8 @@ impl Settings {
         !self.general.access_rules.is_empty()
     }
 
-    /// Returns true if the node or the directory allows anonymous clients to read the tree. They can never read
-    /// userPassword.
+    /// Returns true if the node or the directory allows anonymous clients to read the tree. Anonymous clients can
+    /// never read userPassword.
     pub fn anonymous_read(&self) -> bool {
         self.node.anonymous_read || self.general.anonymous_read
     }

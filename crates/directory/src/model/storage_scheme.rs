@@ -34,7 +34,8 @@ impl StorageScheme {
         (StorageScheme::Clear, "clear"),
     ];
 
-    /// Returns true if computing or verifying a stored form takes milliseconds, so that the hash pool has to do it.
+    /// Returns true if computing or verifying a stored form takes milliseconds, so that the hash pool has to do this
+    /// work.
     pub fn is_slow(self) -> bool {
         matches!(self, StorageScheme::Argon2id | StorageScheme::Pbkdf2Sha256)
     }

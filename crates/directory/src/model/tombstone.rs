@@ -4,16 +4,16 @@
 //! tombstone from the rows that a delete removes. The tombstone contains the entry's values, with links as entry ids,
 //! and the ids of entries with links to the deleted entry.
 //!
-//! Keys begin with a letter. The key of a tombstone is `d`, position of the delete, entry id. The key `u`, entryUUID,
-//! position has the entry id as its value.
+//! Keys begin with a letter. The key of a tombstone is `d`, position of the delete, entry id. A row with the key `u`,
+//! entryUUID, position contains the entry id.
 //!
 //! Encoding: version (1), entryUUID (16), then these fields, encoded as in a record:
 //!
 //! - time of the delete in microseconds since 1970
 //! - requester's DN, DN, parent id, RDN, class set, flags (1)
 //! - attributes with their values
-//! - link attributes by which other entries named this one. Each has its number, a byte, and the ids of these entries.
-//!   The byte is 1 if the values were removed with the entry, 0 if they became text.
+//! - link attributes by which other entries named this entry. Each has its number, a byte, and the ids of these
+//!   entries. The byte is 1 if the values were removed with the entry, 0 if they became text.
 //!
 //! Version 2 is for entries with end times of values. After these ids, version 2 adds entry ids with the end times of
 //! their values. At the end, it adds value changes that set the end times of the entry's own values.
@@ -81,7 +81,7 @@ pub struct NamedBy {
     pub vanished: bool,
     /// Ids of the entries that had the values.
     pub sources: Vec<EntryId>,
-    /// End times of the values that had one, each with the id of the value's entry.
+    /// End times of these values, each with the id of the value's entry. Values without an end time are omitted.
     pub ends: Vec<(EntryId, u64)>,
 }
 

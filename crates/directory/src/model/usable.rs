@@ -1,7 +1,7 @@
 //! Controls and extended operations that access rules can restrict, and their names in rules.
 //!
-//! Rules cannot restrict the controls of a bind, because a bind has no requester yet. They cannot restrict StartTLS
-//! either, because it protects the bind, nor operations that only the administrator may use.
+//! Rules cannot restrict the controls of a bind, because a bind has no requester yet. Rules cannot restrict StartTLS,
+//! because StartTLS protects the bind. Rules cannot restrict operations that only the administrator may use.
 
 use ldap::oids;
 
@@ -16,7 +16,7 @@ use crate::model::virtual_entries::{
 pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
 
 /// Names that access rules use for controls and operations, each with the OIDs that it covers. [`Uses::BY_NAME`]
-/// consists of the last five.
+/// consists of the last five names.
 const USABLE: [(&str, &[&str]); 45] = [
     ("manage-dsa-it", &[oids::MANAGE_DSA_IT]),
     ("assertion", &[oids::ASSERTION]),
@@ -85,7 +85,7 @@ impl Uses {
         Uses(place.map_or(0, |place| 1 << place))
     }
 
-    /// Returns the set of the control or operation with this OID. It is empty if rules cannot restrict the OID.
+    /// Returns the set of the control or operation with this OID. The set is empty if rules cannot restrict the OID.
     pub(crate) fn of_oid(oid: &str) -> Uses {
         Uses::at(USABLE.iter().position(|(_, oids)| oids.contains(&oid)))
     }

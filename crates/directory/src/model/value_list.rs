@@ -14,8 +14,8 @@ const COMPARED_MAX: usize = 16;
 /// A value with the key that identifies it among the values of its attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyedValue {
-    /// Key of the value. In a link attribute it identifies the entry or contains the normal name. In other attributes
-    /// it is the normal form of the value.
+    /// Key of the value. In a link attribute, the key identifies the entry or contains the normal name. In other
+    /// attributes, the key is the normal form of the value.
     pub(crate) key: Vec<u8>,
     /// The stored value.
     pub(crate) value: Value,
@@ -56,7 +56,7 @@ impl ValueList {
         self.place(key).is_some()
     }
 
-    /// Appends a value unless a value has its key. Returns true if it was appended.
+    /// Appends a value, unless the list already has a value with the same key. Returns true if the value was appended.
     pub(crate) fn insert(&mut self, value: KeyedValue) -> bool {
         if self.contains(&value.key) {
             return false;
@@ -131,7 +131,7 @@ mod tests {
         list.iter().map(|value| value.key.clone()).collect()
     }
 
-    /// The list behaves the same with a hash table, without one, and when it grows beyond the limit.
+    /// The list behaves the same with a hash table, without a hash table, and when it grows beyond the limit.
     #[test]
     fn keeps_order_and_unique_keys_with_and_without_a_table() {
         for count in [1, COMPARED_MAX - 1, COMPARED_MAX, COMPARED_MAX + 1, 3 * COMPARED_MAX] {

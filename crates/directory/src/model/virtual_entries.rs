@@ -123,10 +123,10 @@ pub struct VirtualEntry {
 /// Source of the entries at and below `cn=monitor`.
 pub trait MonitorSource: Send + Sync {
     /// Returns all entries, superiors first, without entryDN and subschemaSubentry. Every search in `cn=monitor` calls
-    /// it.
+    /// this method.
     fn entries(&self) -> Vec<VirtualEntry>;
 
-    /// Returns attributes to add to the root DSE, with their values. Every search of the root DSE calls it.
+    /// Returns attributes to add to the root DSE, with their values. Every search of the root DSE calls this method.
     fn root_dse(&self) -> Vec<(&'static str, Vec<String>)> {
         Vec::new()
     }

@@ -114,7 +114,7 @@ impl Decoded {
         u64::from(self.iterations) * blocks <= limits::PBKDF2_ROUNDS_MAX
     }
 
-    /// Returns true if the password matches. Returns `None` if verifying it would take too much work.
+    /// Returns true if the password matches. Returns `None` if verifying the password would take too much work.
     pub(super) fn verify(&self, asserted: &[u8]) -> Option<bool> {
         self.is_in_bounds().then(|| {
             let mut computed = vec![0; self.hash.len()];

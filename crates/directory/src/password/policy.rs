@@ -45,14 +45,15 @@ pub struct Account {
     pub totp: Option<Box<Totp>>,
     /// Application passwords.
     pub apps: Vec<AppPassword>,
-    /// Keys that the policy requires and the entry lacks. The names for DIGEST-MD5 are listed even if they have keys.
+    /// Keys that the policy requires and the entry lacks. The names for DIGEST-MD5 are listed even if the entry has
+    /// keys for these names.
     pub missing_keys: SaslKeyRules,
 }
 
 /// Value of pwdAccountLockedTime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// Locked since this time. It is the time of the failure that locked the account, if the failure is recorded.
+    /// Locked since this time, which is the time of the failure that locked the account, if the failure is recorded.
     Since(i64),
     /// Locked until an administrator unlocks the account (`000001010000Z`).
     Permanent,
@@ -97,9 +98,9 @@ impl Account {
         self.is_unavailable(now) || self.is_failure_locked(now) || self.is_idle_locked(now)
     }
 
-    /// Returns true if the account accepts no credentials of any kind at this time: an administrator has locked it, or
-    /// the time is before its start or after its end. Locks by wrong passwords or by idleness do not count, because
-    /// other persons can cause them.
+    /// Returns true if the account accepts no credentials of any kind at this time: an administrator has locked the
+    /// account, or the time is before its start or after its end. Locks by wrong passwords or by idleness do not
+    /// count, because other persons can cause such locks.
     pub fn is_unavailable(&self, now: i64) -> bool {
         self.is_disabled() || self.is_before_start(now) || self.is_past_end(now)
     }
@@ -228,7 +229,8 @@ impl Account {
         self.locked = None;
         if self.locks_at(self.failures.len()) {
             self.locked = Some(Lock::Since(time));
-            // Drop failures from before the clock was set back. Otherwise they would outlive the lock that they caused.
+            // Drop failures from before the clock was set back. Otherwise such failures would outlive the lock that
+            // they caused.
             self.failures.retain(|failure| *failure <= time);
         }
         self.failures.sort_unstable();
@@ -249,7 +251,7 @@ impl Account {
     }
 
     /// Returns true if a success at this time must be recorded as the last success. A recorded time in the future is
-    /// replaced, because it shows that the clock was set back.
+    /// replaced, because such a time shows that the clock was set back.
     pub fn records_success_at(&self, now: i64) -> bool {
         let precision = seconds(self.policy.last_success_precision);
         let is_fresh = |last: i64| {
@@ -314,7 +316,7 @@ impl Account {
     }
 
     /// Returns true if the user may set a new password with a link sent by mail. A lock by wrong passwords does not
-    /// prevent this, because other persons can cause it. The change of the password ends this lock.
+    /// prevent this, because other persons can cause such a lock. The change of the password ends this lock.
     pub fn may_be_reset_by_mail(&self, now: i64) -> bool {
         self.policy.reset_by_mail
             && !self.is_unavailable(now)

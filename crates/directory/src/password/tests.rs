@@ -202,7 +202,7 @@ fn damaged_values_never_match() {
     };
     for stored in SECRET.iter().filter(cheap).filter(|stored| is_hashed(stored.as_bytes())) {
         let body = stored.find('}').unwrap() + 1;
-        // Padding of base64 contains no data, so the value is still valid without it.
+        // Padding of base64 contains no data, so the value is still valid without padding.
         let end = stored.trim_end_matches('=').len();
         for cut in body..end {
             assert!(!verify(&stored.as_bytes()[..cut], b"secret"), "{}", &stored[..cut]);

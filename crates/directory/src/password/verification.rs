@@ -1,9 +1,10 @@
 //! Verification of an asserted password. The cost of a verification does not reveal why the password is wrong.
 //!
 //! A right password costs as much as its stored form. A wrong password costs one verification of the settings' scheme.
-//! This applies to an unknown name, to an entry without a password, and to a stored fast digest. If the stored value
-//! itself has the settings' scheme, no additional verification is needed. The duration of a failing bind therefore
-//! does not reveal whether a name exists. Password guessing begins with names that exist (RFC 4513 section 6.3.3).
+//! This cost is the same for an unknown name, an entry without a password, and a stored fast digest. If the stored
+//! value itself has the settings' scheme, no additional verification is needed. The duration of a failing bind
+//! therefore does not reveal whether a name exists. Password guessing begins with names that exist (RFC 4513 section
+//! 6.3.3).
 //!
 //! Limitation: every slow value of an entry must be tried before the result is negative. Binds to an entry fail later
 //! than other binds if its values together cost more than one verification of the settings' scheme. This happens if
@@ -125,7 +126,7 @@ impl Verification {
     }
 
     /// Verifies the slow values, if [`run_quick`](Verification::run_quick) could not decide. If no value matches and
-    /// none costs as much as the settings' scheme, also verifies a value of this scheme that matches no password.
+    /// no value costs as much as the settings' scheme, also verifies a value of this scheme that matches no password.
     pub fn run(&self, asserted: &[u8]) -> VerificationResult {
         let mut verified = VerificationResult { is_right: false, hash_count: 0 };
         let mut is_paid = !self.scheme.is_slow();

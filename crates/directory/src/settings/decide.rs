@@ -59,7 +59,8 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Sett
         return Err(unfulfilled.into());
     }
     let before = DirectorySettings::of(state.catalog);
-    // A fault that the default policy in force already has does not prevent other changes. `notes` reports it.
+    // A fault that the default policy in force already has does not prevent other changes. `notes` reports such a
+    // fault.
     if checked.settings.general.password_policy != before.general.password_policy {
         notes(state, &checked.settings)?;
     }
@@ -98,8 +99,9 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Sett
     Ok(SettingsDecision { record, attributes, differences })
 }
 
-/// Returns notices about proposed settings, in addition to their differences. They report values that a new definition
-/// compares by other rules. They also report a default policy or a group of `auto_members` that does not exist yet.
+/// Returns notices about proposed settings, in addition to their differences. These notices report values that a new
+/// definition compares by other rules. The notices also report a default policy or a group of `auto_members` that does
+/// not exist yet.
 ///
 /// # Errors
 /// The default policy cannot be used: its entry is not a policy, or can exist only after another change of the

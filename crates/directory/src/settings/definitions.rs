@@ -119,7 +119,7 @@ pub(super) fn notes(state: TreeState<'_>, settings: &DirectorySettings) -> Resul
 }
 
 /// Returns a problem for each access rule that uses links of an attribute with plain values left. Until these values
-/// are converted, the rule would not apply to their entries.
+/// are converted, the rule would not apply to the entries with these values.
 pub(super) fn early_rules(catalog: &Catalog, checked: &CheckedSettings) -> Vec<SettingsProblem> {
     if catalog.becoming_links().is_empty() {
         return Vec::new();
@@ -279,7 +279,7 @@ impl Obstacles<'_> {
             return Ok(false);
         };
         if attribute.content == Content::Table {
-            // The normal forms are the keys of the values' rows, so they must not change.
+            // The normal forms are the keys of the values' rows, so the normal forms must not change.
             let (def, schema) = (self.state.catalog.attribute(attribute.id), &self.state.catalog.schema);
             let mut before: Vec<_> = values.iter().map(|value| normal_value(schema, def, value)).collect();
             before.sort_unstable();

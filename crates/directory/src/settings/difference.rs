@@ -1,4 +1,4 @@
-//! Differences between settings, which are described to administrators with the cost of each change.
+//! Differences between settings, and their descriptions for administrators with the cost of each change.
 
 use super::{DirectorySettings, GENERAL, SettingValue};
 use crate::catalog::Catalog;

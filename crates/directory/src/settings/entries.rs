@@ -8,8 +8,8 @@
 //!     cn=NAME,cn=schema,...        pandoSchema: a text of definitions
 //! ```
 //!
-//! Only the administrator sees these entries. For other requesters they do not exist. [`super::change_entries`] handles
-//! requests to change them.
+//! Only the administrator sees these entries. For other requesters they do not exist. [`super::change_entries`]
+//! handles requests to change these entries.
 
 use super::{DirectorySettings, GENERAL};
 use crate::model::virtual_entries::{CONFIG_DN, VirtualEntry};

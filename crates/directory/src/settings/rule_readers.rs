@@ -13,8 +13,9 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Returns a problem if the rules in force have a rule reader, and the proposed rules would have none. The first rules
-/// of a directory are never refused, nor is the removal of all rules, because without rules there is nothing to query.
+/// Returns a problem if the rules in force have a rule reader, and the proposed rules would have no rule reader. The
+/// first rules of a directory are never refused, nor is the removal of all rules, because without rules there is
+/// nothing to query.
 ///
 /// # Errors
 /// The store failed.
@@ -36,7 +37,8 @@ pub(super) fn lost_rule_readers(
     Ok(vec![SettingsProblem::key("access_rules", what.to_owned())])
 }
 
-/// Returns true if a rule allows `explain` to a requester that may exist, and no rule denies it to every requester.
+/// Returns true if a rule allows `explain` to a requester that may exist, and no rule denies this right to every
+/// requester.
 fn has_rule_reader(state: TreeState<'_>, rules: &AccessRules) -> Result<bool> {
     if rules.rules.iter().any(denies_all) {
         return Ok(false);

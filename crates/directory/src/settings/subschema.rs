@@ -2,8 +2,9 @@
 //! delete values of attributeTypes, objectClasses and so on (RFC 4512 section 4.2).
 //!
 //! An added definition becomes a line of the schema text `online`. A deleted definition is removed from the schema
-//! text that contains it. To delete a definition, the client sends its OID, its name, or any definition with the same
-//! OID. The resulting settings are checked like other settings, so a definition in use cannot be deleted.
+//! text that contains it. To delete a definition, the client sends the definition's OID, the definition's name, or any
+//! definition with the same OID. The resulting settings are checked like other settings, so a definition in use cannot
+//! be deleted.
 //!
 //! Schema entries of OpenLDAP's `cn=config` can be added unchanged. Each becomes a schema text.
 

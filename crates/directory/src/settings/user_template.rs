@@ -115,7 +115,7 @@ fn filled<'v>(value: &str, value_of: impl Fn(&str) -> Option<&'v str>) -> String
 }
 
 /// Splits off a value. A value without quotes ends at the next comma or space. A value in single quotes may contain
-/// both, and quotes in it are doubled.
+/// commas and spaces. Quotes in such a value are doubled.
 fn value(text: &str) -> Result<(String, &str), String> {
     if text.starts_with('\'') {
         return value_of_quotes(text);

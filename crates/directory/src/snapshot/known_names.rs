@@ -119,7 +119,7 @@ fn line_of(hash: NameHash, line_count: usize) -> usize {
     hash.0 as usize & (line_count - 1)
 }
 
-/// Returns the stored part of a hash, which differs from the part that selects the line.
+/// Returns the stored part of a hash. The stored part differs from the part that selects the line.
 #[inline]
 fn tag(hash: NameHash) -> u64 {
     hash.0 & !ID_MASK
@@ -245,7 +245,7 @@ mod tests {
     fn requested_names_move_to_the_front() {
         let mut names = KnownNames::new(1 << 20);
         names.keep(names.hash("cn=7"), EntryId(7));
-        // Another entry takes over the name. It enters the second place of the line.
+        // Another entry takes over the name. The new entry takes the second place of the line.
         let hash = names.hash("cn=7");
         names.keep(hash, EntryId(700));
         assert_eq!(found(&names, "cn=7"), [7, 700]);

@@ -1,9 +1,10 @@
 //! Cache of names that searches need repeatedly: the DNs of containers, and the entries of search bases.
 //!
 //! Most results are below a few containers, and most searches start at a few bases, so each
-//! [`Snapshot`](crate::snapshot::Snapshot) caches their names. A search by an indexed value then costs two lookups in
-//! the store instead of five. The size is limited. A snapshot that moves to another position drops the cache. Dropping
-//! the cache is cheap, because a few lookups fill the cache again and commits are batched.
+//! [`Snapshot`](crate::snapshot::Snapshot) caches the names of these containers and bases. A search by an indexed
+//! value then costs two lookups in the store instead of five. The size is limited. A snapshot that moves to another
+//! position drops the cache. Dropping the cache is cheap, because a few lookups fill the cache again and commits are
+//! batched.
 
 use std::collections::HashMap;
 

@@ -128,7 +128,7 @@ pub(crate) fn changes_collective(read: &Read, catalog: &Catalog, change: &Change
     }
 }
 
-/// Updates the subentries in the catalog after a change that may affect them.
+/// Updates the subentries in the catalog after a change that may affect the subentries.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
@@ -280,8 +280,8 @@ fn has_entry(state: TreeState<'_>, subtree: &Subtree, path: &[EntryId], node: &N
     Ok(true)
 }
 
-/// Returns true if a name denotes an entry on the path. The name is relative to the last entry of the path, which is
-/// the highest in the tree.
+/// Returns true if a name denotes an entry on the path. The name is relative to the last entry of the path. The last
+/// entry is the highest in the tree.
 fn leads_down(state: TreeState<'_>, name: &NormalName, path: &[EntryId]) -> Result<bool> {
     let Some(mut at) = path.last().copied() else { return Ok(false) };
     for (place, expected) in path.iter().rev().skip(1).take(name.depth()).enumerate() {

@@ -1,7 +1,7 @@
 //! Operational attributes that are never stored but computed from rows on demand. Filters and compares can use them.
 //!
 //! memberOf and isMemberOf are derived from `linked`; isMemberOf includes nested groups. Numbers of subordinates are
-//! read from counters, so their cost does not depend on the size of the tree.
+//! read from counters, so reading them has a cost that does not depend on the size of the tree.
 
 use std::ops::ControlFlow;
 

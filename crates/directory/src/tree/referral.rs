@@ -1,8 +1,8 @@
 //! Referral entries, which represent subtrees on other servers (RFC 3296).
 //!
 //! Without ManageDsaIT, a referral entry refers to another server. An operation on the referral entry or on a name
-//! below it returns `referral`, and a search with the entry in its scope returns a continuation reference. Both contain
-//! the URLs of the entry's `ref` values, with the name and the scope for the client's next request.
+//! below it returns `referral`, and a search with the entry in its scope returns a continuation reference. Both
+//! responses contain the URLs of the entry's `ref` values, with the name and the scope for the client's next request.
 
 use std::ops::ControlFlow;
 

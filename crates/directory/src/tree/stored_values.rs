@@ -107,7 +107,7 @@ pub(crate) fn any(
     Ok(false)
 }
 
-/// Returns the values of a type, without options, that an entry has; none if the schema lacks the type.
+/// Returns an entry's values of a type without options. Returns no values if the schema lacks the type.
 pub(crate) fn values_of_type(state: TreeState<'_>, id: EntryId, name: &str) -> Result<Vec<Vec<u8>>> {
     let catalog = state.catalog;
     let mut values = Vec::new();

@@ -211,12 +211,13 @@ pub(crate) fn role_type(schema: &Schema) -> Option<TypeId> {
     schema.attribute_type(ADMINISTRATIVE_ROLE).map(|known| known.id)
 }
 
-/// Returns the number of administrativeRole, if any entry has ever had it.
+/// Returns the number of administrativeRole, if any entry has ever had the attribute.
 fn role_attribute(catalog: &Catalog) -> Option<AttrId> {
     catalog.attribute_id(role_type(&catalog.schema)?, "")
 }
 
-/// Returns the rule that governs a stored entry; `None` if no rule does, or if the entry violates the rules.
+/// Returns the rule that governs a stored entry; `None` if no rule governs the entry, or if the entry violates the
+/// rules.
 pub(crate) fn governing_rule(state: TreeState<'_>, id: EntryId) -> Result<GoverningRule> {
     let schema = &*state.catalog.schema;
     if schema.structure_rules().is_empty() {

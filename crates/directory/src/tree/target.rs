@@ -122,8 +122,7 @@ fn outside(state: TreeState<'_>, dn: &Dn<'_>, name: &NormalName) -> String {
 
 /// Refuses the names of the root DSE, the subschema subentry, and the entries at and below `cn=monitor`.
 ///
-/// # Errors
-/// An error with the result code `code`, which names the entry.
+/// # Errors An error with the result code `code`. The diagnostic text names the entry.
 pub(crate) fn check_not_virtual(
     state: TreeState<'_>,
     dn: &Dn<'_>,
@@ -153,8 +152,8 @@ pub(crate) fn check_not_virtual(
 /// # Errors
 /// unwillingToPerform beyond [`TREE_DEPTH_MAX`].
 pub(crate) fn check_depth(rdn_count: usize, suffix_rdn_count: usize) -> Result<()> {
-    // The depth counts the entries from the suffix entry down. The suffix entry counts as one, whatever its number of
-    // RDNs. TREE_DEPTH_MAX also counts the root.
+    // The depth counts the entries from the suffix entry down. The suffix entry counts as one entry, whatever its
+    // number of RDNs. TREE_DEPTH_MAX also counts the root.
     let depth = rdn_count + 1 - suffix_rdn_count.min(rdn_count);
     if depth < TREE_DEPTH_MAX {
         return Ok(());

@@ -1,5 +1,5 @@
 //! Decides records of binds and of password compares (draft-behera-ldap-password-policy section 8.1). The writer
-//! decides an update like any change, so its record is based on the entry's present state.
+//! decides an update like any change, so the record is based on the entry's present state.
 //!
 //! As in OpenLDAP, an update does not change modifyTimestamp, modifiersName and entryCSN, because the user changed
 //! nothing.
@@ -37,8 +37,8 @@ pub struct AccountUpdate {
     pub clears_failures: bool,
     /// Time of a grace login with an expired password.
     pub grace: Option<i64>,
-    /// Uses of application passwords. Each has the options of its attribute description, which name the application,
-    /// and the time.
+    /// Uses of application passwords. Each use consists of the attribute options that name the application, and the
+    /// time of the use.
     pub app_uses: Vec<(String, i64)>,
     /// Time step of a time-based code that was used.
     pub totp_step: Option<i64>,

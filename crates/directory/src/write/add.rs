@@ -121,7 +121,8 @@ fn check_permitted(
 }
 
 /// Returns all values that a request gives an entry, including the values of its RDN. Omits attributes that the schema
-/// does not define: later checks refuse the request because of them, but only if the requester may add the entry.
+/// does not define: later checks refuse the request because of such attributes, but only if the requester may add the
+/// entry.
 fn given_values(
     schema: &Schema,
     request: &AddRequest<'_>,

@@ -1,10 +1,11 @@
-//! `apply`: converts a record to rows. It is idempotent and cannot refuse a record.
+//! `apply`: converts a record to rows. `apply` is idempotent and cannot refuse a record.
 //!
 //! Every entry row contains the position of the last record that changed it. A record is applied to an entry only if
 //! the record's position is later. The same rule applies to a record's effects on other entries, such as a name that
 //! becomes a link. Therefore the rows at the end of the log are the same if a record is applied twice, or if replay
-//! starts with records older than the rows. During replay, an entry that a later record deletes may reappear, but it
-//! never takes a name that another entry has. A delete has no effect on an entry that was restored after the delete.
+//! starts with records older than the rows. During replay, an entry that a later record deletes may reappear, but such
+//! an entry never takes a name that another entry has. A delete has no effect on an entry that was restored after the
+//! delete.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -152,8 +153,8 @@ fn undefined(error: OpenError) -> OperationError {
     OperationError::Damaged(error.to_string())
 }
 
-/// Applies a record that defines a naming context. The first version of the program wrote such a record to add a naming
-/// context. An import still writes one for each naming context that exists.
+/// Applies a record that defines a naming context. The first version of the program wrote such a record to add a
+/// naming context. An import still writes such a record for each naming context that exists.
 fn apply_suffix(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, position: u64, dn: &str) -> Result<()> {
     if position <= catalog.settings.position
         || catalog.suffix_of(dn).is_ok_and(|new| catalog.has_suffix(&new.key))
@@ -435,7 +436,7 @@ fn remove_node(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<
     remove_name(batch, parent, &name, id)?;
     batch.remove_id(CLASSES, &class_key(class_set), id.0)?;
     // Without children, an entry has no subordinates. Reading the counter of children is cheap, because `decide` has
-    // just read it.
+    // just read this counter.
     let below = match batch.count(&children_counter(id))? {
         0 => 0,
         _ => batch.count(&subtree_counter(id))?,

@@ -45,8 +45,8 @@ pub fn decide(
         && let Some(numbered) = next_number::number(state, request, false)?
     {
         let decided = decide_numbered(deciding, &numbered.request());
-        // The search for a free number examines many numbers, so it is made only if the requester has the right to the
-        // change.
+        // The search for a free number examines many numbers, so this search is made only if the requester has the
+        // right to the change.
         if !numbered.is_placeholder || decided.as_ref().is_err_and(OperationError::is_about_rights) {
             return decided;
         }

@@ -2,8 +2,9 @@
 //!
 //! Without the tree delete control, only an entry without subordinates can be deleted. With this control, one record
 //! deletes an entry and everything below it, or nothing. A suffix entry can be deleted like other entries, and added
-//! again. `apply` turns links to deleted entries into text. In attributes with referential integrity, it removes the
-//! links instead. If the record says that deleted entries are kept, `apply` makes a tombstone of each deleted entry.
+//! again. `apply` turns links to deleted entries into text. In attributes with referential integrity, `apply` removes
+//! the links instead. If the record says that deleted entries are kept, `apply` makes a tombstone of each deleted
+//! entry.
 
 use ldap::{DeleteRequest, ResultCode};
 

@@ -1,8 +1,8 @@
 //! Dynamic entries (RFC 2589): entries of the class dynamicObject, which are deleted unless a client refreshes them.
 //!
 //! The expiry time is a value of entryExpireTimestamp, which the writer sets when the entry is added and at each
-//! refresh. The writer finds expired entries by the index of this attribute. It deletes them with the same record as a
-//! client's delete, so that all nodes agree on the order. entryTtl is computed for each response.
+//! refresh. The writer finds expired entries by the index of this attribute. The writer deletes expired entries with
+//! the same record as a client's delete, so that all nodes agree on the order. entryTtl is computed for each response.
 
 use std::ops::Bound;
 
@@ -186,7 +186,7 @@ pub(crate) fn refresh(deciding: Deciding<'_>, request: &RefreshRequest<'_>) -> R
 }
 
 /// Checks that the requester may refresh an entry. If access rules restrict the requester, the right to write entryTtl
-/// is necessary. Otherwise only the administrator and the client that added the entry may refresh it.
+/// is necessary. Otherwise only the administrator and the client that added the entry may refresh the entry.
 fn check_refresher(deciding: &Deciding<'_>, rights: &EffectiveRights, id: EntryId) -> Result<()> {
     let (state, schema) = (deciding.state, &deciding.state.catalog.schema);
     let may = match (rights.at_entry(state, id)?, schema.attribute_type("entryTtl")) {

@@ -2,8 +2,8 @@
 //!
 //! The record of the changed settings lists the pending rules. The writer then examines the entries in the order of
 //! their ids, a limited number at a time. One ordinary record adds the entries that a rule covers to the group, and
-//! another stores the progress. After a restart or a change of the writer, the examination continues from the stored
-//! progress.
+//! another record stores the progress. After a restart or a change of the writer, the examination continues from the
+//! stored progress.
 
 use std::ops::Bound;
 

@@ -228,8 +228,8 @@ impl Rules<'_> {
     }
 
     /// Returns true if the entry already has the requester's own name as a value, with any options, and the change
-    /// would alter the end time of this value. A delete needs no check: it only ends the membership earlier, and a
-    /// requester with the right to join may join again anyway.
+    /// would alter the end time of this value. A delete needs no check: a delete only ends the membership earlier, and
+    /// a requester with the right to join may join again anyway.
     fn changes_end(&self, change: &ReadChange<'_>) -> Result<bool> {
         let type_id = change.description.type_id;
         let Some(own) = self.rights.own() else { return Ok(false) };
@@ -254,7 +254,7 @@ impl Rules<'_> {
         Err(denied(format!("no access rule lets you change {name} of this entry{why}{hint}")))
     }
 
-    /// Returns true if the rules allow a change. They may allow all values of the attribute, certain values, a
+    /// Returns true if the rules allow a change. The rules may allow all values of the attribute, certain values, a
     /// password, or only the requester's own name.
     fn may_make(&self, change: &ReadChange<'_>) -> bool {
         let Rules { rights, id, at, .. } = self;
@@ -296,9 +296,9 @@ impl Rules<'_> {
         if names_all { None } else { self.at.over_values(WRITE, change.description.type_id) }
     }
 
-    /// Applies a change for which [`outcome_filters`](Self::outcome_filters) returned filters. Refuses the change if it
-    /// removes or adds a value that the requester may not write. A request may name an unchanged value only if the
-    /// requester may read it. Otherwise the response would reveal whether the value exists.
+    /// Applies a change for which [`outcome_filters`](Self::outcome_filters) returned filters. Refuses the change if
+    /// it removes or adds a value that the requester may not write. A request may name an unchanged value only if the
+    /// requester may read the value. Otherwise the response would reveal whether the value exists.
     fn carry_out(
         &self,
         entry: &mut WorkingEntry<'_>,
@@ -394,7 +394,7 @@ fn read_change<'r>(deciding: Deciding<'_>, change: Change<'r>) -> Result<ReadCha
 }
 
 /// Reads the values that a delete names. Ignores repeated values. Replaces clear passwords by the stored forms that
-/// they match.
+/// the clear passwords match.
 fn values_to_find(
     deciding: Deciding<'_>,
     description: &AttributeDescription,
@@ -418,7 +418,7 @@ fn carry_out(
     is_lenient: bool,
 ) -> Result<()> {
     let ReadChange { operation, text, description, values, until } = change;
-    // An add with an end time may name existing values, whose end times it changes.
+    // An add with an end time may name existing values. The add then changes the end times of these values.
     let is_lenient = is_lenient || (until.is_some() && *operation == ChangeOperation::Add);
     let no_such = |what: String| OperationError::refused(ResultCode::NO_SUCH_ATTRIBUTE, what);
     match operation {
@@ -515,7 +515,7 @@ fn check_naming(
     Ok(())
 }
 
-/// Returns the classes of the entry after the changes, and checks that they may replace the former classes.
+/// Returns the classes of the entry after the changes, and checks that these classes may replace the former classes.
 fn check_classes<'s>(
     Deciding { state, controls, .. }: Deciding<'s>,
     entry: &mut WorkingEntry<'_>,

@@ -1,8 +1,9 @@
 //! Modify DN (RFC 4511 section 4.9): renames an entry, moves it with everything below it, or both.
 //!
 //! Moving a subtree of any size takes one record and changes one row of `names`. A suffix entry cannot be renamed,
-//! because its name is a setting. An entry cannot move below itself. It cannot move to another suffix, which might be
-//! on another server (affectsMultipleDSAs), nor to or below a referral (RFC 3296 section 5.6.2).
+//! because its name is a setting. An entry cannot move below itself. An entry cannot move to another suffix, because
+//! the suffix might be on another server (affectsMultipleDSAs). An entry cannot move to or below a referral (RFC 3296
+//! section 5.6.2).
 //!
 //! With deleteOldRDN, the values of the old RDN are removed unless the new RDN contains equal values. Equal values are
 //! then stored as spelled in the new RDN. Without deleteOldRDN, stored values stay unchanged, even if the new RDN
@@ -119,7 +120,7 @@ struct Superior<'s> {
 }
 
 impl Superior<'_> {
-    /// Returns the entry named `superior`, if the target may move below it. `name` is the target's name.
+    /// Returns the entry named `superior`, if the target may move below this entry. `name` is the target's name.
     fn find(&self, name: &NormalName, superior: &Dn<'_>) -> Result<EntryId> {
         let Superior { state, rights, target, from } = *self;
         let superior_name = NormalName::of(superior, &state.catalog.schema);

@@ -67,8 +67,8 @@ impl<'a> NewEntry<'a> {
         }
     }
 
-    /// Adds values in their order until one already exists. Returns the place of the duplicate among `values`, counted
-    /// from 0.
+    /// Adds values in their order until a value already exists. Returns the place of the duplicate among `values`,
+    /// counted from 0.
     pub(crate) fn add_all(&mut self, description: AttributeDescription, values: ValueList) -> Option<usize> {
         let Some(known) = self.values_mut(&description) else {
             self.push(description, None, values);

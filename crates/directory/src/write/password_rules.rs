@@ -45,7 +45,7 @@ pub(crate) struct OwnPasswordChange<'p> {
     pub(crate) only_adds: bool,
 }
 
-/// Checks a new password of an existing entry, and records its change.
+/// Checks a new password of an existing entry, and records the change of the password.
 pub(crate) fn changed(
     deciding: &Deciding<'_>,
     entry: &mut WorkingEntry<'_>,
@@ -112,7 +112,7 @@ pub(crate) fn changed(
 
 /// Removes values of userPassword with options. Values that permit no bind are always removed. A reset also removes
 /// application passwords, because other persons may know these passwords. If the request itself sets an application
-/// password, it stays.
+/// password, this password stays.
 fn remove_other_passwords(entry: &mut WorkingEntry<'_>, catalog: &Catalog, is_reset: bool) -> Result<()> {
     let password = description(catalog, USER_PASSWORD)?;
     for other in entry.attributes_of_type(password.type_id) {

@@ -31,8 +31,8 @@ use crate::snapshot::Snapshot;
 use crate::tree::{Found, TreeState};
 use crate::write::deciding::Deciding;
 
-/// Returns the clear passwords of an add or modify request, in their order. They must be hashed before the request is
-/// decided.
+/// Returns the clear passwords of an add or modify request, in their order. These passwords must be hashed before the
+/// request is decided.
 pub fn clear_passwords<'a>(request: &Request<'a>, snapshot: &Snapshot) -> Vec<&'a [u8]> {
     let state = snapshot.state();
     clear_values(request, &state.catalog.schema)

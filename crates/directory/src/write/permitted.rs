@@ -20,7 +20,7 @@ pub(crate) fn tree_writer(state: TreeState<'_>, context: &RequestContext<'_>) ->
     Ok(rights)
 }
 
-/// Returns the entry to change, if the requester may see it and has `right` to it.
+/// Returns the entry to change, if the requester may see the entry and has the right `right` to the entry.
 pub(crate) fn target(
     state: TreeState<'_>,
     rights: &EffectiveRights,

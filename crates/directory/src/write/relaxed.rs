@@ -1,9 +1,9 @@
 //! Relax rules control (draft-zeilenga-ldap-relax): for migrations and repairs, clients may set operational attributes
 //! and change the structural class.
 //!
-//! An add may set entryUUID. A modify may not, because clients that follow changes identify an entry by its entryUUID.
-//! Add and modify may set creatorsName, modifiersName, createTimestamp and modifyTimestamp. The server must have been
-//! able to produce the result: times are in order and not in the future, and each entryUUID is unique.
+//! An add may set entryUUID. A modify may not set entryUUID, because clients that follow changes identify an entry by
+//! its entryUUID. Add and modify may set creatorsName, modifiersName, createTimestamp and modifyTimestamp. The server
+//! must have been able to produce the result: times are in order and not in the future, and each entryUUID is unique.
 //!
 //! A change copied from another server may also set the state of passwords. The times in such a change may come from
 //! the other server's clock.

@@ -3,7 +3,7 @@
 //! Every operation that changes an entry checks the entry's final state by these rules:
 //!
 //! - Every class is defined. An undefined class causes invalidAttributeSyntax, as in slapd, because
-//!   objectIdentifierMatch cannot compare it.
+//!   objectIdentifierMatch cannot compare such a class.
 //! - An entry has at least one structural class, and its structural classes form one chain of superclasses. An
 //!   auxiliary class that the schema marks as able to stand alone may replace the structural class. An abstract class
 //!   counts only as the superclass of another class.
@@ -14,7 +14,7 @@
 //! - The entry obeys the active DIT content rule of its structural class (RFC 4512 section 4.1.6). The rule lists the
 //!   auxiliary classes that an entry may have, and requires, allows and precludes attributes.
 //! - Collective attributes are stored only in collective attribute subentries (RFC 3671 section 2.1). Readers merge
-//!   them into other entries: see `tree/collective.rs`.
+//!   these attributes into other entries: see `tree/collective.rs`.
 //!
 //! Clients need not send superclasses. Superclasses count as present, match filters, and are not stored (RFC 4512
 //! section 3.3 allows this as long as clients cannot notice). Obsolete definitions have the same effect as other

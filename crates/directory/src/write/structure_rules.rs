@@ -2,8 +2,8 @@
 //!
 //! The rules are checked after an add, a rename, a move, or a change of the structural class or of administrativeRole.
 //! The entry must then have a permitted name at a permitted place. Other changes are not checked, so they succeed for
-//! entries that violate the rules. If the governing rule of the entry changes, the entries below it whose governing
-//! rules change are checked too.
+//! entries that violate the rules. If the governing rule of the entry changes, the entries below this entry are
+//! checked, too, if their governing rules also change.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

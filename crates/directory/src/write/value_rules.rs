@@ -2,7 +2,7 @@
 //!
 //! Value rules are checked last, after access, schema and place. A refusal therefore reveals nothing to a requester
 //! that may not make the change. The checks run on the writer and see the earlier operations of the batch. If two
-//! concurrent changes together would violate a rule, one of them is refused, also in a cluster.
+//! concurrent changes together would violate a rule, one of these changes is refused, also in a cluster.
 
 mod changed;
 pub(crate) mod limits;
@@ -50,8 +50,8 @@ fn check_rules(deciding: Deciding<'_>, record: &Record) -> Result<(), OperationE
     }
 }
 
-/// Returns the attribute without options of a type, if its index is complete, for a rule of `setting`. Returns `None`
-/// if no entry has ever had an attribute of the type.
+/// Returns the attribute of a type without options, if the index of the type is complete. A refusal names `setting`:
+/// the setting whose rule needs the index. Returns `None` if no entry has ever had an attribute of the type.
 ///
 /// # Errors
 /// busy while the index is being built.

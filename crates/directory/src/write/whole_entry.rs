@@ -1,8 +1,8 @@
 //! Writes and deletes whole entries.
 //!
 //! An add or a delete affects all attributes of an entry, so no old state has to be compared. The entry row is written
-//! or deleted in one step. The index rows of all attributes are collected and sorted by page. Changing them value by
-//! value would be far slower.
+//! or deleted in one step. The index rows of all attributes are collected and sorted by page. Changing these rows
+//! value by value would be far slower.
 
 use store::Batch;
 

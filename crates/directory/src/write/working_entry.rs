@@ -1,10 +1,10 @@
 //! An existing entry that an operation changes in memory: its stored values, and the values that the operation adds
 //! and removes. An add builds a [`NewEntry`](crate::write::new_entry::NewEntry) instead.
 //!
-//! Attributes are loaded when a change first touches them. The values of a link attribute, or of another attribute with
-//! one row per value, are never loaded. Their additions and removals are recorded separately. Adding one member to a
-//! group of ten million therefore costs two lookups. An operation may add, delete and replace values in any order. At
-//! the end, [`WorkingEntry::changes`] returns the smallest difference from the stored entry.
+//! Attributes are loaded when a change first touches them. The values of a link attribute, or of another attribute
+//! with one row per value, are never loaded. Additions and removals of such values are recorded separately. Adding one
+//! member to a group of ten million therefore costs two lookups. An operation may add, delete and replace values in
+//! any order. At the end, [`WorkingEntry::changes`] returns the smallest difference from the stored entry.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -90,7 +90,7 @@ impl<'a> WorkingEntry<'a> {
         Ok(true)
     }
 
-    /// Removes the value with this key. Returns true if it existed.
+    /// Removes the value with this key. Returns true if the value existed.
     pub(crate) fn remove(&mut self, description: &AttributeDescription, key: &[u8]) -> Result<bool> {
         let (state, id) = (self.state, self.id);
         self.attribute(description)?.remove(&state, id, key)
@@ -153,7 +153,7 @@ impl<'a> WorkingEntry<'a> {
     }
 
     /// Returns the attribute descriptions of this type, with any options, that the entry has now. The catalog cannot
-    /// provide them, because it does not contain the new descriptions of this change.
+    /// provide these descriptions, because it lacks the new descriptions of this change.
     pub(crate) fn attributes_of_type(&self, type_id: TypeId) -> Vec<AttributeDescription> {
         let catalog = self.state.catalog;
         let stored = self.row.attributes().filter(|row| self.touched.iter().all(|of| of.id != Some(row.id)));

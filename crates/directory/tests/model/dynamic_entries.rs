@@ -1,6 +1,6 @@
 //! Random changes of dynamic entries (RFC 2589), compared with a simple list of entries. A dynamic entry is in a
-//! subtree that the settings allow, and has no static entries below it. It expires at the time that its last add,
-//! refresh or undelete set. The log contains the deletes of expired entries in the order of these times.
+//! subtree that the settings allow, and has no static entries below it. A dynamic entry expires at the time that its
+//! last add, refresh or undelete set. The log contains the deletes of expired entries in the order of these times.
 
 use std::collections::BTreeMap;
 

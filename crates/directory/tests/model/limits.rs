@@ -240,7 +240,7 @@ impl Run {
         });
     }
 
-    /// Renames an entry, which adds a value. In some cases also moves it.
+    /// Renames an entry, which adds a value. In some cases also moves the entry.
     fn rename(&mut self) {
         let Some(dn) = self.entry() else { return };
         let (naming, value) = (self.pick(&["cn", "uid"]), self.pick(&["a", "b", "c", "d"]));
@@ -273,7 +273,7 @@ impl Run {
         self.entries.remove(&dn);
     }
 
-    /// Puts other rules in force. Existing entries may violate them.
+    /// Puts other rules in force. Existing entries may violate these rules.
     fn change_rules(&mut self) {
         self.rules = RULES.iter().filter(|_| self.rng.u32(..4) > 0).collect();
         let texts = self.rules.iter().map(|rule| rule.text.to_owned()).collect();

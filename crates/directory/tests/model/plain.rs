@@ -566,7 +566,7 @@ impl Plain {
         }
     }
 
-    /// Checks the conditions at the end of a modify. If both are violated, either code is acceptable.
+    /// Checks the conditions at the end of a modify. If two conditions are violated, either code is acceptable.
     fn check(&self, id: usize) -> Result<(), Vec<ResultCode>> {
         let entry = &self.entries[&id];
         let mut wrong = Vec::new();

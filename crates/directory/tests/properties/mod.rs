@@ -1,4 +1,5 @@
-//! Properties that must hold for any bytes. The fuzz target and, on stable Rust, `corpus_replay.rs` check them.
+//! Properties that must hold for any bytes. The fuzz target and, on stable Rust, `corpus_replay.rs` check these
+//! properties.
 
 use directory::record::{Change, Record};
 

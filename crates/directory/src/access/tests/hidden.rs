@@ -123,7 +123,8 @@ fn a_hidden_base_is_reported_as_missing_before_any_other_error() {
     }
 }
 
-/// The limit on examined entries counts entries below a hidden base. Exceeding it does not reveal that the base exists.
+/// The limit on examined entries counts entries below a hidden base. Exceeding the limit does not reveal that the base
+/// exists.
 #[test]
 fn limits_do_not_reveal_a_hidden_base() {
     for filter in ["(sn=*x*)", "(!(cn=x))"] {

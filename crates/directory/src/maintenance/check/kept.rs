@@ -7,7 +7,7 @@ use crate::model::rows::{DELETED, id_key};
 use crate::model::tombstone::{KIND_ENTRY, KIND_UUID, Tombstone, TombstonePlace};
 use crate::tree::TreeState;
 
-/// Reads all tombstones. Compares them with the rows that find tombstones by entryUUID.
+/// Reads all tombstones. Compares them with the rows that map entryUUIDs to tombstones.
 pub(super) fn check(state: TreeState<'_>, report: &mut Report<'_>) -> Result<()> {
     for row in state.read.scan_below(DELETED, &[KIND_ENTRY]) {
         let (key, value) = row?;

@@ -1,4 +1,4 @@
-//! Export of a small tree, and of the entries outside of the tree with links into it.
+//! Export of a small tree, and of entries outside of the tree that have links into the tree.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;

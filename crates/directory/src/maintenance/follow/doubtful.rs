@@ -1,5 +1,5 @@
-//! Doubtful entries: copied entries whose values may differ from the other server's, because renames arrived in an
-//! unfavorable order. The records of the copied changes show which entries they are.
+//! Doubtful entries: copied entries whose values may differ from the values on the other server, because renames
+//! arrived in an unfavorable order. The records of the copied changes show which entries are doubtful.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -14,8 +14,8 @@ use crate::model::rows::{AttrId, EntryId, LINKED, NAMES, decode_name_row, id_key
 use crate::snapshot::Snapshot;
 use crate::tree::{Found, TreeState, damaged_row, entry_row};
 
-/// Maximum number of entries of a renamed tree that are examined for links to them. In a larger tree, some links to its
-/// entries are not found.
+/// Maximum number of entries of a renamed tree whose incoming links are read. In a larger tree, the incoming links of
+/// some entries are not read.
 const TREE_MAX: usize = 100_000;
 
 /// Returns the doubtful entries at or below `base` with their DNs, and the position of the last record read. Reads the

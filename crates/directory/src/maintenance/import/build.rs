@@ -252,7 +252,7 @@ impl Builder {
             self.store.append(META, key, value)?;
         }
         // The record's DN is an existing naming context. Readers of the log learn the new numbers of attributes and
-        // class sets from the record. They learn from the new generation that this is a different log.
+        // class sets from the record. The new generation shows readers that this is a different log.
         let dn = job.target_suffixes().next().unwrap_or_default().to_owned();
         let requester = job.creator.clone();
         let record = Record {
@@ -347,7 +347,8 @@ fn rejected(node: &NodeItem<'_>, outcome: NameOutcome, (same, schema): (&str, &S
     RejectedRecord { place: node.place, refusal, reason }
 }
 
-/// Writer of sorted rows. Collects the ids, or the differences of a counter, under one key before it writes them.
+/// Writer of sorted rows. Collects the ids, or the differences of a counter, under one key, and then writes them
+/// together.
 struct MapWriter<'a> {
     store: &'a mut BulkStore,
     refused: &'a IdBits,

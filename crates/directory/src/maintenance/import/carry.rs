@@ -36,8 +36,8 @@ type Put<'p> = dyn FnMut(EntryId, &[u8], &[u8]) -> Result<()> + 'p;
 
 const ALL: store::KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
 
-/// Carries over the entries outside of the imported naming contexts. `put` receives them in ascending order of ids,
-/// each with its entry row and its fields for `nodes`. Returns the number of entries.
+/// Carries over the entries outside of the imported naming contexts. `put` receives the entries in ascending order of
+/// ids, each with its entry row and its fields for `nodes`. Returns the number of entries.
 pub(super) fn carry_over(old: &Read, job: &Job, sorters: &mut Sorters, put: &mut Put<'_>) -> Result<u64> {
     let dropped = ReplacedEntries::find(old, job)?;
     let kept = old.row_count(NODES)? - dropped.ids.len();

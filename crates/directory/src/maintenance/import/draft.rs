@@ -1,4 +1,5 @@
-//! Draft: an entry that is being read. It contains the entry's values and their normal forms, grouped by attribute.
+//! Draft: an entry that is being read. The draft contains the entry's values and their normal forms, grouped by
+//! attribute.
 //!
 //! All entries share one draft, so that reading an entry allocates almost no memory.
 
@@ -67,7 +68,7 @@ impl Draft {
         &self.attributes[..self.count]
     }
 
-    /// Returns the attribute whose index in `KnownAttributes` is `known`, if the entry has it.
+    /// Returns the attribute whose index in `KnownAttributes` is `known`, if the entry has the attribute.
     pub(super) fn find(&self, known: usize) -> Option<&DraftAttribute> {
         self.number(known).map(|number| &self.attributes[number])
     }
@@ -121,7 +122,7 @@ impl Draft {
         self.attributes[number].lacks_normal = true;
     }
 
-    /// Computes the normal form of the attribute's only value, if it is missing.
+    /// Computes the normal form of the attribute's only value, if the normal form is missing.
     pub(super) fn complete_normal<E>(
         &mut self,
         number: usize,
@@ -164,7 +165,7 @@ impl Draft {
         attribute.values.len() + attribute.streamed_count
     }
 
-    /// Returns the values of an attribute, each with its normal form, which is empty if it was not computed.
+    /// Returns the values of an attribute, each with its normal form. A normal form that was not computed is empty.
     pub(super) fn values<'d>(
         &'d self,
         attribute: &'d DraftAttribute,

@@ -148,7 +148,8 @@ pub(super) fn emit_pieces(
     Ok(outcome?)
 }
 
-/// Fields of an entry for its row in `nodes`, except the superior. Also the place of its record in the text.
+/// Fields of an entry for its row in `nodes`, except the superior. Also contains the place of the entry's record in
+/// the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeItem<'a> {
     pub(super) id: EntryId,

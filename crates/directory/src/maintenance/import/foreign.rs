@@ -52,8 +52,9 @@ pub(super) fn without_state(text: &str) -> State {
     State::Present(kept.join(";"))
 }
 
-/// Removes the option `range=FIRST-LAST` from a description. Active Directory uses it to return large attributes in
-/// ranges. The flag is true for the last range (`range=1500-*`). Returns `None` if the description has no such option.
+/// Removes the option `range=FIRST-LAST` from a description. Active Directory uses this option to return large
+/// attributes in ranges. The flag is true for the last range (`range=1500-*`). Returns `None` if the description has
+/// no such option.
 pub(super) fn without_range(text: &str) -> Option<(String, bool)> {
     let range = |option: &str| {
         let (name, range) = option.split_once('=')?;

@@ -33,7 +33,7 @@ const KEY_MAX: usize = 46;
 /// Maximum size of the differences in a block, in bytes.
 const DIFFERENCES_SIZE: usize = 184;
 
-/// Maximum size of one difference, which is at most [`SPAN_MAX`], in bytes.
+/// Maximum size of one encoded difference, in bytes. A difference is at most [`SPAN_MAX`].
 const DIFFERENCE_SIZE_MAX: usize = 3;
 
 /// Number of places in a set. A key can be in any place of one set.
@@ -42,7 +42,8 @@ const ASSOCIATIVITY: usize = 4;
 /// Maximum number of sets in a table. A table with more sets would not fit into the processor's caches.
 const SETS_MAX: usize = 4_096;
 
-/// Maximum strength of a key: the number of times that other keys must claim its place before it is evicted.
+/// Maximum strength of a key: the number of times that other keys must claim the key's place before the key is
+/// evicted.
 const STRENGTH_MAX: u8 = 32;
 
 /// A key and the ids collected under it.
@@ -66,8 +67,8 @@ const EMPTY: CollectedKey = CollectedKey {
     differences: [0; DIFFERENCES_SIZE],
 };
 
-/// Summary of the keys in a set's places. The summary suffices to detect that a key is not in the table, which is the
-/// usual case for rare keys.
+/// Summary of the keys in a set's places. The summary suffices to detect that a key is not in the table. Rare keys are
+/// usually not in the table.
 #[derive(Clone, Default)]
 struct Set {
     /// Part of the hash of each place's key; 0 for an empty place.

@@ -71,7 +71,7 @@ pub enum ImportError {
         /// Existing naming contexts.
         known: String,
     },
-    /// The options rename an attribute to one that the schema does not define.
+    /// The options give an attribute a name that the schema does not define.
     #[error("the attribute type {name:?}, to which another is to be renamed, is not defined in the schema")]
     UnknownAttribute {
         /// The name as given in the options.

@@ -15,8 +15,8 @@ use crate::model::index_definition::{IndexPart, IndexParts};
 use crate::model::outcome::OperationError;
 use crate::model::value_end::of_option;
 
-/// Maximum number of cached spellings, because a hostile text can contain any number of them. Further spellings are
-/// resolved every time.
+/// Maximum number of cached spellings, because a hostile text can contain any number of spellings. Further spellings
+/// are resolved every time.
 const SPELLINGS_MAX: usize = 16_384;
 
 /// Maximum number of lines of a record whose attributes are cached for the next record.
@@ -52,7 +52,7 @@ pub(super) enum ValueHandling {
     /// The values are dropped, because Pando ignores this attribute of the schema.
     Foreign,
     /// The values are dropped: the attribute is known from other servers, or the options leave it out. Contains the
-    /// place of its name in the job's list.
+    /// place of the attribute's name in the job's list.
     LeftOut(usize),
     /// Object classes, some of which the options leave out.
     Classes(usize),

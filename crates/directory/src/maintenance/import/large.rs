@@ -85,13 +85,14 @@ impl Preparer<'_> {
         Ok(prepared)
     }
 
-    /// Drops an entry that the other server has deleted. Some of its rows may already exist.
+    /// Drops an entry that the other server has deleted. Some rows of the entry may already exist.
     fn leave_out(&mut self, id: EntryId, prepared: &mut PreparedRows) {
         self.statistics.deleted_entries += 1;
         prepared.refused.push(id);
     }
 
-    /// Reads the record twice. The second time, its values go to the draft or become rows. Returns the entry's DN.
+    /// Reads the record twice. During the second reading, the values go to the draft or become rows. Returns the
+    /// entry's DN.
     fn read_large(&mut self, id: EntryId, text: &LargeText<'_>) -> Result<String, Failure> {
         let mut counts: Vec<usize> = Vec::new();
         self.for_each_value(text, &mut |preparer, description, _| {
@@ -217,7 +218,7 @@ impl Preparer<'_> {
 /// Callback for a description and a value. The outer error refuses the record. The inner error ends the import.
 type Each<'e, P> = dyn FnMut(&mut P, &str, &[u8]) -> Result<Result<(), ImportError>, OperationError> + 'e;
 
-/// Reader of a record in chunks, which begin with a line that is not a continuation.
+/// Reader of a record in chunks. Each chunk begins with a line that is not a continuation line.
 struct Parts<'t> {
     input: Box<dyn Read + 't>,
     /// Bytes that were read after the end of the last chunk.

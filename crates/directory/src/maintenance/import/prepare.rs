@@ -51,7 +51,7 @@ const SHAPES_MAX: usize = 1_024;
 pub(super) const IS_A_CHANGE: &str =
     "this is a change, and only entries are imported: apply it with ldapmodify afterwards";
 
-/// Source of sixteen random bytes. The error is the reason why none are available.
+/// Source of sixteen random bytes. The error is the reason why no random bytes are available.
 pub type RandomSource = Box<dyn FnMut() -> Result<[u8; 16], String> + Send>;
 
 /// Place of a record in the imported texts.
@@ -399,7 +399,7 @@ impl<'j> Preparer<'j> {
         }
     }
 
-    /// Reads an entry into the draft, and checks the entry. Returns `None` if it found [`Self::problems`].
+    /// Reads an entry into the draft, and checks the entry. Returns `None` if [`Self::problems`] is not empty.
     fn entry(
         &mut self,
         id: EntryId,
@@ -484,7 +484,7 @@ impl<'j> Preparer<'j> {
     }
 
     /// Checks the entry in the draft. Returns an error for a problem that prevents further checks. Collects other
-    /// problems in [`Self::problems`], and returns `None` if there are any.
+    /// problems in [`Self::problems`], and returns `None` if there are any such problems.
     fn checked(&mut self, id: EntryId, dn: &str) -> Result<Option<CheckedEntry>, OperationError> {
         let job = self.job;
         let dn = parse_dn(dn)?;

@@ -39,7 +39,7 @@ pub struct Resolution {
     pub(super) schema: Arc<Schema>,
 }
 
-/// Place of an entry in the tree, or the reason why it has none.
+/// Place of an entry in the tree, or the reason why the entry has no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NameOutcome {
     /// The superior of the entry.
@@ -278,7 +278,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Removes the entries from the path whose names are longer than `length`. No later name is below them.
+    /// Removes the entries from the path whose names are longer than `length`. No later name is below these entries.
     fn close_down_to(&mut self, length: usize) -> Result<()> {
         while self.open.len() > 1 && self.open.last().is_some_and(|open| open.length > length) {
             self.count_below()?;

@@ -101,7 +101,7 @@ impl Rows {
         self.push(map_number(map), key, value)
     }
 
-    /// Adds the rows of a value's end time. Does nothing if `until` is 0, which means none.
+    /// Adds the rows of a value's end time. Does nothing if `until` is 0, which means no end time.
     pub(super) fn end(
         &mut self,
         (source, attribute): (EntryId, AttrId),

@@ -43,7 +43,7 @@ pub struct RecordedExplainer<'s> {
 /// Key of cached rights: version of the rules, requester, and one bit for each rule that applies to the connection.
 type RightsKey = (usize, Option<EntryId>, Vec<u64>);
 
-/// Explanations, grouped by the right and the deciding rules. Each has the attributes to which it applies.
+/// Explanations, grouped by the right and the deciding rules. Each explanation has the attributes to which it applies.
 #[derive(Default)]
 struct Explanations {
     explanations: BTreeMap<(&'static str, String), BTreeSet<String>>,

@@ -168,7 +168,7 @@ pub(super) fn type_of(state: TreeState<'_>, attribute: &str) -> Option<TypeId> {
 /// Cache of the requesters that an audit trail names. Their rights are the present rights.
 #[derive(Default)]
 pub(super) struct RequesterCache {
-    /// By authorization identity; `None` for an identity that no longer exists.
+    /// Requesters by authorization identity; `None` for an identity that no longer exists.
     known: HashMap<Box<str>, Option<Requester>, RandomState>,
 }
 

@@ -543,7 +543,7 @@ impl<'s> RecordedRehearsal<'s> {
     }
 
     /// Takes a requester's rights out of the cache, or computes them. [`keep_pair`](RecordedRehearsal::keep_pair) puts
-    /// them back. For the administrator, returns `None` instead of rights.
+    /// the rights back. For the administrator, returns `None` instead of rights.
     fn pair(&mut self, deciding: &PendingOperation<'_>) -> Result<(PairKey, Option<Pair>)> {
         let own = match deciding.requester {
             Requester::User { id, .. } => Some(*id),

@@ -1,7 +1,7 @@
 //! Packed contents, which take fewer octets than their values.
 //!
-//! Most entries have an entryUUID, an entryCSN, two times and the same object classes. A row contains them in special
-//! forms. Their texts are built when they are read:
+//! Most entries have an entryUUID, an entryCSN, two times and the same object classes. A row contains these values in
+//! special forms. Their texts are built when the values are read:
 //!
 //! - *uuid*: one value, a UUID in lower case (RFC 9562 section 4), in 16 octets
 //! - *time*: one value `YYYYmmddHHMMSSZ`, in 5 octets: 14 bits for the year, 4 for the month, 5 for the day, 5 for the

@@ -160,7 +160,7 @@ impl StoredEntry {
         Attributes { heads: Decoder(head), contents }.next().map(|attribute| attribute.content)
     }
 
-    /// Sets an attribute, or removes it if `content` is `None`. A new attribute becomes the last one.
+    /// Sets an attribute, or removes it if `content` is `None`. A new attribute becomes the last attribute.
     pub fn set(&mut self, id: AttrId, content: Option<EncodedAttribute>) {
         let place = self.attributes.iter().position(|(attribute, _)| *attribute == id);
         match (place, content.map(AttributePlace::Here)) {

@@ -7,10 +7,10 @@ use ber::Tag;
 
 use super::{InlineValue, REFERENCE_TAG};
 
-/// Octet of the first word. The tag of an OCTET STRING is below it.
+/// Octet of the first word. The tag of an OCTET STRING is lower than this octet.
 const FIRST_WORD: u8 = 0x05;
 
-/// Octet of the first list. The tag of a reference is below it.
+/// Octet of the first list. The tag of a reference is lower than this octet.
 const FIRST_LIST: u8 = 0x81;
 
 /// Encodes words as OCTET STRINGs.
@@ -58,7 +58,7 @@ static LISTS: [&[u8]; 10] = [
 const _: () = assert!(WORDS.len() <= (REFERENCE_TAG - FIRST_WORD) as usize);
 const _: () = assert!(LISTS.len() <= (0xff - FIRST_LIST) as usize);
 
-/// Returns the values that an octet represents, as OCTET STRINGs; `None` if it represents none.
+/// Returns the values that an octet represents, as OCTET STRINGs; `None` if the octet represents no value.
 #[inline]
 pub(super) fn values_of(octet: u8) -> Option<&'static [u8]> {
     let values = match octet.checked_sub(FIRST_LIST) {
@@ -107,7 +107,7 @@ const FREE: u8 = u8::MAX;
 /// Places of the words in `WORDS`, by the hash of the word.
 static TABLE: [u8; SLOTS] = table();
 
-/// Returns the slot of a value; `None` if it is too short or too long for a word.
+/// Returns the slot of a value; `None` if the value is too short or too long for a word.
 #[inline]
 #[expect(clippy::indexing_slicing, reason = "the length was compared")]
 const fn hash(value: &[u8]) -> Option<usize> {

@@ -15,7 +15,7 @@ use crate::model::storage_scheme::StorageScheme;
 pub struct GeneralSettings {
     /// DN of the administrator on every node; empty for the DN in each node file.
     pub administrator: String,
-    /// Whether anonymous clients may read the tree. They can never read userPassword.
+    /// Whether anonymous clients may read the tree. Anonymous clients can never read userPassword.
     pub anonymous_read: bool,
     /// Storage scheme of passwords that arrive in clear.
     pub password_scheme: StorageScheme,
@@ -35,12 +35,12 @@ pub struct GeneralSettings {
     pub access_expectations: Vec<String>,
     /// DN of the default password policy, for entries without another policy; empty for none.
     pub password_policy: String,
-    /// Maximum number of entries that a search returns; 0 = no limit. It does not apply to the administrator.
+    /// Maximum number of entries that a search returns; 0 = no limit. The limit does not apply to the administrator.
     pub size_limit: u32,
-    /// Maximum duration of a search in seconds; 0 = no limit. It does not apply to the administrator.
+    /// Maximum duration of a search in seconds; 0 = no limit. The limit does not apply to the administrator.
     pub time_limit_seconds: u32,
-    /// Maximum number of entries that a search without an index examines; 0 = no limit. It does not apply to the
-    /// administrator.
+    /// Maximum number of entries that a search without an index examines; 0 = no limit. The limit does not apply to
+    /// the administrator.
     pub unindexed_examined_max: u64,
     /// Maximum percentage of the scan threads' time for the unindexed searches of one user or one address; 0 = no
     /// limit.
@@ -62,7 +62,7 @@ pub struct GeneralSettings {
     pub dynamic_subtrees: Vec<String>,
     /// Minimum time to live of a dynamic entry, in seconds.
     pub dynamic_ttl_min_seconds: u32,
-    /// Maximum time to live of a dynamic entry, in seconds. It is also the initial time to live.
+    /// Maximum time to live of a dynamic entry, in seconds. This value is also the initial time to live.
     pub dynamic_ttl_max_seconds: u32,
     /// Time in seconds during which deleted entries can be restored; 0 = deleted entries are not kept.
     pub keep_deleted_seconds: u32,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use ldap::ResultCode;
 
-/// Place of a problem in the settings. It is displayed as the path of a key: `limits.size_limit`, `suffixes[1]`,
+/// Place of a problem in the settings. A place is displayed as the path of a key: `limits.size_limit`, `suffixes[1]`,
 /// `indexes.mail`, `schema.local:3` for the third line of a schema text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SettingPath {
@@ -29,8 +29,8 @@ impl fmt::Display for SettingPath {
 impl std::str::FromStr for SettingPath {
     type Err = std::convert::Infallible;
 
-    /// Parses the displayed form. It is unambiguous even for indexes with unusual names, because lists are not in
-    /// tables, and only schema texts have lines.
+    /// Parses the displayed form. The form is unambiguous even for indexes with unusual names, because lists are not
+    /// in tables, and only schema texts have lines.
     fn from_str(text: &str) -> Result<SettingPath, Self::Err> {
         let member = text.strip_suffix(']').filter(|text| !text.contains('.'));
         let member = member.and_then(|text| text.rsplit_once('['));

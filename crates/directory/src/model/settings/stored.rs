@@ -1,9 +1,9 @@
 //! Settings in records and in `meta`.
 //!
 //! Settings have four parts: suffixes, schema texts, general settings, and indexes. A record contains only parts that
-//! change. It contains each changed part as a whole, except that it contains only the changed indexes. `meta` stores
-//! the position of the last record that changed any part. `apply` ignores older records, so that replay never applies
-//! an old schema, which may lack attributes that entries have now.
+//! change. Each changed part is contained as a whole, except that a record lists only the indexes that change. `meta`
+//! stores the position of the last record that changed any part. `apply` ignores older records, so that replay never
+//! applies an old schema, which may lack attributes that entries have now.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 //! 8 that stores every time exactly.
 //!
 //! Locks by failures, pwdStartTime and pwdEndTime must take effect at the exact microsecond. pwdChangedTime and
-//! pwdLastSuccess are stored in whole seconds. Conditions that depend on them may become true up to one second late,
-//! but never early.
+//! pwdLastSuccess are stored in whole seconds. Conditions that depend on these two times may become true up to one
+//! second late, but never early.
 //!
 //! A failure prints its seed; `PANDO_TEST_SEED=n` runs only seed n.
 

@@ -127,9 +127,9 @@ fn answers_stay_the_same_while_values_become_links() {
     check(&directory);
 }
 
-/// Regression test: an entry is converted before its change, by a record in the same batch. If the record of the change
-/// did not fit into the record group, the conversion stayed in the writer's batch, but other nodes of the cluster never
-/// received it.
+/// Regression test: an entry is converted before its change, by a record in the same batch. If the record of the
+/// change did not fit into the record group, the conversion stayed in the writer's batch, but other nodes of the
+/// cluster never received the conversion.
 #[test]
 fn a_conversion_and_its_change_have_room_together_or_not_at_all() {
     let mut directory = directory("");
@@ -272,7 +272,7 @@ fn definitions_that_cannot_be_links_are_refused() {
     directory.define_index("boss", "none");
     directory.finish_indexes();
 
-    // The rule needs links of the attribute, so it is refused until they exist.
+    // The rule needs links of the attribute, so the rule is refused until the links exist.
     add(&mut directory, "a", &["a"]);
     let rule = "led: allow read to named by boss";
     let both = |directory: &mut TestDirectory| {

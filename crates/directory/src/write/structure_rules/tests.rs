@@ -69,8 +69,8 @@ fn content_rules_govern_classes_and_attributes() {
     // restrictions.
     let person = [("objectClass", &["person"][..]), ("sn", &["x"]), ("cn", &["p"])];
     ok(directory.add(&format!("cn=p,{SUFFIX}"), &person));
-    // Without the content rule, the classes no longer allow the attribute. The entry keeps it until the entry is
-    // changed.
+    // Without the content rule, the classes no longer allow the attribute. The entry keeps the attribute until the
+    // entry is changed.
     define(&mut directory, CONTENT.split_once('\n').unwrap().1);
     refused(
         directory.modify(&dn, &[(Replace, "mail", &["q@y"])]),

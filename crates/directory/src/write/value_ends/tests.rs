@@ -1,4 +1,5 @@
-//! Tests of the end times of values: setting, changing, reading and keeping them, and the removal of values after them.
+//! Tests of the end times of values: setting, changing, reading and keeping them, and the removal of values after
+//! their end times.
 
 use ldap::ChangeOperation::{Add, Delete, Replace};
 use ldap::{ResultCode, Scope};

@@ -1,5 +1,5 @@
-//! Value limits: the number of values, their size, a pattern, and a source, which is a set of entries whose values are
-//! allowed.
+//! Value limits: the number of values, their size, a pattern, and a source. A source is a set of entries whose values
+//! are allowed.
 //!
 //! An entry that begins to match a rule's filter is checked with all of its values. Any other entry is checked with the
 //! values that it gains. Uniqueness rules make the same distinction.

@@ -174,8 +174,8 @@ fn wrong_rules_are_refused() {
     assert!(refused.to_string().contains("there is another rule"), "{refused}");
 }
 
-/// The error names the other entry only if the requester may read the value there. Otherwise it reveals only that an
-/// entry has the value.
+/// The error names the other entry only if the requester may read the value there. Otherwise the error reveals only
+/// that an entry has the value.
 #[test]
 fn a_refusal_names_no_hidden_entry() {
     let mut directory = directory(&["mail: mail"]);
@@ -298,7 +298,7 @@ fn values_come_from_other_entries() {
     }
     ok(add(&mut directory, "b", PEOPLE, &[("l", &["Sion"]), ("employeeType", &["free"])]));
     refused(directory.modify(&dn("b", PEOPLE), &[(Delete, "employeeType", &[])]), text);
-    // A value stays after the entry that allowed it is deleted. It is then counted as a violation.
+    // A value stays after the entry that allowed it is deleted. Such a value is counted as a violation.
     ok(directory.delete(&dn("Bern", OTHER)));
     ok(directory.modify(&dn("a", PEOPLE), &[(Add, "title", &["x"])]));
     refused(directory.modify(&dn("a", PEOPLE), &[(Replace, "l", &["basel", "bern"])]), text);

@@ -131,7 +131,8 @@ impl<'a> RuleCheck<'a> {
         Ok(())
     }
 
-    /// Checks values of type `type_id` in the entry `own`: no other entry that the rule covers may have one of them.
+    /// Checks values of type `type_id` in the entry `own`: no other entry that the rule covers may have one of these
+    /// values.
     fn check_values<'v>(
         &self,
         own: EntryId,
@@ -228,7 +229,7 @@ impl Moved {
         Ok([self.after.as_slice(), below].concat())
     }
 
-    /// Returns the entries of the subtree that are in the base after the change, but not before it.
+    /// Returns the entries of the subtree that are in the base after the change, but not before the change.
     fn moved_in(&self, state: TreeState<'_>, base: &[u8]) -> Result<Vec<EntryId>> {
         let is_inside = self.after.starts_with(base);
         if self.before == self.after
