@@ -1,9 +1,9 @@
 //! An event loop: one thread with its epoll instance and the connections that it owns from accept to close.
 //!
 //! A pass waits for events and renews the snapshot. It gives a turn to each ready connection and reads the messages of
-//! other threads. Then it gives one more turn to each connection that has more work, usually a search. At its end it
-//! submits all changes of the pass to the writer. Nothing in a pass blocks or waits for a lock that another thread
-//! holds for long.
+//! other threads. Then the pass gives one more turn to each connection that has more work, usually a search. At its
+//! end, all changes of the pass are submitted to the writer. The *feed* of a loop reads the log for the persistent
+//! searches of the loop. Nothing in a pass blocks or waits for a lock that another thread holds for long.
 //!
 //! If the loop waits for long, it parks its snapshot, so that an idle server pins no old pages.
 

@@ -1,9 +1,10 @@
 //! The server's side of Kerberos exchanges (GSSAPI, RFC 4752; GSS-SPNEGO, RFC 4178).
 //!
 //! The Kerberos library reads the keytab and writes the replay cache. Therefore the messages are handled on the hash
-//! pool. While a message is handled, its job owns the exchange. At other times the session owns it. An exchange of
-//! GSS-SPNEGO ends when the security context is established, and fails if the client requests a security layer. In
-//! GSSAPI, the server then sends the list of its security layers, and the client chooses from it.
+//! pool. While a message is handled, its job owns the exchange. At other times the session owns the exchange. An
+//! exchange of GSS-SPNEGO ends when the security context is established, and fails if the client requests a security
+//! layer. In GSSAPI, after the security context is established, the server sends the list of its security layers, and
+//! the client chooses a layer from the list.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

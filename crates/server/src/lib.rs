@@ -10,8 +10,8 @@
 //!
 //! An `event_loop` owns a connection from accept to close. It processes a short operation to its end: read, frame,
 //! decode, answer, write. This requires no lock, no other thread and, once the buffers have grown to their size, no
-//! allocation. A search runs in slices, between which other connections have their turns. It runs only as fast as its
-//! client reads. Changes are sent to the one `writer`, which makes all waiting changes durable with one sync. Slow
+//! allocation. A search runs in slices, between which other connections have their turns. A search runs only as fast as
+//! its client reads. Changes are sent to the one `writer`, which makes all waiting changes durable with one sync. Slow
 //! password hashes are computed by the `hash_pool`. The writer and the hash pool send their answers to the event loop's
 //! `mailbox`.
 //!

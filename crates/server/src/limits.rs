@@ -256,7 +256,7 @@ pub const DESCRIPTORS_RESERVED_DIVISOR: u64 = 4;
 
 /// Divisor of the number of reserved file descriptors. The quotient is the number that the administrator's connections
 /// over a local socket may use. Therefore a descriptor is free for such a connection even if the store uses some of the
-/// reserved ones.
+/// reserved descriptors.
 pub const DESCRIPTORS_TRUSTED_DIVISOR: u64 = 2;
 
 /// Delay before connections are accepted again if the process or the system had no file descriptors or memory left.

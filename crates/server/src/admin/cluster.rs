@@ -150,7 +150,7 @@ pub fn renew_certificate(config: &Config, node: u32) -> Result<String, ServeErro
 }
 
 /// Installs a certificate that [`renew_certificate`] made for this node. If `renewal` is `None`, makes the certificate
-/// here. The node uses it from its next start on. Returns the number of the node.
+/// here. The node uses the certificate from its next start on. Returns the number of the node.
 ///
 /// # Errors
 /// The file is not a certificate for this node, or this node does not have the key of the cluster's authority.

@@ -89,8 +89,8 @@ pub fn begin_generation(config: &Config, from: &Path) -> Result<u64, ServeError>
     finish_generation(config)
 }
 
-/// Completes a generation that this node began if the command was interrupted. Returns the position at which the
-/// generation begins.
+/// Completes the generation that an interrupted call of [`begin_generation`] on this node has begun. Returns the
+/// position at which the generation begins.
 ///
 /// # Errors
 /// The same as those of [`begin_generation`], or this node did not begin a generation.
@@ -129,7 +129,7 @@ fn begun(follower: &Follower, bytes: &[u8]) -> Result<([u8; 16], Generation), Se
 }
 
 /// Returns the offset and the tag of the message that begins the generation. Appends the message unless the log
-/// contains it. If the log contains it twice, the first one counts.
+/// contains it. If the log contains it twice, the first message counts.
 fn append_generation(client: &mut LogClient, id: [u8; 16], bytes: &[u8]) -> Result<(u64, Tag), ServeError> {
     let mut found = client.catch_up()?.generation;
     if found.is_none() {

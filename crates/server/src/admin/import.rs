@@ -201,7 +201,7 @@ pub fn import(
 /// reported when the directory is opened.
 ///
 /// # Errors
-/// Another server decides the changes of the data.
+/// Another server is the writer of the data.
 pub fn refuse_replica(config: &Config) -> Result<(), ServeError> {
     let role = role_in(&config.data).ok().flatten();
     if role.is_none_or(|role| role.may_write()) {

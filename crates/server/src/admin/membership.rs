@@ -159,7 +159,7 @@ pub fn leave_cluster(config: Config, is_announced: bool) -> Result<(), ServeErro
 /// it, and its number is never given to another node. Returns the offset of the announcement.
 ///
 /// # Errors
-/// The node is this one or has already left, or the log cannot be reached.
+/// `node` is this node or has already left, or the log cannot be reached.
 pub fn unregister_node(config: &Config, node: u32) -> Result<u64, ServeError> {
     let (mut client, node) = (LogClient::of(config)?, NodeId(node));
     if node == client.identity.node() {
@@ -229,9 +229,9 @@ pub fn trim_log(config: &Config, is_rehearsal: bool) -> Result<TrimOutcome, Serv
     Ok(TrimOutcome { before: start, start: now })
 }
 
-/// Requests a new key of the cluster from the process that serves this node. The other nodes receive the key. It comes
-/// into force when most nodes have it. Returns the number of the key when this node has read in the log that it is in
-/// force.
+/// Requests a new key of the cluster from the process that serves this node. The other nodes receive the key. The key
+/// comes into force when most nodes have it. Returns the number of the key when this node has read in the log that it
+/// is in force.
 ///
 /// # Errors
 /// The node is not served, too few nodes are running, or not all nodes support the feature level.

@@ -1,8 +1,8 @@
 //! Settings of a directory as a text file, for `pando plan`, `pando apply` and `pando export --settings-only`.
 //!
 //! [`text`] reads and writes the file. [`directory::settings`] defines the settings and checks them. A file determines
-//! all settings. Those that it omits have their defaults. Therefore applying a file makes exactly the changes from the
-//! directory's settings to those of the file, and applying it again changes nothing.
+//! all settings. Settings that the file omits have their defaults. Therefore applying a file makes exactly the changes
+//! from the directory's settings to those of the file, and applying it again changes nothing.
 
 mod file;
 mod foreign_schema;

@@ -74,7 +74,7 @@ pub fn open_read_only(config: &Config) -> Result<ReadOnlyDirectory, ServeError> 
     })
 }
 
-/// Copies the data of a directory to a new data file without unused pages. The new file replaces the old one. No other
+/// Copies the data of a directory to a new data file without unused pages. The new file replaces the old file. No other
 /// process may have the directory open.
 ///
 /// # Errors

@@ -211,8 +211,8 @@ impl Download {
     }
 
     /// Returns the next bytes; `None` at the end. The library repeats a request only for a limited time in total.
-    /// Therefore this function continues a long download with a new request if the previous one has returned at least
-    /// one byte.
+    /// Therefore this function continues a long download with a new request if the previous request has returned at
+    /// least one byte.
     fn next(&mut self) -> io::Result<Option<Bytes>> {
         loop {
             let error = match self.shared.wait(self.stream.try_next()) {

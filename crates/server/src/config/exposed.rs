@@ -1,4 +1,4 @@
-//! Detects files with permissions that are too wide. These are passwords and keys that other users can read, and
+//! Detects files with permissions that are too wide. Such files are passwords and keys that other users can read, and
 //! certificates and keys of trusted authorities that other users can change.
 
 use std::os::unix::fs::MetadataExt as _;

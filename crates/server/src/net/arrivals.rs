@@ -2,8 +2,8 @@
 //! second.
 //!
 //! While less than half of the maximum number of connections are open, a source may have any number of connections.
-//! After that, a source may only have its share. Therefore a source that keeps opening connections leaves room for
-//! other sources. Trusted networks and Unix sockets are not counted.
+//! When more connections are open, a source may only have its share. Therefore a source that keeps opening connections
+//! leaves room for other sources. Trusted networks and Unix sockets are not counted.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -213,8 +213,8 @@ fn wait(
     Ok([ended, arrived])
 }
 
-/// Gives turns to at most [`HTTP_TURNS_PER_PASS`] connections that are due, and removes those that have ended. The
-/// newest connection has the first turn. Therefore the request of a probe does not wait for the handshakes of an
+/// Gives turns to at most [`HTTP_TURNS_PER_PASS`] connections that are due, and removes connections that have ended.
+/// The newest connection has the first turn. Therefore the request of a probe does not wait for the handshakes of an
 /// earlier burst.
 fn take_turns(connections: &mut Vec<Connection>, now: Instant) {
     let mut turns = 0;

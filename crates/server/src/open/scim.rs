@@ -119,7 +119,7 @@ fn response(is_head: bool, answered: ScimResponse, share: Option<AnswerShare>) -
 }
 
 /// Returns a response body that holds `share` until the client has received the last part. The HTTP library requests
-/// the next part only when the client has received most of the previous ones.
+/// the next part only when the client has received most of the previous parts.
 fn sent_in_parts(text: String, share: Option<AnswerShare>) -> Body {
     let whole = Bytes::from_owner(SharedText { text, _share: share });
     let parts = stream::unfold(whole, |mut rest| async move {

@@ -1,8 +1,8 @@
 //! Events of a session's operations for the audit trail and the operation log. Both show the same events.
 //!
 //! An event is created when its request arrives, and is completed with the answer. The audit trail does not use the
-//! event of a successful change. It derives one from the record of the change, because the record survives a crash (see
-//! `workers/audit.rs`). Therefore the record contains the origin of the request.
+//! event of a successful change. It derives that event from the record of the change, because the record survives a
+//! crash (see `workers/audit.rs`). Therefore the record contains the origin of the request.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -23,8 +23,8 @@ impl Session {
         let now = to.context.now;
         let mails = to.context.shared.reset_mails.as_ref();
         let redeemed = mails.and_then(|mails| mails.redeem(token, now));
-        // A read error is logged. The older snapshot decides then, and the later change of the password is checked
-        // again.
+        // A read error is logged. In that case the older snapshot is used, and the later change of the password is
+        // checked again.
         let _ = to.context.catch_up();
         let found = redeemed.map(|(id, sent)| {
             let found = resettable(&to.context.snapshot, id, password_time())?;

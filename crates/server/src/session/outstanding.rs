@@ -197,7 +197,7 @@ pub(super) enum Work {
     Verify(Proof),
     /// The hash pool, which handles a client's message in a Kerberos exchange.
     Kerberos,
-    /// The writer, which records a decided attempt.
+    /// The writer, which records an attempt whose outcome is known.
     Decided(Box<DecidedAttempt>),
     /// The end of the delay of the answer.
     Delayed { decided: Box<DecidedAttempt>, _held: Option<DelayedAnswer> },

@@ -2,8 +2,8 @@
 //! the cluster. That node then answers from a state with at least that position.
 //!
 //! If the node has not reached the position, the request and the requests after it wait in the connection's input. A
-//! waiting request occupies no other resources. The event loop checks it again when a commit reaches the position or
-//! the time to wait is over.
+//! waiting request occupies no other resources. The event loop checks the request again when a commit reaches the
+//! position or the time to wait is over.
 
 use std::time::{Duration, Instant};
 

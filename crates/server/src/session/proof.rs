@@ -1,4 +1,4 @@
-//! State of a password verification and of a decided attempt.
+//! State of a password verification, and of an attempt whose outcome is known.
 
 use std::time::Instant;
 
@@ -90,7 +90,7 @@ impl Attempt {
     }
 }
 
-/// A decided attempt without an answer yet.
+/// An attempt whose outcome is known, but which is not answered yet.
 pub(super) struct DecidedAttempt {
     pub(super) outcome: Outcome,
     /// New requester of the session; `None` if it does not change.

@@ -101,7 +101,7 @@ impl ChangeStages {
         ChangeStages { stages, forwarded: Some(operation) }
     }
 
-    /// Returns the stages of a change that this cluster node decided and appended to the log.
+    /// Returns the stages of a change that this cluster node, as the writer, made and appended to the log.
     #[cfg(feature = "kafka")]
     pub(crate) fn of_node([begun, decided, appended]: [Instant; 3]) -> ChangeStages {
         let stages = [("wait for the writer", begun), ("decide", decided), ("append to the log", appended)];
@@ -139,7 +139,7 @@ impl TraceLink {
 pub(crate) struct WriteTimes {
     /// Time at which the writer took the batch from its queue.
     pub(crate) taken: Instant,
-    /// Time at which the writer had decided all changes of the batch.
+    /// Time at which the writer had determined the results of all changes of the batch.
     pub(crate) decided: Instant,
     /// Time at which the batch was durable or had failed.
     pub(crate) committed: Instant,

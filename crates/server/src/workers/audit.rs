@@ -1,8 +1,8 @@
 //! The thread that writes the audit trail.
 //!
 //! The thread receives events from the event loops. It derives the events of changes from the records of the
-//! directory's log, from the trail's position on. Records survive a crash. Therefore every change has its event, and no
-//! event needs a separate sync. The log retains each record until the trail contains its event durably.
+//! directory's log, starting after the trail's position. Records survive a crash. Therefore every change has its event,
+//! and no event needs a separate sync. The log retains each record until the trail contains its event durably.
 
 use std::io;
 use std::path::Path;
@@ -45,8 +45,8 @@ const STAMPS: [&str; 7] = [
     "structuralObjectClass",
 ];
 
-/// Opens the audit trail that the settings describe and the queue of its events. Returns `None` if the settings
-/// describe no trail. From now on, the log retains records for the trail.
+/// Opens the audit trail that the settings describe, and creates the queue of its events. Returns `None` if the
+/// settings describe no trail. From now on, the log retains records for the trail.
 ///
 /// # Errors
 /// The trail cannot be written or continued.

@@ -21,8 +21,8 @@ impl DigestThread {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Starts `work` on a thread. When the `Weak` can no longer be upgraded, `work` must end soon. No earlier work may
-    /// be in progress.
+    /// Starts `work` on a thread. `work` receives a weak reference. When this reference can no longer be upgraded,
+    /// `work` must end soon. No earlier work may be in progress.
     ///
     /// # Errors
     /// The system cannot start a thread.

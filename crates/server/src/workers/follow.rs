@@ -2,8 +2,8 @@
 //!
 //! The cookie of the other server is stored in the same commit as the changes up to it. After a crash of either server
 //! the copy continues from the cookie. Changes that are sent again have no effect, because entries are compared by
-//! entryUUID. A cookie belongs to one source and its content. If either changes in the settings, everything is compared
-//! again.
+//! entryUUID. A cookie belongs to one source and its content. If the source or the content changes in the settings,
+//! everything is compared again.
 
 pub(crate) mod changes;
 mod cookie;

@@ -5,8 +5,8 @@
 //! A source that serves many users, such as a web application, is delayed only for the account whose password was
 //! wrong.
 //!
-//! The table is bounded. If it is full, old counts are dropped. If none is old, wrong passwords of other keys are not
-//! delayed.
+//! The table is bounded. If it is full, old counts are dropped. If none is old, wrong passwords for other pairs of
+//! account and source are not delayed.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

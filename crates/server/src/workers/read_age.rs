@@ -1,7 +1,8 @@
 //! Age of the data that a node of a cluster, or a replica, returns.
 //!
 //! A server that cannot read the log does not know which changes it lacks, but it knows when it last had all of them.
-//! The data of the writer, or of a promoted replica, is never old, because the log contains only its own changes.
+//! The data of the writer, or of a promoted replica, is never old, because that server appends to the log itself and
+//! lacks no change.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -2,8 +2,8 @@
 //!
 //! A share is a percentage of the time of all scan threads over a minute (`limits.scan_share`). Each identity and each
 //! source has a tally: the processor time of its searches in a leaky bucket, which drains at the rate of the share.
-//! While the tally exceeds a minute's share, searches of its owner are refused. Therefore a client that scans
-//! occasionally may use all threads, and a client that scans continuously gets its share.
+//! While the tally exceeds a minute's share, searches of its owner without an index are refused. Therefore a client
+//! that scans occasionally may use all threads, and a client that scans continuously gets its share.
 //!
 //! The administrator has no tally. Trusted sources and local sockets have no tally either, because many cooperating
 //! clients connect from them. Anonymous clients of one source count as one identity.

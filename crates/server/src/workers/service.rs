@@ -45,7 +45,7 @@ impl Drop for Service {
 }
 
 /// Services in the order of their start. They are stopped one after another in reverse order, because a service may use
-/// earlier ones. Dropping this list, for example if a later part of the server cannot start, stops them in the same
+/// earlier services. Dropping this list, for example if a later part of the server cannot start, stops them in the same
 /// way.
 #[derive(Default)]
 pub(crate) struct Services(Vec<Service>);

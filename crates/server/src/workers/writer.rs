@@ -1,7 +1,7 @@
 //! The one thread that changes the directory.
 //!
 //! All changes that wait when the thread becomes free form one batch. The thread executes them in order, and each
-//! change sees the effects of earlier ones. Then one commit with one sync makes all of them durable. One message per
+//! change sees the effects of earlier changes. Then one commit with one sync makes all of them durable. One message per
 //! event loop contains the answers. Therefore each change costs less disk time if more clients send changes at the same
 //! time.
 //!

@@ -64,9 +64,9 @@ pub struct ForeignSchema {
 }
 
 impl ForeignSchema {
-    /// Adds the schema of another server to the settings of a file. Without a file, it is added to the settings of the
-    /// existing directory, or to the defaults if there is none. Definitions with a name or OID in `leave_out` are
-    /// omitted.
+    /// Adds the schema of another server to the settings of a file. Without a file, the schema is added to the settings
+    /// of the existing directory, or to the defaults if there is none. Definitions with a name or OID in `leave_out`
+    /// are omitted.
     ///
     /// # Errors
     /// A source cannot be read or has no definitions, or the existing data cannot be read.

@@ -2,8 +2,8 @@
 //!
 //! The value of the request is the text of a settings file, including its schema texts. The writer makes the change
 //! with one record, in order with the changes of other clients. The value of the response has a line for each change,
-//! and lines with the prefix `note: ` for further notes. If the settings are refused, it has a line for each problem
-//! instead: the problem's place, a tab and a text. The client uses the place to find the line in the file.
+//! and lines with the prefix `note: ` for further notes. If the settings are refused, the value has a line for each
+//! problem instead: the problem's place, a tab and a text. The client uses the place to find the line in the file.
 
 use directory::settings::SettingsProblem;
 use ldap::ResultCode;

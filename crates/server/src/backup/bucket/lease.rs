@@ -269,8 +269,8 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(alive.has_ended(child.id()), sees_others);
-        // These are locks of processes on another machine and in another container. The last two locks, as an earlier
-        // release wrote them, contain no facts.
+        // The first two locks are of processes on another machine and in another container. The third lock, of an
+        // earlier release, and the fourth lock contain no facts.
         for other in [
             Identity { boot: "x".to_owned(), ..alive.clone() },
             Identity { namespace: "pid:[1]".to_owned(), ..alive },

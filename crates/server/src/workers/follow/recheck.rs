@@ -2,13 +2,13 @@
 //!
 //! In the copy such values follow a renamed entry, or are removed with a deleted entry. Most servers leave such values
 //! unchanged. slapd's overlay refint changes such values some time after the rename or delete, and sends no message.
-//! Even with refint, the copy can differ in three cases. A client may change an entry before refint does, so that it is
-//! sent with the old name. Refint may replace a last value. Refint loses a change if the entry that it changes is
-//! renamed meanwhile.
+//! Even with refint, the copy can differ in three cases. A client may change an entry before refint does, so that the
+//! source sends the entry with the old name. Refint may replace the last value of an attribute. Refint loses a change
+//! if the entry that it changes is renamed meanwhile.
 //!
-//! Therefore two kinds of entries are read again: those that received a value that names no entry, and those that named
-//! a deleted or renamed entry. These entries are read again twice soon, and twice later, because a busy slapd may take
-//! long.
+//! Therefore two kinds of entries are read again: entries that received a value that names no entry, and entries that
+//! named a deleted or renamed entry. These entries are read again twice soon, and twice later, because a busy slapd may
+//! take long.
 
 use std::time::{Duration, Instant};
 

@@ -4,10 +4,10 @@
 //! in the request, or if the server does not report deletes, all other entries of the copy are deleted at the end of
 //! the refresh (RFC 4533 section 3.3.2). Only then is the cookie stored.
 //!
-//! Some changes wait for others, such as an entry that arrives before its superior. The waiting changes are tried again
-//! at the end of the refresh, and later with the next changes, unless a later change of the same entry was made. No
-//! cookie is stored while changes wait, so that the source would send them again. A change that has waited for some
-//! cookies is given up.
+//! Some changes wait for other changes, such as an entry that arrives before its superior. The waiting changes are
+//! tried again at the end of the refresh, and later with the next changes, unless a later change of the same entry was
+//! made. No cookie is stored while changes wait, so that the source would send them again. A change that has waited for
+//! some cookies is given up.
 
 mod polls;
 

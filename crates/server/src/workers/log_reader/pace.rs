@@ -2,8 +2,8 @@
 //!
 //! A replica that has all records waits for the next commit. If the supplier sent every commit to every replica at
 //! once, it would spend more time on answers than on changes when there are many replicas. Therefore it sends records
-//! in rounds. Each round ends at a served position, which advances after a pause. The pause grows with the number of
-//! answers.
+//! in rounds. Each round ends at the *served position*. This position advances after a pause. The pause grows with the
+//! number of answers.
 //!
 //! Replicas at the served position wait together, and share the octets of their answer. A replica before the served
 //! position is answered at once. A commit after a quiet time is sent at once.

@@ -1,6 +1,6 @@
 //! Extended operations that change the directory, on the writer's thread. The directory itself executes the operations
 //! that change entries. This module executes the other operations, which read settings files or states of copies. The
-//! server defines the formats of these.
+//! formats of settings files and of states of copies belong to the server.
 
 use directory::virtual_entries::{APPLY_SETTINGS, PROMOTE};
 use directory::{ClientLink, Outcome, RequestContext, Requester, Stamp, WriteBatch};

@@ -35,8 +35,8 @@ pub(crate) struct GroupEnd {
     pub(crate) keeps_state: bool,
     /// Whether changes that still wait are treated as refused.
     pub(crate) gives_up: bool,
-    /// Entries of the group with values that name other entries. They are updated again if an entry was renamed,
-    /// because an entry that they name may have been received after them.
+    /// Entries of the group with values that name other entries. These entries are updated again if an entry was
+    /// renamed, because an entry that they name may have been received after them.
     pub(crate) with_links: Vec<Arc<SourceChange>>,
     /// Whether an earlier request of the group has renamed an entry.
     pub(crate) has_renames: bool,
