@@ -273,8 +273,8 @@ impl EventLoop {
         context.end_turn();
         connection.attribute(context);
         if turn != Turn::Close && connection.wants_room() {
-            // The socket is registered for writability only when that is first needed. Most connections never need it,
-            // and would get one useless event each.
+            // The socket is registered for writability only when it is first full. Most connections never need events
+            // for writability, and each of them would get a useless event.
             let (token, interest) = (Token(slot), Interest::READABLE | Interest::WRITABLE);
             if let Err(error) = self.poll.registry().reregister(connection.stream(), token, interest) {
                 tracing::warn!(%error, "conn={number} could not be watched and is closed");
@@ -430,8 +430,8 @@ impl EventLoop {
         self.cut_off_laggards();
     }
 
-    /// Ends persistent searches whose clients read too slowly: their unsent changes are too old, or too many snapshots
-    /// are kept for them.
+    /// Ends persistent searches whose clients read too slowly. The unsent changes of such a search are too old, or too
+    /// many snapshots are kept for it.
     fn cut_off_laggards(&mut self) {
         let laggards = self.context.feed.laggards(&self.context.snapshot).unwrap_or_default();
         for (slot, ticket) in laggards {

@@ -150,7 +150,7 @@ impl KerberosExchange {
         last: Option<Vec<u8>>,
     ) -> Result<KerberosTurn, GssError> {
         let peers = self.context.peers()?;
-        // A client with this flag would protect all later messages, and the server could not read them.
+        // A client that sets this flag would protect all later messages, and the server could not read them.
         if self.mechanism == GssMechanism::Spnego && peers.wants_protection {
             let text =
                 "GSS-SPNEGO with a security layer is not offered: use TLS, and ask for none (-O maxssf=0)";

@@ -297,7 +297,7 @@ pub const BATCHES_PER_INDEX_SLICE: u32 = 16;
 /// Number of random octets that the writer reads from the system at a time. Each change needs 16 of them.
 pub const RANDOM_BLOCK_SIZE: usize = 4 << 10;
 
-/// Maximum time for which a request may wait for a position. A longer time in a request is reduced to this one.
+/// Maximum time for which a request may wait for a position. A longer time in a request is reduced to this time.
 pub const POSITION_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Maximum number of connections of one event loop that wait for a position.

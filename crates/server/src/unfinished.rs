@@ -56,8 +56,8 @@ impl UnfinishedFile {
 impl Drop for UnfinishedFile {
     fn drop(&mut self) {
         if registry().remove(&self.path) {
-            // May fail because the file was not created yet. If an existing file remains, its name shows that it is
-            // temporary.
+            // Removing the file may fail because the file was not created yet. If an existing file remains, its name
+            // shows that it is temporary.
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -118,7 +118,7 @@ pub fn try_backup(
     let found = Folder::read(&*storage)?;
     let last = found.parts().last().filter(|last| last.is_encrypted && identities.is_empty());
     if let Some(last) = last {
-        // If no identity decrypts the last file, this fails early, before all other files are read.
+        // If no identity decrypts the last file, this call fails early, before all other files are read.
         Content::open(&*storage, last, identities)?;
     }
     for part in found.parts() {

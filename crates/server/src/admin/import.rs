@@ -57,7 +57,8 @@ const MEMORY_MIN: usize = 64 << 20;
 /// Maximum number of blocks of rows that wait to be written.
 const BLOCKS_MAX: usize = 64;
 
-/// Memory of an import divided by the maximum memory of waiting blocks of rows.
+/// Divisor of the memory of an import. The quotient is the maximum memory of the blocks of rows that wait to be
+/// written.
 const BLOCKS_DIVISOR: usize = 16;
 
 /// Number of blocks of rows, half a megabyte each, from one early sync to the next.
@@ -66,8 +67,8 @@ const BLOCKS_PER_SYNC: usize = 64;
 /// Number of spare buffers per preparer.
 const SPARES_PER_THREAD: usize = 4;
 
-/// Memory of an import divided by the maximum size of a record that is read as a whole. A larger record is read in
-/// parts.
+/// Divisor of the memory of an import. The quotient is the maximum size of a record that is read as a whole. A larger
+/// record is read in parts.
 const LARGE_RECORD_DIVISOR: usize = 32;
 
 /// Default memory of an import, in bytes.
@@ -446,7 +447,7 @@ impl<'r> Run<'r> {
             early.insert(piece.sequence, (piece, prepared));
             while let Some((piece, prepared)) = early.remove(&next) {
                 next += 1;
-                // This does not wait, because the reader has sent the ticket before the chunk.
+                // This call does not wait, because the reader has sent the ticket before the chunk.
                 let _ = tickets.recv();
                 builder.take(&prepared).map_err(|error| self.failed(error))?;
                 for rejected in &prepared.rejected {

@@ -22,8 +22,8 @@ pub(crate) struct FolderOwner {
 }
 
 impl FolderOwner {
-    /// Records the owner of the data directory, or of the folder in which it will be created. For users other than root
-    /// it records none, because only root can give files away.
+    /// Records the owner of the data directory, or of the folder in which it will be created. For users other than
+    /// root, records no owner, because only root can give files away.
     pub(crate) fn of(data: &Path) -> FolderOwner {
         let is_root = nix::unistd::geteuid().is_root();
         let existing = data.ancestors().find_map(|folder| match folder.as_os_str().is_empty() {

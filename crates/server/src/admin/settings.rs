@@ -76,7 +76,8 @@ pub fn apply(
     let requester = config.admin_dn.as_str().to_owned();
     let folder = config.data.clone();
     let mut opened = Opened::open_for_reading(config)?;
-    // The lines contain the numbers of rows to remove. Therefore they are made before the change.
+    // The lines contain the numbers of rows that the change will remove. Therefore the lines are made before the
+    // change.
     let snapshot = opened.directory().snapshot()?;
     let Planned { lines, notes } = planned(snapshot.state(), file)?;
     drop(snapshot);

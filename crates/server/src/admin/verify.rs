@@ -87,7 +87,7 @@ pub fn compact(config: &Config) -> Result<store::Compacted, ServeError> {
         .map_err(|error| ServeError::Open { path: config.data.clone(), error: error.into() })
 }
 
-/// Returns an error if there is no data. Opening an empty directory would create some.
+/// Returns an error if there is no data. Opening an empty directory would create data.
 pub(crate) fn check_data(config: &Config) -> Result<(), ServeError> {
     let path = config.data.clone();
     match store::has_data_file(&path) {

@@ -34,7 +34,7 @@ use crate::limits::BACKUP_HEADER_BYTES;
 const TAG: &str = "pando-backup";
 /// The text that begins the last line of a header.
 const HEADER_END: &[u8] = b"---";
-/// The text that begins every file in the age format. A file of encrypted identities also begins with it.
+/// The text that begins every file in the age format. A file of encrypted identities also begins with this text.
 const AGE: &[u8] = b"age-encryption.org/";
 /// The text that begins an age file in its text form.
 const ARMOR: &[u8] = b"-----BEGIN AGE ";

@@ -76,7 +76,7 @@ impl<'s> Folder<'s> {
         chains.filter(|chain| chain.first().is_some_and(|first| first.kind == Kind::Rows)).collect()
     }
 
-    /// Returns the newest chain whose rows were read before the second `seconds` and at `position` or earlier.
+    /// Returns the newest chain whose rows were read before the time `seconds` and at `position` or earlier.
     pub(crate) fn chain_of(&self, seconds: u64, position: u64) -> Result<Chain<'_>, BackupError> {
         let chains = self.chains();
         let is_in_time = |rows: &&Part| rows.seconds < seconds && rows.position <= position;

@@ -131,8 +131,8 @@ pub(super) fn kerberos_rules(table: KerberosKeys) -> Result<Option<Arc<KerberosR
             .map(Arc::new)
             .map_err(|error| ConfigError::Keytab { file: keytab.clone(), what: error.to_string() })
     };
-    // Kerberos is opened before SPNEGO, because its error describes a problem with the keytab. The error of SPNEGO only
-    // reports that there is no mechanism to negotiate.
+    // Kerberos is opened before SPNEGO, because the error of Kerberos describes a problem with the keytab. The error of
+    // SPNEGO only reports that there is no mechanism to negotiate.
     let kerberos = open(GssMechanism::Kerberos)?;
     let negotiating = open(GssMechanism::Spnego)?;
     let stated = Stated { keytab, principal, realms, attribute, listeners };

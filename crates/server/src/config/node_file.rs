@@ -423,7 +423,7 @@ mod tests {
             ("traces", keys_of::<TraceKeys>()),
         ];
         for key in keys_of::<NodeFile>() {
-            // The page must explain each key of a table.
+            // The page `docs/how-to/configure.md` must explain each key of a table.
             let keys = match tables.iter().find(|(table, _)| table == key) {
                 Some((_, keys)) => keys.iter().map(|inner| format!("`{key}.{inner}`")).collect(),
                 None => vec![format!("`{key}`")],
@@ -433,7 +433,8 @@ mod tests {
                 assert!(page.contains(&key), "{key}");
             }
         }
-        // The page must not explain a key that does not exist. `house settings` compares messages with the page.
+        // `docs/how-to/configure.md` must not explain a key that does not exist. `house settings` compares messages
+        // with that page.
         let heads = page.lines().filter_map(|line| line.strip_prefix("- `")?.split_once("`"));
         for (table, name) in heads.filter_map(|(key, _)| key.split_once('.')) {
             let is_key = tables.iter().any(|(of, keys)| *of == table && keys.contains(&name));

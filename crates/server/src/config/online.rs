@@ -179,7 +179,7 @@ impl OnlineSettings {
         })
     }
 
-    /// Returns true if the log needs an event for each operation, prepared from the beginning of the operation.
+    /// Returns true if the log needs an event for each operation. Such an event is prepared when the operation begins.
     #[inline]
     pub(crate) fn describes_operations(&self) -> bool {
         self.log_operations | self.slow.is_some()

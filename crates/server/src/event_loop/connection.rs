@@ -231,7 +231,8 @@ impl Connection {
         self.broken = true;
     }
 
-    /// Notes that the kernel reports readable bytes. `ending` means that the peer has closed its side after them.
+    /// Notes that the kernel reports readable bytes. `ending` means that the peer has closed its side after these
+    /// bytes.
     pub(crate) fn now_readable(&mut self, ending: bool) {
         self.readable = true;
         self.ending |= ending;

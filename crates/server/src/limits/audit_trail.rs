@@ -8,7 +8,7 @@ pub const AUDIT_BUFFER_BYTES: usize = 64 << 10;
 /// Maximum time for which a busy event loop gathers events for the audit trail.
 pub const AUDIT_HAND_OVER: Duration = Duration::from_millis(100);
 
-/// Maximum size in octets of the events that wait to be written to the audit trail. If there are more, requests wait,
+/// Maximum size in octets of the events that wait to be written to the audit trail. If more events wait, requests wait,
 /// or events are lost and counted.
 pub const AUDIT_WAITING_BYTES_MAX: usize = 8 << 20;
 

@@ -75,7 +75,8 @@ pub const LOGIN_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Number of wrong passwords for an account from one source that are answered without a delay.
 pub const GUESSES_FREE: u32 = 3;
-/// Delay of the answer to the first wrong password after [`GUESSES_FREE`]. The delay doubles with each further one.
+/// Delay of the answer to the first wrong password after [`GUESSES_FREE`]. The delay doubles with each further wrong
+/// password.
 pub const GUESS_DELAY_FIRST: Duration = Duration::from_millis(250);
 /// Maximum delay of the answer to a wrong password.
 pub const GUESS_DELAY_MAX: Duration = Duration::from_secs(8);
@@ -112,7 +113,7 @@ pub const KERBEROS_EXCHANGES_MAX: usize = 4_096;
 pub const SASL_EXCHANGE_BYTES: usize = 8 << 10;
 
 /// Maximum number of SASL exchanges for Verify Credentials on one connection that wait for the client's next message. A
-/// further exchange replaces the oldest one.
+/// further exchange replaces the oldest exchange.
 pub const VERIFYING_MAX: usize = 16;
 
 /// Maximum number of tokens of one Kerberos exchange. Kerberos itself needs one, and SPNEGO needs a few.

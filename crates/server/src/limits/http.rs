@@ -18,10 +18,11 @@ pub(crate) const HTTP_CONNECTIONS_SHARE_DIVISOR: usize = 2;
 /// accepted.
 pub(crate) const HTTP_GRACE: Duration = Duration::from_millis(100);
 
-/// Maximum number of HTTP connections that are accepted before the accepted ones are served.
+/// Maximum number of HTTP connections that are accepted before the accepted connections are served.
 pub(crate) const HTTP_ACCEPTS_PER_PASS: usize = 128;
 
-/// Maximum number of HTTP connections that are served before new ones are accepted. The newest are served first.
+/// Maximum number of HTTP connections that are served before new connections are accepted. The newest connections are
+/// served first.
 pub(crate) const HTTP_TURNS_PER_PASS: usize = 16;
 
 /// Maximum duration of an HTTP connection.

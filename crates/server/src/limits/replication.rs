@@ -14,7 +14,7 @@ pub const LOG_READS_MAX: usize = 1_024;
 /// Maximum time for which a replica's request waits for records.
 pub const LOG_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Size of the blocks of records that are cached for other replicas, in octets. The last block may exceed it.
+/// Size of the blocks of records that are cached for other replicas, in octets. The last block may exceed this size.
 pub const LOG_BLOCKS_BYTES: usize = 8 << 20;
 
 /// Each answer to a replica delays the next records by this time. If there are many replicas, this leaves processor

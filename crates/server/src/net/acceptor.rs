@@ -356,7 +356,7 @@ impl Drop for Acceptor {
     }
 }
 
-/// Returns true if the last warning, at `logged`, is old enough for another one.
+/// Returns true if the last warning, at `logged`, is old enough for another warning.
 fn is_due(logged: Option<Instant>, now: Instant) -> bool {
     logged.is_none_or(|logged| now.duration_since(logged) >= ACCEPT_WARNING_INTERVAL)
 }

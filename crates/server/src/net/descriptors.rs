@@ -60,7 +60,7 @@ pub(crate) fn open_count() -> u64 {
 }
 
 /// Raises the soft limit on descriptors to the hard limit. The usual soft limit of 1,024 protects programs that use
-/// `select`. This program does not use it.
+/// `select`. This program does not use `select`.
 pub(crate) fn raise_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current == limit.maximum {

@@ -394,7 +394,8 @@ fn text(status: StatusCode, text: String) -> Response<Full<Bytes>> {
     response
 }
 
-/// Returns true if `authorization`, the value of `Authorization`, contains the token, or if no token is required.
+/// Returns true if `authorization`, the value of the header field `Authorization`, contains the token, or if no token
+/// is required.
 fn is_authorized(token: Option<&Secret>, authorization: Option<&[u8]>) -> bool {
     let Some(Secret(token)) = token else { return true };
     let Some((scheme, authorization)) =

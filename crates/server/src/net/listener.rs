@@ -360,7 +360,7 @@ mod tests {
     fn the_socket_of_a_data_directory_is_its_owner_s() {
         let folder = Folder::new("owner");
         let path = folder.0.join(SOCKET_NAME);
-        // The socket of a server that has died is replaced. A file of another kind is not.
+        // The socket of a server that has died is replaced. A file of another kind is not replaced.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         let listener = Listener::open_in(&folder.0).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);

@@ -155,7 +155,7 @@ pub(crate) enum LoopMessage {
     WriterHasRoom,
     /// There was a commit. The message is sent only to loops that have requested it.
     Committed,
-    /// New settings. The loop applies them and then drops the sender, so that the receiver notices it.
+    /// New settings. The loop applies them and then drops the sender, and the receiver detects the drop.
     Settings(Arc<OnlineSettings>, Sender<()>),
     /// Probe for the page `/ready`: read the directory and report success.
     Probe(Arc<Readiness>),

@@ -128,7 +128,8 @@ impl Drop for EventLoops {
     }
 }
 
-/// Stops the server when one of its event loops ends for any reason. The other loops cannot take over its connections.
+/// Stops the server when one of its event loops ends for any reason. The other loops cannot take over the connections
+/// of that loop.
 struct StopsWithLoop(Arc<AcceptorControl>);
 
 impl Drop for StopsWithLoop {

@@ -105,7 +105,7 @@ impl Session {
         }
     }
 
-    /// Returns the other identity under which the request runs; `None` if it runs under the session's own.
+    /// Returns the other identity under which the request runs; `None` if it runs under the session's own identity.
     fn proxied_requester(
         &self,
         context: &Context,

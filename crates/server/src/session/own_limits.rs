@@ -63,7 +63,7 @@ impl Session {
         self.limits.as_deref().map(|own| &own.stated)
     }
 
-    /// Returns the idle time after which the connection is closed, if a table sets one.
+    /// Returns the idle time after which the connection is closed, if a table sets such a time.
     pub(crate) fn idle_timeout(&self) -> Option<Duration> {
         self.stated_limits().and_then(|limits| limits.idle)
     }

@@ -23,7 +23,7 @@ pub(crate) struct PositionWait {
     pub(crate) until: Instant,
 }
 
-/// Result of comparing the position that a request requires with the snapshot's.
+/// Result of comparing the position that a request requires with the position of the snapshot.
 pub(super) enum Reached {
     /// The request can be handled, because the snapshot has reached the position.
     Shown,

@@ -84,7 +84,7 @@ impl Attempt {
         if self.is_refused { SaslKeyRules::default() } else { self.account.missing_keys.clone() }
     }
 
-    /// Returns the scheme with which a right password is hashed again; `None` if the policy names none.
+    /// Returns the scheme with which a right password is hashed again; `None` if the policy names no scheme.
     pub(super) fn rehash(&self) -> Option<StorageScheme> {
         self.account.policy.scheme.filter(|_| !self.is_refused)
     }

@@ -250,15 +250,15 @@ impl Session {
             _ => return Err(refusal(SaslError::Malformed("its channel binding is not the mechanism's"))),
         };
         let identified = identify(&context.snapshot, &first.name)?;
-        // A user can authenticate only as itself: only the administrator may assume other identities, and has no SCRAM
-        // keys.
+        // A user can authenticate only as itself. Only the administrator may assume other identities, and the
+        // administrator has no SCRAM keys.
         let is_own = |own: &Requester| authorized(context, own, &first.authorization).as_ref() == Some(own);
         let identified = identified.filter(|of| is_own(&of.requester));
         let keys = identified.as_ref().and_then(|of| keys_of(of, hash));
         let is_known = keys.is_some();
         let secret = context.snapshot.directory().secret(b"SCRAM");
-        // All spellings of an existing name get the same salt, that of the entry's keys. Therefore all spellings of an
-        // unknown name must get the same salt, too.
+        // All spellings of an existing name get the same salt, the salt in the entry's keys. Therefore all spellings of
+        // an unknown name must get the same salt, too.
         let nobody = || {
             let iterations = usual_scram_iterations(&context.snapshot);
             ScramKeys::of_unknown_user(hash, &secret, &name_key(&context.snapshot, &first.name), iterations)

@@ -210,7 +210,8 @@ impl Session {
         context.shared.scan_shares.report_refusal(client, text, context.now);
     }
 
-    /// Takes the permission for a persistent search, which counts towards the client's limit. Other searches need none.
+    /// Takes the permission for a persistent search, which counts towards the client's limit. Other searches need no
+    /// permission.
     #[inline]
     fn take_listening_place(
         &self,

@@ -129,7 +129,7 @@ impl Health {
     }
 
     /// Logs that an operation failed because of a fault of the server. `text` must not contain values of entries. The
-    /// texts of a [`ServerFault`] contain none.
+    /// texts of a [`ServerFault`] contain no such values.
     pub(crate) fn log_failure(&self, now: Instant, fault: ServerFault, failed: FailedOperation, text: &str) {
         let Some(omitted) = self.count_failure(now, fault, text) else { return };
         let FailedOperation { connection, id, name, code } = failed;

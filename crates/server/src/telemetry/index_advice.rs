@@ -238,7 +238,7 @@ mod tests {
         assert_eq!("indexes.l = []; searches x".parse::<IndexProposal>(), Err(NoProposal));
     }
 
-    /// Adds many shapes that occur once each. They do not displace a shape whose cost equals the sum of theirs.
+    /// Adds many shapes that occur once each. They do not displace a shape whose cost equals the sum of their costs.
     #[test]
     fn the_costliest_shapes_stay_in_a_table_of_fixed_size() {
         let advice = IndexAdvice::default();

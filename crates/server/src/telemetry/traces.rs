@@ -216,7 +216,7 @@ impl TraceFeed {
     }
 
     /// Returns true if a forwarded operation must be sampled. Servers with the same sampled share of operations return
-    /// the same.
+    /// the same result.
     pub(crate) fn samples_link(&self, link: &TraceLink) -> bool {
         let [.., a, b, c, d, e, f, g, h] = link.trace;
         match self.sampled {
@@ -256,8 +256,8 @@ impl TraceFeed {
         }
     }
 
-    /// Waits until the queue contains an operation, and then a short time for further ones. Returns at most one batch
-    /// of operations, and whether the queue is closed.
+    /// Waits until the queue contains an operation, and then a short time for further operations. Returns at most one
+    /// batch of operations, and whether the queue is closed.
     pub(crate) fn fetch(&self) -> (Vec<TracedOperation>, bool) {
         let is_idle = |waiting: &mut Waiting| waiting.operations.is_empty() && !waiting.is_closed;
         let is_small = |waiting: &mut Waiting| waiting.operations.len() < TRACE_BATCH && !waiting.is_closed;

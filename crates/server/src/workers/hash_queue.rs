@@ -351,7 +351,8 @@ impl<J> LaneQueue<J> {
 
 impl<J> Class<J> {
     fn pop(&mut self) -> Option<(Source, u64, Waiting<J>)> {
-        // If all sources must skip turns, each skips the smallest number of them, so that one source is next.
+        // If all sources must skip turns, each source skips as many turns as the source with the fewest, so that one
+        // source is next.
         let least = self.sources.values().map(|jobs| jobs.debt).min().unwrap_or_default();
         self.sources.values_mut().for_each(|jobs| jobs.debt -= least);
         loop {

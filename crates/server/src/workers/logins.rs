@@ -149,8 +149,8 @@ pub(crate) fn start(
     Service::start("pando-logins", run, move || drop(stop))
 }
 
-/// Records gathered logins until the sender of `stop` is dropped, and then all that are left. At each tick, also checks
-/// the password policies and requests due changes.
+/// Records gathered logins until the sender of `stop` is dropped, and then all remaining logins. At each tick, also
+/// checks the password policies and requests due changes.
 fn run(logins: &Logins, queue: &Arc<WriteQueue>, directory: &Arc<Directory>, stop: &Receiver<()>) {
     let anonymous = Arc::new(Requester::Anonymous);
     let mut round = Round::default();
@@ -281,7 +281,8 @@ mod tests {
         assert!(logins.keep(EntryId(2), login(1), HOUR, now));
         assert!(!logins.keep(EntryId(3), login(1), HOUR, now));
         assert!(logins.keep(EntryId(2), login(2), HOUR, now), "one that is there has room");
-        // If the table is full, recording begins early. Recording is spread over the shortest wait of all its logins.
+        // If the table is full, recording begins early. Recording is spread over the shortest wait of all gathered
+        // logins.
         let mut round = Round::default();
         assert_eq!(round.next(&logins, now, false), [EntryId(1), EntryId(2)]);
     }

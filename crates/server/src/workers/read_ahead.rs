@@ -161,7 +161,8 @@ pub(crate) fn dry_run(
     for _ in 0..READ_AHEAD_LOOKS {
         let Some(frame) = first_frame(input.get(end..).unwrap_or_default(), limits.message_size_max) else {
             if awaited == 0 {
-                // The session must handle what follows: it waits for the rest of a message, or reports an error.
+                // The session must handle the octets that follow: it waits for the rest of a message, or reports an
+                // error.
                 return DryRun::all(input);
             }
             break;
@@ -482,13 +483,13 @@ impl ColdLoopDetector {
         self.count(pages, used.map(|used| elapsed.saturating_sub(idle + used)))
     }
 
-    /// Evaluates the number of pages read in a tick. `waited` is the time for which a warm loop waited for them, if
-    /// known. Returns true if a warm loop becomes cold.
+    /// Evaluates the number of pages read in a tick. `waited` is the time for which a warm loop waited for these pages,
+    /// if known. Returns true if a warm loop becomes cold.
     fn count(&mut self, pages: u64, waited: Option<Duration>) -> bool {
         let was_cold = self.is_cold();
         let pages = u32::try_from(pages).unwrap_or(u32::MAX);
         if !was_cold && pages > 0 {
-            // If the wait is unknown, it is assumed to be the smallest that makes the loop cold with the smallest
+            // If the wait is unknown, it is assumed to be the smallest wait that makes the loop cold with the smallest
             // number of pages.
             self.page_wait = waited.map_or(COLD_WAIT_MIN / COLD_PAGES_MIN, |waited| waited / pages);
         }

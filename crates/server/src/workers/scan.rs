@@ -91,7 +91,7 @@ pub(crate) struct ScanActions {
 }
 
 impl Scan {
-    /// Creates a scan of all ids from `from` on. The caller must put it into the queue.
+    /// Creates a scan of all ids from `from` on. The caller must put the scan into the queue.
     pub(crate) fn new(
         address: Address,
         owner: ScanOwner,

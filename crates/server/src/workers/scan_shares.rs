@@ -146,8 +146,8 @@ impl ScanAccount {
         }
     }
 
-    /// Adds processor time of a scan thread, as [`charge`](ScanAccount::charge) does. An event loop counts it later as
-    /// work of the client.
+    /// Adds processor time of a scan thread, as [`charge`](ScanAccount::charge) does. An event loop counts this time
+    /// later as work of the client.
     pub(crate) fn charge_scan(&self, micros: u64, now: Instant) {
         self.uncounted.fetch_add(micros, Ordering::Relaxed);
         self.charge(micros, now);

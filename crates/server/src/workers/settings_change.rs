@@ -93,7 +93,7 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
-    /// Compares proposed settings with those of a directory.
+    /// Compares proposed settings with the settings of a directory.
     ///
     /// # Errors
     /// The proposed settings are invalid, the data prevents them, or the data cannot be read.

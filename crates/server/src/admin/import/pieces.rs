@@ -7,8 +7,8 @@ use crate::error::ServeError;
 /// Size of a chunk in bytes, unless a record is longer.
 pub(super) const PIECE_SIZE: usize = 2 << 20;
 
-/// Chunk of text. If `bytes` is empty, the chunk is one record that is too long for memory. It must be read from its
-/// source.
+/// Chunk of text. If `bytes` is empty, the chunk is one record that is too long for memory. That record must be read
+/// from its source.
 pub(super) struct Piece<'s> {
     /// Number of the chunk among all chunks.
     pub(super) sequence: u64,

@@ -139,7 +139,8 @@ fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Writes the lines of a record. Omits empty lines, and the version line, because the file already begins with one.
+/// Writes the lines of a record. Omits empty lines, and the version line, because the file already begins with a
+/// version line.
 fn write_record(file: &mut impl Write, record: &[u8], as_comment: bool) -> io::Result<()> {
     let mut has_started = false;
     for line in record.split(|byte| *byte == b'\n') {

@@ -119,8 +119,8 @@ pub(super) fn name_of(path: &Path, is_free: &dyn Fn(&str) -> bool) -> String {
 mod tests {
     use super::*;
 
-    /// Regression: a dump of `cn=config` in one file was refused, because slapd's own definitions contradict those of
-    /// `monitor`.
+    /// Regression: a dump of `cn=config` in one file was refused, because slapd's own definitions contradict the
+    /// definitions of the schema `monitor`.
     #[test]
     fn leaves_the_definitions_of_slapd_itself_out() {
         let dump = "dn: cn=config\ncn: config\n\ndn: cn=schema,cn=config\nolcAttributeTypes: ( 1.2\n  )\n\n\

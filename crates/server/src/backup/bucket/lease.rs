@@ -75,7 +75,7 @@ impl Lease {
         let is_conditional = shared.put_lock(&content, before.as_ref()).map_err(failed)?;
         if !is_conditional || before.is_some() {
             // Another process may have found the same state and may still write its own lock. Wait, because the lock
-            // that is written last is the valid one.
+            // that is written last is the valid lock.
             let settled = async {
                 sleep(BUCKET_LOCK_SETTLED).await;
                 Ok(())

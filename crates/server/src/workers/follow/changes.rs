@@ -326,7 +326,7 @@ impl ChangeList {
             && entry.attributes.iter().any(|attribute| attribute.description.contains(";range="))
     }
 
-    /// Reads the entry with the identifier `uuid`; `None` if it is not in the content.
+    /// Reads the entry with the identifier `uuid`; `None` if the entry is not in the content.
     pub(super) fn read(
         &self,
         exchange: &mut Exchange<'_>,

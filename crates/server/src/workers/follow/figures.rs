@@ -73,7 +73,7 @@ impl FollowFigures {
         }
     }
 
-    /// Records the end of a connection. Returns true if the reason differs from the previous one.
+    /// Records the end of a connection. Returns true if the reason differs from the previous reason.
     pub(super) fn failed(&self, text: &str) -> bool {
         let mut state = self.lock();
         state.stage = FollowStage::Disconnected;

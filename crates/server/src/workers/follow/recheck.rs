@@ -20,7 +20,7 @@ use super::changes::ChangeList;
 use super::{Follow, FollowError, cookie, source};
 use crate::limits::follow::{FOLLOW_RECHECK, FOLLOW_RECHECK_LATE, FOLLOW_RECHECKED_MAX};
 
-/// Checks at one interval. Each check reads the entries that became doubtful since the check before the previous one.
+/// Checks at one interval. Each check reads the entries that became doubtful since the second-last check.
 struct Series {
     /// Positions of this server's log at the last two checks, the older position first.
     positions: [u64; 2],

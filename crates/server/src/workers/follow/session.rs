@@ -159,7 +159,7 @@ impl<'f> Session<'f> {
             if self.refresh.is_none() && !connection.has_message() {
                 self.flush()?;
                 self.recheck()?;
-                // If doubtful entries are left, the next are read as soon as no message waits.
+                // If doubtful entries are left, the next entries are read as soon as no message waits.
                 let wait = if self.doubtful.is_empty() { FOLLOW_LOOK } else { FOLLOW_RECHECK_WAIT };
                 connection.set_timeout(wait)?;
             }
@@ -470,7 +470,7 @@ impl<'f> Session<'f> {
         }
     }
 
-    /// Makes the pending and waiting changes, and stores the cookie if there is a new one.
+    /// Makes the pending and waiting changes, and stores the cookie if there is a new cookie.
     fn flush(&mut self) -> Result<()> {
         if self.pending.is_empty() && !self.has_new_cookie {
             return Ok(());

@@ -16,7 +16,7 @@ impl Replica {
         self.has_more_blocks && self.apply_after.is_none_or(|after| after <= Instant::now())
     }
 
-    /// Applies records that have arrived, as many as fit into one commit. Returns true if any have arrived.
+    /// Applies records that have arrived, as many as fit into one commit. Returns true if any records had arrived.
     pub(super) fn apply_blocks(&mut self, writer: &mut Writer) -> bool {
         if self.apply_after.is_some_and(|after| after > Instant::now()) {
             return false;

@@ -1,4 +1,4 @@
-//! The thread that reads the supplier's log. It requests the next records while the previous ones are being applied.
+//! The thread that reads the supplier's log. It requests the next records while the previous records are being applied.
 
 use std::io;
 use std::sync::Arc;

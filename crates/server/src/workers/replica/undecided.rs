@@ -160,7 +160,8 @@ struct SupplierInquiry {
     directory: Arc<directory::Directory>,
     figures: Arc<ReplicaFigures>,
     queue: Arc<WriteQueue>,
-    /// Receives whether the supplier was promoted later; `None` if it did not answer.
+    /// Sender of the answer to the question whether the supplier was promoted later. It sends `None` if the supplier
+    /// did not answer.
     decision_sender: Sender<Option<bool>>,
 }
 

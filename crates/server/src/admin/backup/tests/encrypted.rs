@@ -60,7 +60,7 @@ fn an_encrypted_backup_continues_without_the_identity() {
     let tried = try_backup(&place.backup(), &identities, &place.0.join("scratch"), &mut |_| {}).unwrap();
     assert_eq!((tried.files, tried.checked.findings, tried.restored.position), (4, 0, second));
     // An encrypted file cannot be read without an identity, or with another recipient's identity. An unencrypted file
-    // can.
+    // can be read in both cases.
     for (identity, why) in [(None, "--identity"), (Some(berts.as_path()), "other recipients")] {
         let refused = restored_with(&place, identity, u64::MAX).unwrap_err();
         assert!(refused.to_string().contains(why) && refused.to_string().contains(".pando.age"), "{refused}");
