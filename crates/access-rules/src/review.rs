@@ -51,7 +51,8 @@ pub struct RecordedRehearsal {
     pub tally: RecordedTally,
     /// Number of operations that were skipped, because the trail withholds a name or a filter.
     pub withheld: u64,
-    /// Number of operations that were decided without the client's connection, although a rule depends on it.
+    /// Number of operations that were decided although a rule depends on the client's connection and the trail does not
+    /// describe this connection.
     pub link_unknown: u64,
     /// Number of damaged places in the trail.
     pub damages: u64,

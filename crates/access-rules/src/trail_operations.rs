@@ -17,10 +17,11 @@ use ldap::{DecodeLimits, Filter, ResultCode, Scope, SelectionBuf};
 /// Maximum number of connections that the reader tracks at the same time.
 const CONNECTIONS_MAX: usize = 100_000;
 
-/// Maximum total number of states that are stored for all connections. Binds and starts of TLS make new states.
+/// Maximum total number of states that are stored for all connections. Each bind and each start of TLS adds a state.
 const TURNS_MAX: usize = 1_000_000;
 
-/// Delay of events in microseconds. It exceeds the time for which an event may wait until it is written.
+/// Delay of events in microseconds. The delay exceeds the time that may pass between an event and its write to the
+/// trail.
 const KEPT_BACK_MICROS: u64 = 2_000_000;
 
 /// Maximum size of delayed events in octets.
@@ -235,7 +236,8 @@ impl OperationReader {
             event.texts(Field::Attribute).filter(|name| !name.starts_with(WITHHELD)).collect();
         let names: Vec<&str> = names.iter().map(|name| &**name).collect();
         // The trail withholds names of attributes that the schema does not define. If a client requested only such
-        // names, the search returned no attributes. An empty selection would return all attributes.
+        // names, the search returned no attributes. This case must be distinguished from a search without names, which
+        // returned all attributes.
         let selects_nothing = names.is_empty() && event.bytes(Field::Attribute).is_some();
         let none = selects_nothing.then_some("1.1");
         let selection: SelectionBuf = names.iter().copied().chain(none).collect();
@@ -316,7 +318,8 @@ mod tests {
         })
     }
 
-    /// Returns, for each operation, its time and connection: TLS, bind method, and whether the trail describes it.
+    /// Returns the operations. For each, the time of the operation, whether the connection uses TLS, the bind method,
+    /// and whether the trail describes the connection.
     fn read(events: &[(u64, Vec<u8>)]) -> Given<'_> {
         let mut given = Vec::new();
         let mut reader = OperationReader::default();
@@ -347,7 +350,7 @@ mod tests {
         let opened = event(Kind::Opened, 1, |_| {});
         let found = read(&[
             (100, opened.clone()),
-            // A change, whose event was written from the log before the event of the bind.
+            // The event of a change, which was written before the event of an earlier bind.
             (100, operation(30)),
             (200, bind(20, "simple", 0)),
             (200, operation(40)),
@@ -362,7 +365,8 @@ mod tests {
             found,
             [(30, false, simple, true), (40, false, simple, true), (80, true, Some(plain), true)]
         );
-        // A connection that began before the trail, and a trail so old that it lacks the mechanism.
+        // The state is unknown if the connection began before the trail, or if the trail is so old that it lacks the
+        // mechanism.
         assert_eq!(read(&[(9, bind(2, "simple", 0)), (9, operation(5))]), [(5, false, None, false)]);
         assert_eq!(
             read(&[(9, opened), (9, bind(2, "sasl", 0)), (9, operation(5))]),

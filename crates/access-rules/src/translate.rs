@@ -1,9 +1,9 @@
 //! Translation of access rules of other servers: OpenLDAP's `access to` and `olcAccess`, and the `aci` values of 389 DS
 //! and OpenDJ.
 //!
-//! Clauses that cannot be translated are omitted. They are listed as written in the source, so that an administrator
-//! can decide about them. If an omitted clause denies rights, the result may permit more than the source. The list then
-//! says so.
+//! Clauses that cannot be translated are omitted. A list contains the omitted clauses as written in the source, so that
+//! an administrator can decide about them. If an omitted clause denies rights, the result may permit more than the
+//! source. The list then says so.
 
 mod aci;
 mod openldap;
@@ -45,8 +45,8 @@ impl Translation {
         self.left_out.push(OmittedClause { line, clause: clause.trim().to_owned(), why: why.into() });
     }
 
-    /// Reports a rule that would let requesters read passwords of other users. The source allows this, but Pando does
-    /// not.
+    /// Reports a rule that lets requesters read passwords of other users. The source server permits such a rule, but in
+    /// Pando it has no such effect.
     fn report_readers_of_passwords(&mut self, line: usize, clause: &str, rule: &RuleParts) {
         let Some(requester) = rule.reader_of_passwords() else { return };
         let why = format!(
@@ -168,7 +168,7 @@ fn database_of(dn: &str) -> Option<String> {
 /// State of the LDIF record that contains the current line.
 #[derive(Default)]
 struct Record {
-    /// DN of the record; `None` before the line `dn:`, or if its value is not valid.
+    /// DN of the record; `None` before the line `dn:`, or if the value of that line is not valid.
     dn: Option<String>,
     /// `changetype` of the record, in lower case.
     change: String,
@@ -176,8 +176,9 @@ struct Record {
     operation: String,
 }
 
-/// Returns lines joined with their continuations. A line that begins with a blank continues the previous line. LDIF
-/// drops the blank, and slapd.conf keeps it. Empty lines are kept, because they end a record. Comments are dropped.
+/// Returns lines joined with their continuations. A line that begins with a blank continues the previous line. In LDIF
+/// the blank is dropped, and in slapd.conf it is kept. Empty lines are kept, because they end a record. Comments are
+/// dropped.
 fn logical_lines(text: &str) -> Vec<(usize, String)> {
     let mut lines: Vec<(usize, String)> = Vec::new();
     for (number, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
@@ -194,13 +195,13 @@ fn logical_lines(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// Returns the attribute of an LDIF line, in lower case and without options, and its value. The value is `None` if it
-/// is not valid.
+/// Returns the attribute of an LDIF line, in lower case and without options, and its value. The returned value is
+/// `None` if the value in the line is not valid.
 fn attribute_of(line: &str) -> Option<(String, Option<String>)> {
     let (name, value) = line.split_once(':')?;
     let name = name.split(';').next().unwrap_or_default().to_ascii_lowercase();
     let value = match value.as_bytes().first() {
-        // The LDIF reader decodes the value, as a record with this value alone.
+        // `decoded` reads the value with the LDIF reader, in a record that has only this value.
         Some(b':') => decoded(value.get(1..)?.trim()).and_then(|octets| String::from_utf8(octets).ok()),
         Some(b'<') => None,
         _ => Some(value.trim().to_owned()),

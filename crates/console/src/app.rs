@@ -1,4 +1,4 @@
-//! State of the console that all requests share.
+//! The state of the console, which all requests share.
 
 use tokio::sync::Semaphore;
 

@@ -1,5 +1,5 @@
-//! Requests to the directory whose answers have a limited size. A search is read page by page, and an entry in ranges
-//! of values.
+//! Requests to the directory with answers of limited size. The result of a search is read page by page, and the values
+//! of an entry are read in ranges.
 
 use client::{Attribute, ClientError, Connection, Entry, Reply};
 use ldap::{
@@ -33,7 +33,7 @@ pub(crate) struct SearchPage {
     pub(crate) estimate: Option<u32>,
     /// Whether entries were omitted because the page would have been too large.
     pub(crate) is_cut: bool,
-    /// Message about the limit at which the server ended the search, if it did.
+    /// Message about the limit that ended the search early; `None` if the search was complete.
     pub(crate) limit: Option<String>,
 }
 
@@ -96,7 +96,8 @@ fn size_of(entry: &Entry) -> usize {
     entry.dn.len() + 32 + attributes.sum::<usize>()
 }
 
-/// Returns the attribute description that requests at most `count` values, beginning with the value at index `first`.
+/// Returns the attribute description with which a request asks for at most `count` values, beginning with the value at
+/// index `first`.
 pub(crate) fn range(description: &str, first: usize, count: usize) -> String {
     format!("{description};range={first}-{}", first + count.max(1) - 1)
 }
@@ -242,7 +243,7 @@ pub(crate) fn policy_of(reply: &Reply) -> Option<PolicyResponse> {
     PolicyResponse::decode(control.value?)
 }
 
-/// Returns the naming contexts. The default one is first. Blocks.
+/// Returns the naming contexts. The default naming context is first. Blocks.
 pub(crate) fn contexts(connection: &mut Connection) -> Result<Vec<String>, PageError> {
     let root = connection.entry("", &["namingContexts", "defaultNamingContext"])?;
     let Some(root) = root else { return Ok(Vec::new()) };

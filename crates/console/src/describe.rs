@@ -1,4 +1,4 @@
-//! Models of attributes and their values for pages. They depend on the schema.
+//! Models of attributes and their values for pages. The models depend on the schema.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

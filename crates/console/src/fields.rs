@@ -1,4 +1,5 @@
-//! The fields of forms and queries. They are pairs in a fixed order, and several pairs may have the same name.
+//! The fields of forms and queries. Fields are pairs of a name and a value in a fixed order, and several pairs may have
+//! the same name.
 
 use std::sync::Arc;
 

@@ -36,7 +36,7 @@ pub(crate) fn inputs(schema: &Schema, classes: &[String], present: &[Values]) ->
     for (types, is_required) in [(&must, true), (&may, false)] {
         for id in types {
             let found = schema.type_by_id(*id);
-            // The entry may contain the attribute under another of its names.
+            // The entry may contain the attribute under another name of the attribute type.
             let values = found.names.iter().find_map(|name| has(name));
             inputs.extend(input(schema, found.name(), is_required, values));
         }
@@ -133,8 +133,8 @@ pub(crate) fn resolved<E>(
     Ok(filled)
 }
 
-/// Returns the form fields that contain these values. A page that asks for confirmation contains them, so the user
-/// confirms exactly the values that were shown.
+/// Returns the form fields that contain these values. A page that asks for confirmation contains these fields, so the
+/// user confirms exactly the values that were shown.
 pub(crate) fn fields_of(filled: &[(String, Vec<Vec<u8>>)]) -> Vec<(String, String)> {
     let field = |description: &str, value: &[u8]| {
         (format!("{VALUE}{description}"), String::from_utf8_lossy(value).into_owned())
@@ -218,7 +218,7 @@ pub(crate) fn ldif(dn: &str, changes: &[Change]) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Returns the value of an assertion control. It requires that the entry still has this CSN. Returns `None` if no CSN
+/// Returns the value of an assertion control that requires that the entry still has this CSN. Returns `None` if no CSN
 /// is known.
 pub(crate) fn unchanged_since(csn: Option<&str>) -> Result<Option<Vec<u8>>, PageError> {
     csn.map(|csn| ask::assertion(&format!("(entryCSN={})", filter_value(csn)))).transpose()

@@ -24,7 +24,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Returns the address under which the client is counted. For IPv6 it consists of the first 64 bits.
+    /// Returns the address under which the client is counted. For IPv6, this address consists of the first 64 bits.
     pub fn source(&self) -> IpAddr {
         source(self.address.ip())
     }
@@ -94,7 +94,7 @@ impl Ldap {
         self.host.request_link(client, name)
     }
 
-    /// Runs `talk` on a separate thread. There it may block while it waits for answers.
+    /// Runs `talk` on a separate thread. On that thread, `talk` may block while it waits for answers.
     ///
     /// # Errors
     /// Too many conversations are waiting, or `talk` panicked.

@@ -72,7 +72,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Takes a place for a connection from this address. Returns `None` if none is free.
+    /// Takes one of the limited places for a connection from this address. Returns `None` if no place is free.
     fn place(&self, address: IpAddr) -> Option<Place<IpAddr>> {
         if self.proxies.include(address) {
             self.places.take_for_others(source(address))

@@ -1,8 +1,8 @@
 //! The web console: pages for people, and JSON for scripts, over HTTP.
 //!
 //! The console is a part of the server, and at the same time a client of it. For each session, [`Host::connect`] opens
-//! an LDAP connection. The event loops serve it like any other connection. Therefore access rules, limits, password
-//! policies and the audit trail apply to the console without code for them.
+//! an LDAP connection. The server's event loops serve this connection like any other connection. Therefore access
+//! rules, limits, password policies and the audit trail apply to the console without code for them.
 //!
 //! Other protocols over HTTP can use the same listener. A [`Part`] is a router below its own path. Its handlers receive
 //! the sender of a request as `axum::Extension<Client>`. They open a connection with [`Ldap::connect`] and use it in

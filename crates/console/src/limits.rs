@@ -11,7 +11,8 @@ pub const CONNECTIONS_PER_SOURCE_MAX: usize = 128;
 /// Maximum time for a TLS handshake.
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
-/// Maximum time until the head of a request has arrived. It also limits the wait for the next request on a connection.
+/// Maximum time until the head of a request has arrived. This time also limits the wait for the next request on a
+/// connection.
 pub const HEAD_TIME: Duration = Duration::from_secs(15);
 
 /// Maximum time for a request. It includes receiving the body, and ends with the beginning of the response. If a

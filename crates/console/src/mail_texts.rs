@@ -1,4 +1,4 @@
-//! The texts of mails that the server sends. They come from the same file as all other texts.
+//! The texts of mails that the server sends. These texts come from the same file as the texts of the pages.
 
 use crate::texts::texts_of;
 
@@ -19,7 +19,7 @@ impl MailTexts {
     }
 
     /// Returns the body of the mail to an account. The link is valid for `minutes` minutes. `from` is the address of
-    /// the browser that requested it.
+    /// the browser that requested the mail.
     pub fn body(&self, link: &str, account: &str, from: &str, minutes: u32) -> String {
         let body = self.body.replace("{minutes}", &minutes.to_string()).replace("{from}", from);
         // The account is inserted last, because it may contain any text, even a placeholder.

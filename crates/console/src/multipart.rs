@@ -21,7 +21,7 @@ pub(crate) fn boundary(content_type: &str) -> Option<String> {
     let mut pairs = parameters.split(';').filter_map(|pair| pair.trim().split_once('='));
     let (_, value) = pairs.find(|(name, _)| name.eq_ignore_ascii_case("boundary"))?;
     let value = value.trim_matches('"');
-    // These lengths are permitted by RFC 2046 section 5.1.1.
+    // RFC 2046 section 5.1.1 permits a boundary of 1 to 70 characters.
     (1..=70).contains(&value.len()).then(|| value.to_owned())
 }
 

@@ -1,8 +1,9 @@
 //! Protection against requests from other sites. A request that changes something must come from a page of the console,
 //! or from a client that is not a browser.
 //!
-//! A browser reports the origin of a request in the headers `Sec-Fetch-Site` and `Origin`. If a request contains
-//! neither, no browser has sent it from another site. The token of the session is required in addition.
+//! A browser reports the origin of a request in the headers `Sec-Fetch-Site` and `Origin`. A request that a browser
+//! sends from another site contains at least one of these headers. In addition to this check, the token of the session
+//! is required.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method, StatusCode, header};

@@ -1,4 +1,4 @@
-//! The user's own credentials, as the server reports them, and changes to them.
+//! The user's own credentials, as the server reports them, and changes of these credentials.
 
 use std::sync::Arc;
 

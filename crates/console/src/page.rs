@@ -1,5 +1,5 @@
-//! Pages. A page has a model. Scripts receive the model as JSON, and for people it is rendered with a template. Only
-//! this module distinguishes the two.
+//! Pages. A page has a model. Scripts receive the model as JSON. For people, the model is rendered with a template.
+//! Only this module distinguishes scripts and people.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -219,7 +219,7 @@ impl SignedInRequest {
 }
 
 /// A form that a signed-in user has sent. The form contains the token of the session. Therefore another site cannot
-/// send it.
+/// send the form.
 pub(crate) struct Submission {
     pub(crate) signed: SignedInRequest,
     pub(crate) fields: Fields,

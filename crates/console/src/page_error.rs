@@ -18,7 +18,7 @@ pub(crate) enum PageError {
     Conversation(ConversationError),
     /// The request is invalid. The text is the path of the reason in the texts.
     Request(StatusCode, &'static str),
-    /// A change cannot be undone, because the values have changed since then. The text describes them.
+    /// A change cannot be undone, because the values were changed again later. The text describes these values.
     ValuesChanged(String),
 }
 

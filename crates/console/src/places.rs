@@ -1,5 +1,5 @@
-//! A limited number of places, for example for HTTP connections or for sessions. Each holder may have only a share of
-//! them.
+//! A limited number of places, for example for HTTP connections or for sessions. Each holder, such as a client address,
+//! may have only a share of the places.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -15,7 +15,7 @@ pub(crate) fn source(address: IpAddr) -> IpAddr {
     }
 }
 
-/// A limited number of places. Each holder may have a limited number of them.
+/// A limited number of places, and the number of places that each holder has.
 pub(crate) struct Places<H> {
     places_max: usize,
     share_max: usize,

@@ -63,7 +63,7 @@ pub(crate) fn bind(
     proven(connection, &reply, name)
 }
 
-/// Binds with SASL EXTERNAL as the entry that the subject of the browser's certificate belongs to. Blocks.
+/// Binds with SASL EXTERNAL as the entry to which the subject of the browser's certificate belongs. Blocks.
 pub(crate) fn bind_with_certificate(
     mut connection: Connection,
     subject: &str,
@@ -107,8 +107,8 @@ pub(crate) fn bind_by_token(mut connection: Connection, token: &str) -> Result<S
     Ok(SuccessfulBind { connection, who, must_change: true, manages: false, audits: false, warning: None })
 }
 
-/// Returns the privileges of the user. They are not determined by attempts, because each refused attempt would appear
-/// in the audit trail. Blocks.
+/// Returns the privileges of the user. The privileges are read from the server and not determined by attempts, because
+/// each refused attempt would appear in the audit trail. Blocks.
 ///
 /// # Errors
 /// The directory does not answer.

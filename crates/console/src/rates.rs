@@ -26,13 +26,13 @@ struct Reading {
 pub(crate) struct Rates(Mutex<(Option<Reading>, Option<Reading>)>);
 
 impl Rates {
-    /// Records a reading. Returns the rates since an earlier reading; `null` if there is no earlier reading, or if the
-    /// earlier reading is too old.
+    /// Records a reading. Returns the rates since an earlier reading; `null` if there is no earlier reading or if it is
+    /// too old.
     pub(crate) fn since_before(&self, figures: &Figures, now: Instant) -> Value {
         let reading = Reading { at: now, totals: totals(figures) };
         let mut readings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (before, last) = &mut *readings;
-        // A reading shortly after the last one does not replace it. Rates over a short time would be of no use.
+        // Replace the last reading only if enough time has passed, because rates over a short time would be of no use.
         if last.as_ref().is_none_or(|last| now.saturating_duration_since(last.at) >= RATE_TIME_MIN) {
             *before = last.replace(reading.clone());
         }

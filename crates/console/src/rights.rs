@@ -154,9 +154,9 @@ impl Rights {
         !self.is_known || self.writable.contains(&name)
     }
 
-    /// Returns the reasons why the user of the entry cannot sign in. Each has the key of a text, and may have a number:
-    /// the seconds until a lock ends, or the remaining grace logins of an expired password. Returns an empty list if
-    /// the user can sign in, or if the requester cannot read the state.
+    /// Returns the reasons why the user of the entry cannot sign in. Each reason has the key of a text, and may have a
+    /// number: the seconds until a lock ends, or the remaining grace logins of an expired password. Returns an empty
+    /// list if the user can sign in, or if the requester cannot read the state.
     pub(crate) fn account(&self) -> Vec<Value> {
         let Some(AccountUsability::Unusable(state)) = self.usability else { return Vec::new() };
         let mut all = Vec::new();

@@ -85,7 +85,7 @@ impl Method {
 /// The reason why a session cannot begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoSession {
-    /// No place is free, or the source has too many.
+    /// All places for sessions are in use, or the source of the request has too many sessions.
     TooMany,
     /// The system returns no random numbers.
     NotRandom,
@@ -116,8 +116,8 @@ pub(crate) struct Sessions {
 impl Session {
     /// Runs `talk` with the connection of the session. Blocks.
     pub(crate) fn with_connection<T>(&self, talk: impl FnOnce(&mut Connection) -> T) -> T {
-        // After a panic, answers may arrive for which no request waits. The client ignores them because of their
-        // message ids.
+        // A poisoned lock is usable. After a panic, answers may arrive for which no request waits, but the client
+        // ignores answers with unknown message ids.
         talk(&mut self.connection.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -151,8 +151,8 @@ impl Sessions {
         Sessions { by_cookie: Mutex::default(), places }
     }
 
-    /// Takes a place for a session. The caller must call this before the bind. Otherwise the answer would reveal
-    /// whether the password is right even if no place is free.
+    /// Takes a place for a session. The caller must call this before the bind. If the place were taken after the bind,
+    /// the answer would reveal whether the password is right even if no place is free.
     pub(crate) fn place(&self, source: IpAddr) -> Result<Place<IpAddr>, NoSession> {
         self.sweep(Instant::now());
         self.places.take(source).ok_or(NoSession::TooMany)
@@ -196,7 +196,7 @@ impl Sessions {
     }
 
     /// Returns the session of the cookie in a request; `None` if it has ended. The request counts as a use of the
-    /// session.
+    /// session, which extends the session's life.
     pub(crate) fn find(&self, headers: &HeaderMap, is_secured: bool, now: Instant) -> Option<Arc<Session>> {
         let session = self.find_unused(headers, is_secured, now)?;
         *session.last_use.lock().unwrap_or_else(PoisonError::into_inner) = now;

@@ -2,7 +2,7 @@
 //!
 //! The server delays the answers to wrong passwords, and a sign-in occupies a thread for that time. Therefore only a
 //! few sign-ins may run at once. Sources from which a user has signed in before have separate places. Many wrong
-//! passwords from other sources cannot occupy them.
+//! passwords from other sources cannot occupy these places.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -39,7 +39,7 @@ impl SignIns {
     }
 
     /// Takes a place for a request of a part. Dropping the result makes the place free again. Returns `None` if no
-    /// place is free or the source has too many.
+    /// place is free or the source has too many places.
     pub fn take_for(&self, client: &Client) -> Option<impl Send + use<>> {
         self.take(client.address.ip())
     }
@@ -49,7 +49,8 @@ impl SignIns {
         self.succeeded(client.address.ip());
     }
 
-    /// Takes a place for a sign-in from this address. Returns `None` if no place is free or the source has too many.
+    /// Takes a place for a sign-in from this address. Returns `None` if no place is free or the source has too many
+    /// places.
     pub(crate) fn take(&self, address: IpAddr) -> Option<Place<IpAddr>> {
         let source = source(address);
         let is_known = self.sources.lock().unwrap_or_else(PoisonError::into_inner).contains(&source);

@@ -86,7 +86,7 @@ pub(crate) fn micros(text: &str, now: u64) -> Option<u64> {
     let second = second.parse().ok()?;
     let time = date.with_hms(hour.parse().ok()?, minute.parse().ok()?, second).ok()?.assume_utc();
     let whole = u64::try_from(time.unix_timestamp()).ok()?.checked_mul(SECOND)?;
-    // If there are more than six digits, the rest of them is ignored.
+    // Digits after the sixth are ignored.
     let fraction = format!("{fraction:0<6}").get(..6)?.parse::<u64>().ok()?;
     whole.checked_add(fraction)
 }

@@ -20,13 +20,14 @@ pub(crate) enum Mutability {
     Immutable,
 }
 
-/// The way in which LDAP attributes store a SCIM attribute.
+/// Storage of a SCIM attribute in LDAP attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {
     /// RFC 7643 defines the attribute, but the settings map it to no LDAP attribute. The service neither advertises nor
     /// stores the attribute.
     Unmapped,
-    /// The attribute itself has no LDAP attribute: its parts have bindings, or it is itself part of a value.
+    /// The attribute itself has no LDAP attribute, because its parts have bindings, or because it is itself part of a
+    /// value.
     Inner,
     /// The first value of this LDAP attribute.
     Text(String),

@@ -100,7 +100,7 @@ fn schema(id: &str, name: &str, description: &str, attributes: &[Attribute], url
     (id.to_owned(), document)
 }
 
-/// Returns the descriptions of those attributes that LDAP attributes store.
+/// Returns the descriptions of those SCIM attributes that are stored in LDAP attributes.
 fn described(attributes: &[Attribute]) -> Vec<Value> {
     attributes.iter().filter(|attribute| attribute.is_mapped()).map(attribute).collect()
 }

@@ -31,7 +31,7 @@ pub(crate) enum Filter {
     Or(Vec<Filter>),
     Not(Box<Filter>),
     Present(AttributePath),
-    /// Compares the attribute or part at a path with a string, a number, a boolean or null.
+    /// Compares the attribute or part at a path with a value: a string, a number, a boolean or null.
     Compare(AttributePath, Operator, Value),
     /// Matches if a value of the attribute matches the inner filter. The inner filter applies to the parts of the
     /// value.
@@ -39,8 +39,8 @@ pub(crate) enum Filter {
 }
 
 impl Filter {
-    /// Returns the cost of testing one value with this filter. It is the number of comparisons, plus an amount for long
-    /// texts.
+    /// Returns the cost of testing one value with this filter. The cost is the number of comparisons, plus an amount
+    /// for long texts.
     pub(crate) fn weight(&self) -> usize {
         match self {
             Filter::And(filters) | Filter::Or(filters) => filters.iter().map(Filter::weight).sum(),

@@ -1,5 +1,5 @@
-//! SCIM 2.0 (RFC 7643 and 7644). Identity providers and other programs use it to read and change users and groups of
-//! the directory.
+//! SCIM 2.0 (RFC 7643 and 7644). Identity providers and other programs use this protocol to read and change users and
+//! groups of the directory.
 //!
 //! A [`Service`] is a client of the directory. It answers a request by LDAP operations on a connection that is bound
 //! with the credentials in the request. Therefore access rules, limits, password policies and the audit trail apply

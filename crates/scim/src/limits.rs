@@ -41,10 +41,11 @@ pub(crate) const PAGE_SIZE_MAX: usize = 1000;
 /// Default number of resources on a page.
 pub(crate) const PAGE_SIZE_DEFAULT: usize = 100;
 
-/// Maximum number of resources that are read and skipped to reach a start index whose place is not remembered.
+/// Maximum number of resources that are read and skipped to reach a start index, if no cookie for that index is stored.
 pub(crate) const SKIPPED_MAX: usize = 1_000_000;
 
-/// Maximum number of remembered places in lists. They are for clients that request pages by index.
+/// Maximum number of stored places in lists. A place is an index and the cookie for it; places serve clients that
+/// request pages by index.
 pub(crate) const PLACES_MAX: usize = 1024;
 
 /// Maximum size of a message from the directory, in octets. Also the maximum size of all resources in one answer.
@@ -53,13 +54,14 @@ pub(crate) const ANSWER_SIZE_MAX: usize = 16 << 20;
 /// Maximum total size of the answers that are being written or sent, in octets.
 pub(crate) const ANSWERS_BYTES_MAX: usize = 64 << 20;
 
-/// An answer up to this size does not count, in octets.
+/// Size in octets up to which an answer does not count toward [`ANSWERS_BYTES_MAX`].
 pub(crate) const ANSWER_FREE_BYTES: usize = 256 << 10;
 
-/// Maximum number of ids for which one search finds the entries.
+/// Maximum number of ids in one search for the entries with these ids.
 pub(crate) const IDS_PER_SEARCH: usize = 50;
 
-/// Maximum number of members for which the answer to a PATCH contains the group.
+/// Maximum number of members of a group that the answer to a PATCH contains. If the group has more members, the answer
+/// does not contain the group.
 pub(crate) const MEMBERS_RETURNED_MAX: usize = 1000;
 
 /// Maximum number of attempts to make a change if other clients change the entry at the same time.

@@ -21,8 +21,8 @@ use crate::translate::{sort_attribute, translate};
 const LIST: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
 const SEARCH: &str = "urn:ietf:params:scim:api:messages:2.0:SearchRequest";
 
-/// Number of octets in a cursor before the directory's cookie. They contain the resource type and the length of the
-/// list.
+/// Number of octets in a cursor before the directory's cookie. These octets contain the resource type and the length of
+/// the list.
 const CURSOR_HEAD: usize = 9;
 
 /// The parameters of a request for a list.
@@ -282,8 +282,7 @@ fn window(
         Some(total) => total,
         None => session.count(&query)?.unwrap_or(position + 1),
     };
-    // The cookie shows that there is at least one more entry. The number may have been counted before that entry was
-    // added.
+    // The cookie shows that there is at least one more entry, which may have been added after the entries were counted.
     let total = total.max(position + 1);
     places.remember(key(position), Place { cookie, total });
     Ok((listed, total))

@@ -19,8 +19,9 @@ pub(crate) const OBJECT_CLASS: &str = "objectClass";
 /// LDAP attribute that stores `externalId` if the settings define no other.
 pub(crate) const EXTERNAL_ID: &str = "pandoExternalId";
 
-/// LDAP attribute that contains names of SCIM attributes for which a client has removed the value. The default does not
-/// apply to these attributes. They are `active` and multi-valued attributes without a primary value.
+/// LDAP attribute that contains names of SCIM attributes for which a client has removed the value. For these SCIM
+/// attributes, the default value does not apply. Only two kinds of names occur: `active`, and multi-valued attributes
+/// of which no value is primary.
 pub(crate) const UNSET: &str = "pandoScimUnset";
 
 /// Auxiliary object class that permits the two attributes above.
@@ -74,11 +75,11 @@ pub(crate) struct ResourceType {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) extension: Option<Extension>,
     pub(crate) base: String,
-    /// Attribute that the RDN of a new entry consists of.
+    /// Attribute in the RDN of a new entry.
     pub(crate) rdn: String,
     /// Object classes of a new entry.
     pub(crate) classes: Vec<String>,
-    /// Object classes by which entries of this type are found. An entry must have one of them.
+    /// Object classes by which entries of this type are found. An entry must have at least one of these classes.
     pub(crate) found: Vec<String>,
 }
 
@@ -205,8 +206,8 @@ impl ResourceType {
     }
 }
 
-/// Returns an attribute whose value is one text. `key` is its key in the settings, together with the default LDAP
-/// attribute.
+/// Returns an attribute whose value is one text. `key` consists of the attribute's key in the settings, and the LDAP
+/// attribute that stores it by default.
 fn text_attribute(
     names: &mut Names<'_>,
     (key, default): (&'static str, &str),

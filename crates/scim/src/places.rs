@@ -1,9 +1,8 @@
-//! Remembered places in lists, for clients that request pages by index.
+//! Stored places in lists, for clients that request pages by index.
 //!
-//! The directory can continue a list at a cookie but not at an index. Therefore the last used indexes and their cookies
-//! are remembered. If the place of an index is not remembered, the list is read from its beginning up to that index.
-//! The directory accepts a cookie only with the request and the requester to which it belongs. Therefore a wrong cookie
-//! is refused.
+//! The directory can continue a list at a cookie but not at an index. Therefore the indexes that were used last are
+//! stored with their cookies. If an index is not stored, the list is read from its beginning up to that index. The
+//! directory refuses a cookie that belongs to another request or another requester, so a wrong cookie does no harm.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, RandomState};
@@ -15,7 +14,7 @@ use crate::limits::PLACES_MAX;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) cookie: Vec<u8>,
-    /// Length of the whole list. It was counted with the first page.
+    /// Length of the whole list. The entries were counted with the first page.
     pub(crate) total: usize,
 }
 

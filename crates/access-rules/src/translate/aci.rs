@@ -224,8 +224,8 @@ impl About {
         Ok(())
     }
 
-    /// Translates a permission for controls and extended operations. In OpenDJ, the right to read a control or
-    /// operation is the right to use it.
+    /// Translates a permission for controls and extended operations. In OpenDJ, the right to read a control or extended
+    /// operation means the right to use it.
     fn say_uses(
         &self,
         permission: &Permission<'_>,
@@ -311,7 +311,7 @@ impl About {
         if meant.is_allow && has("read") && !(has("search") && has("compare")) {
             translated.notice(text, "read without search or compare: here it gives these too");
         }
-        // The other servers return an entry if any part of it is readable.
+        // On the other servers, a requester can see an entry if any attribute of the entry is readable.
         let is_of_all =
             self.but_attributes.is_empty() && self.attributes.as_deref().is_some_and(|names| names == ["*"]);
         if !meant.is_allow && has("read") && has("search") && has("compare") && is_of_all {
@@ -340,7 +340,7 @@ impl About {
 }
 
 impl Permission<'_> {
-    /// Returns true if the permission contains a right, by the right's name or by "all". Callers must not ask for
+    /// Returns true if the permission contains a right, either by the right's name or by "all". Not for the right
     /// "proxy", which "all" does not include.
     fn has(&self, right: &str) -> bool {
         self.rights.iter().any(|known| known == right || known == "all")
@@ -388,8 +388,8 @@ fn values_of(text: &str) -> Result<Vec<(String, String)>, String> {
     }
 }
 
-/// Splits a text at separators that are outside of brackets. Filters contain brackets of values only as `\28` and
-/// `\29`.
+/// Splits a text at separators that are outside of brackets. A filter contains the brackets of values only in the forms
+/// `\28` and `\29`.
 fn outside_brackets<'a>(text: &'a str, separators: &[&str]) -> Vec<&'a str> {
     let (mut pieces, mut start, mut depth, mut skipped_to) = (Vec::new(), 0, 0_usize, 0);
     for (place, c) in text.char_indices().filter(|(_, c)| c.is_ascii()) {
@@ -412,8 +412,8 @@ fn outside_brackets<'a>(text: &'a str, separators: &[&str]) -> Vec<&'a str> {
     pieces
 }
 
-/// Returns the alternatives in a bind rule: the requesters for each kind of connection. The permission applies to all
-/// alternatives.
+/// Returns the alternatives in a bind rule. Each consists of conditions on the connection, and the requesters to whom
+/// the permission applies on such a connection.
 fn alternatives_of(bind: &Bind<'_>) -> Result<Vec<(LinkConditions, Vec<RequesterSpec>)>, String> {
     let mut alternatives: Vec<(LinkConditions, Vec<RequesterSpec>)> = Vec::new();
     for conjunction in conjunctions(bind)? {
@@ -454,7 +454,8 @@ fn conjunctions<'a>(bind: &Bind<'a>) -> Result<Vec<Vec<Condition<'a>>>, String> 
     }
 }
 
-/// Returns the conditions on the connection, and the requesters, for which all conditions of a conjunction hold.
+/// Splits a conjunction. Returns its conditions on the connection, and the requesters for whom its other conditions
+/// hold.
 fn of_conjunction(conditions: &[Condition<'_>]) -> Result<(LinkConditions, Vec<RequesterSpec>), String> {
     let mut link = LinkConditions::default();
     let mut requesters = None;

@@ -1,9 +1,9 @@
 //! Translation of `access to <what> by <who> <access> ...` (slapd.access(5)).
 //!
 //! In OpenLDAP, the first clause that covers an access decides about it, by its first `by` that covers the requester.
-//! In Pando, the order of rules has no effect. The translation therefore excludes from each clause what earlier clauses
-//! cover. Attributes and subtrees are excluded directly, entries and single values by negated filters. If a `by` grants
-//! less access than a later `by` of the same clause, it becomes a deny rule.
+//! In Pando, the order of rules has no effect. The translation therefore excludes from each clause the entries and
+//! attributes that earlier clauses cover. Attributes and subtrees are excluded directly, entries and single values by
+//! negated filters. If a `by` grants less access than a later `by` of the same clause, it becomes a deny rule.
 
 use directory::ListenerName;
 use directory::access::{LinkConditions, Reach, RequesterSpec};
@@ -29,7 +29,8 @@ struct Region {
     expanded: Option<String>,
 }
 
-/// Access that one `by` grants. Its levels are letters: c, s, r, a, z (w means a and z), x.
+/// Access that one `by` grants. The letters of its levels are c (compare), s (search), r (read), a (add), z (delete), w
+/// (a and z) and x (authenticate).
 #[derive(Clone, Debug)]
 struct Grant {
     requester: RequesterSpec,
@@ -138,8 +139,8 @@ fn strip_number(word: &str) -> &str {
     word.strip_prefix('{').and_then(|rest| Some(rest.split_once('}')?.1)).unwrap_or(word)
 }
 
-/// Splits a text into words as slapd does. Quotes keep blanks, and are removed. A backslash protects the next
-/// character, and is removed.
+/// Splits a text into words as slapd does. Blanks in quotes do not separate words. A backslash removes the special
+/// meaning of the next character. Quotes and such backslashes are removed.
 fn words(text: &str) -> Result<Vec<String>, &'static str> {
     let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
     let mut rest = text.chars();
@@ -238,8 +239,8 @@ fn value_filter(attributes: Option<&[String]>, value: &str) -> Result<String, St
     Ok(filter + ")")
 }
 
-/// Names of attributes whose single values a filter cannot distinguish here. They represent the entry itself, name
-/// other entries, or belong to every entry.
+/// Names of attributes whose single values a filter cannot distinguish here. These attributes represent the entry
+/// itself, name other entries, or belong to every entry.
 const NOT_BY_VALUE: [&str; 12] = [
     "entry",
     "children",
@@ -471,8 +472,8 @@ fn rights(word: &str) -> Option<Rights> {
     })
 }
 
-/// Returns the requester of a `by` clause, and its conditions on the connection. `expanded` is the DN of the entries,
-/// with `$1` for the text that the capture group matches.
+/// Returns the requester of a `by` clause, and the clause's conditions on the connection. `expanded` is the DN of the
+/// entries, with `$1` for the text that the capture group matches.
 fn who(by: &[&str], expanded: Option<&str>) -> Result<(RequesterSpec, LinkConditions), String> {
     let (mut whom, mut link) = (None, LinkConditions::default());
     for word in by {
@@ -541,13 +542,13 @@ fn requester_of(value: &str, expanded: Option<&str>) -> Option<RequesterSpec> {
         Some((Reach::At, dn)) => Some(RequesterSpec::User(dn)),
         Some((Reach::In | Reach::Below, dn)) => Some(RequesterSpec::UsersIn(dn)),
         Some((Reach::Children, _)) => None,
-        // In slapd 2.5, `.+` without a capture group grants nothing.
+        // In slapd 2.5, `.+` without a capture group matches no requester.
         None if value.contains('+') => value.contains("(.+)").then_some(RequesterSpec::Authenticated),
         None => Some(RequesterSpec::Anyone),
     }
 }
 
-/// Returns the name of the listener for a URL that has only a scheme.
+/// Returns the name of Pando's listener for a URL that has only a scheme.
 fn listener_of(url: &str) -> Result<ListenerName, String> {
     let trimmed = url.trim_end_matches('/').to_ascii_lowercase();
     match trimmed.split_once(':').map_or((trimmed.as_str(), ""), |(scheme, rest)| (scheme, rest)) {
@@ -573,7 +574,7 @@ fn network(value: &str) -> Result<IpNet, String> {
     Ok(network.trunc())
 }
 
-/// Adds the rules for one region of a clause. The clause is given by its line, its text and its number.
+/// Adds the rules for one region of a clause. The arguments identify the clause by its line, its text and its number.
 fn say(
     translation: &mut Translation,
     (line, clause, number): (usize, &str, usize),
@@ -650,8 +651,8 @@ fn words_of(rights: Rights) -> Vec<&'static str> {
     match (rights.add, rights.delete) {
         (true, true) => words.push("write"),
         _ if rights.own => words.extend(["join", "leave"]),
-        // For values other than the requester's own name, rules cannot grant only one of the rights to add and to
-        // delete.
+        // Report the other cases: except for the requester's own name as a value, rules cannot grant only the right to
+        // add values or only the right to delete values.
         _ => {}
     }
     words
@@ -681,8 +682,9 @@ fn has_entry(region: &Region) -> bool {
     }
 }
 
-/// Converts a region to the matching parts of a rule: those for the entries themselves if `of_entries`, otherwise those
-/// for attributes. Returns `None` if the region does not include them.
+/// Converts a region to the matching parts of a rule: the parts for the entries themselves if `of_entries` is true,
+/// otherwise the parts for attributes. Returns `None` if the region does not include entries or attributes,
+/// respectively.
 fn about(region: &Region, of_entries: bool, is_allow: bool) -> Option<RuleParts> {
     let is_entry =
         |name: &String| name.eq_ignore_ascii_case("entry") || name.eq_ignore_ascii_case("children");

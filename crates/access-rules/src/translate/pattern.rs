@@ -7,7 +7,7 @@ use super::rule_parts::check_dn;
 /// Entries that a regular expression of DNs selects.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
-    /// Place of the entries in the tree; `None` for the whole tree.
+    /// Part of the tree that contains the entries; `None` for the whole tree.
     pub(super) place: Option<(Reach, String)>,
     /// Attribute of the RDN, if the regular expression names it.
     pub(super) rdn: Option<String>,
@@ -16,8 +16,8 @@ pub(super) struct Pattern {
     pub(super) expanded: Option<String>,
 }
 
-/// Beginnings of a regular expression before a DN, each with the entries that it selects. slapd compares normal forms,
-/// in which no blanks follow RDNs and commas in values are escaped.
+/// Beginnings of a regular expression before a DN, each with the entries that it selects. slapd matches the expression
+/// with the normal form of a DN, in which no blanks follow RDNs and commas in values are escaped.
 const BEGINNINGS: [(&str, Reach); 15] = [
     ("(.+,)?", Reach::In),
     ("(.*,)?", Reach::In),
@@ -37,7 +37,7 @@ const BEGINNINGS: [(&str, Reach); 15] = [
 ];
 
 impl Pattern {
-    /// Reads a regular expression. Returns `None` if an access rule cannot select the same entries by their place in
+    /// Reads a regular expression. Returns `None` if an access rule cannot select the same entries by their position in
     /// the tree.
     pub(super) fn read(expression: &str) -> Option<Pattern> {
         let (is_anchored, rest) =
@@ -80,7 +80,7 @@ fn is_name(text: &str) -> bool {
         && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.'))
 }
 
-/// Returns true if the value of an RDN begins with a part that is not literal text.
+/// Returns true if the value of an RDN begins with a pattern and not with literal text.
 fn is_open(value: &str) -> bool {
     BEGINNINGS.iter().any(|(beginning, reach)| *reach != Reach::In && value.starts_with(beginning))
 }

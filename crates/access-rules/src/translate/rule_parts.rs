@@ -1,7 +1,7 @@
 //! Rule parts: the parts of an access rule that a translation produces, from which the text of the rule is made.
 //!
 //! The text of a rule has no escapes, so a DN or a name from the source could end a quote and begin another part.
-//! Therefore a text is returned only if the directory's own parser reads the intended rule from it.
+//! Therefore a text is returned only if the directory's own parser parses it as the intended rule.
 
 use directory::access::{AccessRule, LinkConditions, Reach, RequesterSpec, Rights};
 use ipnet::IpNet;
@@ -133,7 +133,7 @@ impl RuleParts {
     }
 }
 
-/// Checks that a text is a DN (RFC 4514). The separator `;` of RFC 2253 is permitted.
+/// Checks that a text is a DN (RFC 4514). The separator `;`, which RFC 2253 permits, is permitted here too.
 pub(super) fn check_dn(dn: &str) -> Result<(), String> {
     match Dn::parse(dn) {
         Ok(_) => Ok(()),
@@ -145,8 +145,8 @@ pub(super) fn check_dn(dn: &str) -> Result<(), String> {
 pub(super) type Path = Vec<Vec<(String, Vec<u8>)>>;
 
 /// Returns the RDNs of a DN, root first, for comparison with other paths. Attribute names are OIDs if the shipped
-/// schema defines them. Values are in lower case. This only approximates the other server's comparison, because its
-/// schema is not available. The path of an invalid DN is empty.
+/// schema defines them. Values are in lower case. The comparison only approximates that of the other server, because
+/// that server's schema is not available. The path of an invalid DN is empty.
 pub(super) fn path(dn: &str) -> Path {
     let schema = Schema::shipped();
     let dn = Dn::parse(dn).unwrap_or_default();
@@ -169,8 +169,8 @@ pub(super) fn is_in(dn: &str, above: &str) -> bool {
     path(dn).starts_with(&path(above))
 }
 
-/// Returns a name for a rule that differs from those in `taken`. It has no characters that end a name, and is not too
-/// long.
+/// Returns a name for a rule that differs from those in `taken`. The name has no characters that end a name in a rule,
+/// and is not too long.
 pub(super) fn free_name(wanted: &str, taken: &[String]) -> String {
     let clean = |c: char| if matches!(c, ':' | '"' | '\'') || c.is_control() { ' ' } else { c };
     let mut name: String = wanted.chars().map(clean).collect();

@@ -47,7 +47,7 @@ fn right(fields: &Fields) -> &'static str {
     RIGHTS.into_iter().find(|right| *right == fields.text("right")).unwrap_or(RIGHTS[0])
 }
 
-/// Returns the model of the form before there is an answer.
+/// Returns the model of the form, without an answer.
 fn form(fields: &Fields) -> Value {
     json!({
         "who": fields.text("who").trim(),
@@ -92,7 +92,7 @@ fn model(connection: &mut Connection, fields: &Fields, manages: bool) -> Result<
     Ok(model)
 }
 
-/// Returns the lines of the server's answer.
+/// Sends the question to the server. Returns the lines of its answer.
 fn ask(
     connection: &mut Connection,
     identity: &str,

@@ -25,7 +25,7 @@ struct Kind {
     class: &'static str,
     /// Auxiliary object classes of the entry.
     auxiliary: &'static [&'static str],
-    /// Attribute that the RDN consists of.
+    /// Attribute in the RDN of a new entry.
     rdn: &'static str,
     /// Optional attributes that the form shows from the beginning.
     featured: &'static [&'static str],

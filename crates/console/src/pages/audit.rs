@@ -23,8 +23,8 @@ use crate::times;
 /// Maximum number of events on one page.
 const EVENTS_MAX: usize = 100;
 
-/// Maximum time for reading the audit trail for one page. If it is not sufficient, the page shows up to which time it
-/// has read, and a link to continue.
+/// Maximum time for reading the audit trail for one page. If this time is not sufficient, the page shows the time of
+/// the last event that was read, and a link to continue.
 const READ_TIME: Duration = Duration::from_secs(10);
 
 /// Maximum number of damaged places that a page reports.
@@ -96,7 +96,7 @@ pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     }
 }
 
-/// The conditions for events.
+/// The conditions that a selected event must meet.
 struct EventFilter {
     since: u64,
     until: Option<u64>,
@@ -179,8 +179,8 @@ impl EventFilter {
     }
 }
 
-/// Returns true if `name` fits the text `wanted`. If `wanted` is a DN, `name` must be equal to it or below it.
-/// Otherwise `name` must contain it. Both texts must be in lower case.
+/// Returns true if `name` matches the text `wanted`. If `wanted` is a DN, `name` must be the same DN or a DN below it.
+/// Otherwise `name` must contain `wanted`. Both texts must be in lower case.
 fn fits(name: &str, wanted: &str) -> bool {
     if !wanted.contains('=') {
         return name.contains(wanted);
@@ -206,7 +206,7 @@ fn is_failure(event: Event<'_>) -> Option<bool> {
 /// The result of reading the audit trail.
 #[derive(Debug, Default)]
 struct Read {
-    /// Position at which to continue. Only set if the time was not sufficient.
+    /// Position at which the next page continues; `None` if the trail was read to its end.
     next: Option<TrailPosition>,
     /// Time of the last block that was read, in microseconds since 1970.
     until: u64,

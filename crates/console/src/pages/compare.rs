@@ -1,5 +1,5 @@
-//! Comparison of an entry with the server's backup. The page shows which values were removed and added since then, and
-//! can restore the old values.
+//! Comparison of an entry with the server's backup. The page shows which values were removed and added since the time
+//! of the backup, and can restore the old values.
 
 pub(super) mod tree;
 
@@ -33,15 +33,15 @@ const GIVEN: [&str; 5] = ["entryUUID", "creatorsName", "createTimestamp", "modif
 /// Setting that contains the additional attribute types with secret values.
 const SECRET: &str = "pandoSecretAttribute";
 
-/// An entry in its present state, and in its state at a moment that the backup covers.
+/// An entry in two states: its present state, and its state at a past time that the backup contains.
 struct EntryComparison {
     dn: String,
     csn: Option<String>,
     now: Option<EntryValues>,
     then: Option<EntryValues>,
-    /// The requested moment, in microseconds since 1970.
+    /// The requested past time, in microseconds since 1970.
     at: u64,
-    /// Position and time of the last change before the requested moment.
+    /// Position and time of the last change before the requested time.
     position: u64,
     micros: u64,
     comparison: Comparison,
@@ -58,8 +58,8 @@ pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     signed.answer(model.map(|model| Page::new("compare.html", "compare.title", model)))
 }
 
-/// Returns the model of the page before there is a comparison: the question from the query, and the moments that the
-/// backup covers.
+/// Returns the model of the page without a comparison: the DN and time in the query, and the periods that the backup
+/// contains.
 fn question(connection: &mut Connection, fields: &Fields) -> Result<Value, PageError> {
     let moments = monitor::group(connection, "Backup Moments").map_err(manage::only_for_administrators)?;
     let newest = moments.last().and_then(|figure| figure.value.strip_prefix("until ")?.split(';').next());
@@ -72,7 +72,7 @@ fn question(connection: &mut Connection, fields: &Fields) -> Result<Value, PageE
         "is_asked": fields.given("at").is_some() && fields.given("dn").is_some(),
         "waits": null,
     });
-    // A relative time is made absolute. In the next request it would otherwise mean another moment.
+    // Make a relative time absolute, because a relative time in the next request would mean another time.
     if let Some(micros) = times::micros(fields.text("at"), times::now_micros()) {
         model["at"] = json!(times::text_of(micros));
     }
@@ -102,13 +102,13 @@ fn waits(trouble: PageError) -> Result<Value, PageError> {
     }
 }
 
-/// Returns the first and the last moment of a chain of backup files.
+/// Returns the first and the last time to which a chain of backup files can restore the directory.
 fn covered(name: &str, text: &str) -> Value {
     let until = text.strip_prefix("until ").and_then(|rest| rest.split(';').next());
     json!({ "from": name.split(' ').next(), "until": until })
 }
 
-/// Reads an entry or a tree from the backup. Also returns the requested moment.
+/// Reads an entry or a tree from the backup. Also returns the requested time.
 fn backup(
     connection: &mut Connection,
     (dn, at): (&str, &str),
@@ -161,8 +161,8 @@ fn then(comparison: &Comparison, ldif: &[u8]) -> Option<Option<EntryValues>> {
     Some(Some(values_of(comparison, &record)?))
 }
 
-/// Returns those values of a record that are compared, or that an add may set with the control for relaxed rules.
-/// Returns `None` if the record is not an entry.
+/// Returns two kinds of values of a record: those that are compared, and those that an add may set with the control for
+/// relaxed rules. Returns `None` if the record is not an entry.
 fn values_of(comparison: &Comparison, record: &LdifRecord<'_>) -> Option<EntryValues> {
     let LdifBody::Entry(lines) = record.body else { return None };
     let mut values = EntryValues::new();
@@ -182,7 +182,7 @@ fn is_compared(comparison: &Comparison, name: &str) -> bool {
 }
 
 /// Returns the DN, the CSN and the values of the entry in its present state. The values include all user attributes,
-/// and all attributes that the entry had in the backup.
+/// and all other attributes that the entry has in the backup.
 fn now(
     connection: &mut Connection,
     comparison: &Comparison,
@@ -223,7 +223,8 @@ impl EntryComparison {
         !self.is_another() && self.then.is_some() && is_different
     }
 
-    /// Returns the changes that restore the entry. There are none if the entry exists only in one of the two states.
+    /// Returns the changes that restore the entry. Returns no changes if the entry exists only in one of the two
+    /// states.
     fn corrections(&self) -> Vec<Correction> {
         match (&self.then, &self.now) {
             (Some(then), Some(now)) => self.comparison.corrections(then, now),

@@ -1,5 +1,5 @@
-//! Editing of an entry. The page first shows a form that is made from the schema, then the change as LDIF, and finally
-//! makes the change.
+//! Editing of an entry. The page first shows a form that is made from the schema, then shows the change as LDIF, and
+//! finally makes the change.
 //!
 //! The form contains the CSN that the entry had when the form was made. The server makes the change only if the entry
 //! still has that CSN. Therefore the change does not overwrite a change by another user.

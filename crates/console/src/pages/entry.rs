@@ -142,7 +142,7 @@ fn values(
     }))
 }
 
-/// Sorts the attributes of an entry: those in [`FIRST`] are first, and objectClass is last.
+/// Sorts the attributes of an entry: the attributes in [`FIRST`] come first, and objectClass comes last.
 fn sort(entry: &mut WholeEntry) {
     entry.attributes.sort_by_key(|found| {
         let name = found.description.to_ascii_lowercase();

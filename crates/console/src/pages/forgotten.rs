@@ -59,7 +59,7 @@ pub(crate) async fn link(visit: PageRequest, fields: Fields) -> Response {
     }
 }
 
-/// Uses the link. Begins a session in which the user can do nothing except set a new password.
+/// Uses the link. Begins a session in which the user can only set a new password.
 pub(crate) async fn open(visit: PageRequest, headers: HeaderMap, fields: Fields) -> Response {
     if !visit.app.ldap.sends_links() {
         return visit.fail(&OFF);

@@ -1,4 +1,4 @@
-//! The health check: whether the directory answers a search. It requires no session.
+//! The health check: whether the directory answers a search. The check requires no session.
 
 use axum::http::StatusCode;
 use axum::response::Response;

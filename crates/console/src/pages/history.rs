@@ -1,5 +1,5 @@
-//! The history of an entry: which user changed which values, and at what time. It is read from the log over LDAP.
-//! Changes can also be reversed.
+//! The history of an entry: which user changed which values, and at what time. The history is read from the log over
+//! LDAP. Changes can also be reversed.
 
 mod undo;
 
@@ -79,7 +79,7 @@ fn read(
 fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, PageError> {
     let dn = fields.text("dn");
     let before = fields.text("before").parse().unwrap_or(0);
-    // One change more than the page shows is read. A change of settings is compared with the previous change.
+    // Read one change more than the page shows, because a change of settings is compared with the previous change.
     let mut changes = read(connection, dn, before, |list| list.len() > CHANGES_MAX)?;
     let is_config = dn.eq_ignore_ascii_case(CONFIG);
     let attributes = changes.list.iter().flat_map(|change| change.values.iter().map(type_name));
@@ -118,7 +118,8 @@ fn head(change: &HistoryChange, values: Vec<Value>, can_undo: bool) -> Value {
     })
 }
 
-/// Returns the model of a change of an entry. The requester may undo it with the right to write all of its attributes.
+/// Returns the model of a change of an entry. The page offers to undo the change if the requester may write all
+/// attributes in it.
 fn of_entry(change: &HistoryChange, rights: &Rights) -> Value {
     let may_write = change.values.iter().all(|values| rights.can_write(type_name(values)));
     let can_undo = change.kind == HistoryKind::Modify && !change.values.is_empty() && may_write;

@@ -77,7 +77,7 @@ fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, PageErro
     }))
 }
 
-/// Returns the number of an attribute in a text such as `cn 5, mail 17`.
+/// Returns the number after the name of an attribute in a text such as `cn 5, mail 17`.
 fn use_of(text: &str, attribute: &str) -> u64 {
     let mut parts = text.split(", ").filter_map(|part| part.rsplit_once(' '));
     let found = parts.find(|(name, _)| name.eq_ignore_ascii_case(attribute));

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::page::{Page, SignedInRequest};
 use crate::page_error::PageError;
 
-/// The pages for administrators, the most used first. Each has the name of its text and its address.
+/// The pages for administrators, the most used first. Each row has the name of the page's text, and the page's address.
 const PAGES: [(&str, &str); 10] = [
     ("audit", "/audit"),
     ("policies", "/policies"),
@@ -29,8 +29,8 @@ pub(crate) async fn show(signed: SignedInRequest) -> Response {
     signed.show(Page::new("manage.html", "manage.title", json!({ "pages": pages })))
 }
 
-/// Converts the error that occurs if the requester cannot read the settings or figures of a page. The page then states
-/// that it is only for administrators.
+/// Converts the error that occurs if the requester cannot read the settings or figures of a page. The returned error
+/// states that the page is only for administrators.
 pub(crate) fn only_for_administrators(trouble: PageError) -> PageError {
     match &trouble {
         PageError::Refused(outcome, _) if outcome.code == ldap::ResultCode::NO_SUCH_OBJECT => refused(),

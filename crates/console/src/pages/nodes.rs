@@ -10,7 +10,7 @@ use crate::page_error::PageError;
 use crate::pages::manage;
 use crate::times;
 
-/// The groups of figures on the page. Each has the name of its text and the name of the group.
+/// The groups of figures on the page. Each row has the name of a text and the name of the group.
 const GROUPS: [(&str, &str); 3] = [("cluster", "Cluster"), ("follow", "Follow"), ("backup", "Backup")];
 
 pub(crate) async fn show(signed: SignedInRequest) -> Response {
@@ -39,8 +39,8 @@ fn model(connection: &mut Connection) -> Result<Value, PageError> {
     Ok(json!({ "groups": groups, "moments": moments }))
 }
 
-/// Parses the first and last restorable moments of a chain. `name` is for example `2026-11-27T08:00:00Z position 5`,
-/// and `text` is `until ...Z; positions 5 to 9; files 2; bytes 4096; verified no`.
+/// Parses the first and the last time to which a chain of backup files can restore the directory. `name` is for example
+/// `2026-11-27T08:00:00Z position 5`, and `text` is `until ...Z; positions 5 to 9; files 2; bytes 4096; verified no`.
 fn moments_of(name: &str, text: &str) -> Option<Value> {
     let from = name.split(' ').next()?;
     let mut parts = text.split("; ");

@@ -29,7 +29,8 @@ const LATE_BACKUP_MIN: u64 = 600;
 
 const MICROS_PER_DAY: i64 = 86_400 * 1_000_000;
 
-/// The figures on the page. Each has the path of its text and its entry below `cn=monitor`.
+/// The figures on the page. Each row has the name of the figure in the texts, and the entry of the figure, at or below
+/// `cn=monitor`.
 const FIGURES: [(&str, &str); 12] = [
     ("version", "cn=monitor"),
     ("uptime", "cn=uptime,cn=time"),
@@ -97,7 +98,7 @@ fn readable(name: &str, value: &str) -> String {
     }
 }
 
-/// Returns the problems, the most urgent first. Each has the path of its text and a value.
+/// Returns the problems, the most urgent first. Each problem has the path of its text and a value.
 fn attention(figures: &Figures) -> Vec<Value> {
     let of = |name: &str| figures.get(name).map(String::as_str);
     let mut all = Vec::new();
@@ -141,8 +142,8 @@ fn backup_age(figures: &Figures) -> Option<u64> {
     Some(u64::try_from(micros).unwrap_or(0) / 1_000_000)
 }
 
-/// Returns the number of seconds since the last backup if two backups were due since then. If there is no backup, the
-/// time begins with the start of the server.
+/// Returns the number of seconds since the last backup, if at least two further backups have become due. If there is no
+/// backup, the time counts from the start of the server.
 fn late_backup(figures: &Figures) -> Option<u64> {
     let number = |name: &str| figures.get(name)?.parse::<u64>().ok();
     let interval = number("cn=interval seconds,cn=backup")?;

@@ -1,8 +1,8 @@
-//! Photos of an entry. They have their own address, and can be uploaded and removed.
+//! Photos of an entry. Photos have addresses of their own, and can be uploaded and removed.
 //!
-//! Values are served only if they begin like a JPEG, PNG or GIF file, with the media type of that format. Browsers may
-//! not guess another type. Only JPEG is stored, as the syntax of jpegPhoto requires (RFC 2798 section 2.6). The file is
-//! stored unchanged.
+//! Values are served only if they begin like a JPEG, PNG or GIF file, with the media type of that format. A header
+//! forbids browsers to guess another type. Only JPEG is stored, as the syntax of jpegPhoto requires (RFC 2798 section
+//! 2.6). The file is stored unchanged.
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};

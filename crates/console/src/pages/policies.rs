@@ -1,4 +1,4 @@
-//! Password policies: their rules, and the entries that they apply to.
+//! Password policies: their rules, and the entries to which they apply.
 
 use axum::response::Response;
 use client::{Connection, Entry};
@@ -13,7 +13,7 @@ use crate::times;
 /// Maximum number of policies that the page shows.
 const POLICIES_MAX: usize = 100;
 
-/// Rules of a policy in the order of the page. Each of them has a text.
+/// Rules of a policy in the order of the page. There is a text for each rule.
 const RULES: [&str; 29] = [
     "pwdMinLength",
     "pwdMaxLength",

@@ -37,7 +37,7 @@ fn since_minutes(time: Duration) -> u64 {
     time.as_secs() / 60
 }
 
-/// Ends one session of the user, or all except the present one.
+/// Ends one session of the user, or all sessions except the present session.
 pub(crate) async fn end(Submission { signed, fields }: Submission) -> Response {
     let sessions = &signed.app.sessions;
     let id = fields.text("id");

@@ -109,9 +109,9 @@ fn planned(connection: &mut Connection, text: &str, known: u64) -> Result<Value,
     Ok(model)
 }
 
-/// Shows the form again with the text that the user entered. The form keeps the version `known`. Therefore the next
-/// preview still warns if other administrators have changed the settings meanwhile. If `trouble` is such a conflict,
-/// the user is already warned, and the form contains the present version.
+/// Shows the form again with the text that the user entered. The form keeps the version `known`, so the next preview
+/// still warns if other administrators have changed the settings meanwhile. But if `trouble` is such a conflict, the
+/// user has already been warned, and the form contains the present version.
 async fn again(signed: &SignedInRequest, text: Arc<str>, known: u64, trouble: &PageError) -> Response {
     match signed.talk(in_force).await {
         Ok(present) => {

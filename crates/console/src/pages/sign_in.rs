@@ -148,7 +148,7 @@ pub(super) fn begin(
     Ok((cookie, visit.go(&to)).into_response())
 }
 
-/// Returns the query with which the page for the password shows the warning.
+/// Returns the query that makes the page for the password show the warning.
 fn warned(warning: Option<PolicyWarning>) -> Vec<(&'static str, &'static str)> {
     match warning {
         None => Vec::new(),

@@ -10,7 +10,8 @@ fn of(values: &[&str]) -> Translation {
     translate(&format!("dn: dc=x\n{lines}"))
 }
 
-/// Checks values of the entry `dc=x`. Each has the expected rules, or a part of the reason for its omission.
+/// Checks values of the entry `dc=x`. Each pair has a value, and either the expected rules or a part of the expected
+/// reason for the omission.
 fn check(pairs: &[(&str, Result<&[&str], &str>)]) {
     for (value, expected) in pairs {
         let found = of(&[value]);
@@ -175,7 +176,7 @@ fn values_of_freeipa() {
     ]);
 }
 
-/// ACIs in the style of OpenDJ. They are in OpenDJ's configuration and apply to all entries.
+/// ACIs in the style of OpenDJ. Such ACIs are in OpenDJ's configuration and apply to all entries.
 #[test]
 fn values_of_opendj() {
     let global = |value: &str| translate(&format!("dn: cn=Handler,cn=config\nds-cfg-global-aci: {value}\n"));

@@ -5,8 +5,9 @@
 //! BIND RULE:  KEY = "TEXT", [not] (BIND RULE), BIND RULE and BIND RULE, BIND RULE or BIND RULE
 //! ```
 //!
-//! Quotes, brackets and semicolons are special only at places that the grammar permits. Ambiguous text is refused,
-//! because servers differ: on a quote after a backslash, and on `and` and `or` without brackets.
+//! Quotes, brackets and semicolons are special only at positions where the grammar permits them. Ambiguous text is
+//! refused, because servers read it differently. Examples are a quote after a backslash, and `and` and `or` without
+//! brackets.
 
 /// Maximum nesting depth of bind rules.
 const DEPTH_MAX: usize = 32;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// Parses the lines of a list. It contains three groups of rules: those that allow the right at the entry, those that
-/// deny it there, and those that apply only to entries below it.
+/// deny the right at the entry, and those that apply only to entries below the entry.
 pub(super) fn model(lines: &str) -> Value {
     let mut what = "";
     let mut rules: Vec<Value> = Vec::new();

@@ -2,7 +2,7 @@
 //! `pando access rehearse`, the rights of a sample of requesters are compared.
 //!
 //! The server examines only some of the requesters in each request. The console sends further requests for the
-//! remaining requesters until its time is over or the browser has closed the connection.
+//! remaining requesters until the time limit is reached or the browser has closed the connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +34,7 @@ fn model((text, version): (&str, u64), who: &str) -> Value {
     json!({ "text": text, "version": version, "who": who, "result": null, "error": null })
 }
 
-/// Dropping this struct signals to the conversation that the browser no longer waits.
+/// Signal to a conversation with the directory. Dropping this struct signals that the browser no longer waits.
 struct Waiting(Arc<AtomicBool>);
 
 impl Drop for Waiting {

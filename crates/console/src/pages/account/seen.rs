@@ -1,4 +1,5 @@
-//! The user's own entry as others can see it: an anonymous client, and an application that the user chooses.
+//! The user's own entry as two other requesters can see it: an anonymous client, and an application that the user
+//! chooses.
 
 use std::collections::BTreeSet;
 

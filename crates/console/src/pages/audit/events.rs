@@ -48,8 +48,8 @@ fn exact(micros: u64) -> String {
     format!("{}.{:06}Z", times::text(micros).trim_end_matches('Z'), micros % 1_000_000)
 }
 
-/// Returns what an event contains in addition to its entry: a filter, a new name, the method of a bind, or the name of
-/// an extended operation.
+/// Returns the additional detail in an event: a filter, a new name, the method of a bind, or the name of an extended
+/// operation.
 fn detail(event: Event<'_>) -> Option<String> {
     let text = |field| event.text(field).map(|text| text.into_owned());
     match event.kind()? {

@@ -1,5 +1,5 @@
-//! Restore of a tree from the backup. One transaction gives the entry at a DN and all entries below it the values that
-//! they had at a moment.
+//! Restore of a tree from the backup. One transaction restores the values that an entry and all entries below it had at
+//! a past time.
 //!
 //! Missing entries are added with their entryUUID and times. Entries outside the tree that referred to them receive
 //! these references again. Entries that were added to the tree since then are kept.
@@ -44,7 +44,7 @@ enum StepChange {
     Add(EntryValues),
     /// Changes attributes of the entry if it still has this CSN.
     Modify(Option<String>, Vec<Change>),
-    /// Adds values to an entry outside the tree. The values refer to entries that are added.
+    /// Adds values to an entry outside the tree. The values refer to entries that the plan adds.
     Name(BTreeMap<String, Vec<Vec<u8>>>),
 }
 
@@ -59,7 +59,7 @@ struct Unrestorable {
 
 /// The changes that restore a tree.
 struct Plan {
-    /// Position and time of the last change before the requested moment.
+    /// Position and time of the last change before the requested time.
     position: u64,
     micros: u64,
     steps: Vec<Step>,
@@ -143,7 +143,7 @@ pub(crate) async fn restore(Submission { signed, fields }: Submission) -> Respon
     }
 }
 
-/// Reads the tree from the backup and compares it with the present entries.
+/// Reads the tree from the backup, compares it with the present entries, and returns the plan.
 fn planned(app: &App, connection: &mut Connection, of: (&str, &str)) -> Result<Plan, PageError> {
     let busy = |_| PageError::Request(StatusCode::SERVICE_UNAVAILABLE, "search.exports_busy");
     let _place = app.exports.try_acquire().map_err(busy)?;
@@ -174,7 +174,8 @@ struct Planner<'c> {
     connection: &'c mut Connection,
     comparison: Comparison,
     begun: Instant,
-    /// Keys of the DNs of two groups of entries: those that are added, and those that are missing but cannot be added.
+    /// Keys of the DNs of two groups of entries: the entries that the plan adds, and the entries that are missing but
+    /// cannot be added.
     added: HashSet<Vec<u8>>,
     missing: HashSet<Vec<u8>>,
     steps: Vec<Step>,
@@ -230,8 +231,8 @@ impl<'c> Planner<'c> {
         self.step(dn, StepChange::Add(then))
     }
 
-    /// Adds a change to the plan for an entry outside the tree. The change restores its references to entries that are
-    /// added.
+    /// Adds a change to the plan for an entry outside the tree. The change restores the entry's references to entries
+    /// that the plan adds.
     fn referrer(&mut self, record: &LdifRecord<'_>) -> Result<(), PageError> {
         let LdifBody::Entry(lines) = record.body else { return Err(unexpected()) };
         let (mut names, mut uuid) = (BTreeMap::<String, Vec<Vec<u8>>>::new(), None);

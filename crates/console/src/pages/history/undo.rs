@@ -1,6 +1,5 @@
-//! Reversal of a change. The page shows the reverse change as LDIF before it makes it. The reversal is refused if a
-//! value is no longer the value that the change has set. Thus the reversal does not overwrite a later change without
-//! notice.
+//! Reversal of a change. The page shows the reverse change as LDIF before it makes this change. The reversal is refused
+//! if a value is no longer the value that the change has set. Thus the reversal never overwrites a later change.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -115,7 +114,7 @@ fn before(attribute: &str, change: &HistoryChange) -> Option<Vec<Vec<u8>>> {
 }
 
 /// Returns the values that an attribute has after `changes`, whose first element is the newest change. Returns `None`
-/// if the changes do not determine all values.
+/// if all values cannot be computed from the changes.
 fn state_of(attribute: &str, changes: &[HistoryChange]) -> Option<Vec<Vec<u8>>> {
     let states_all = |change: &HistoryChange| {
         let of_attribute =
@@ -140,14 +139,14 @@ fn state_of(attribute: &str, changes: &[HistoryChange]) -> Option<Vec<Vec<u8>>> 
     Some(state)
 }
 
-/// Returns the changes that reverse `change`. `older` contains the changes before it, the newest first.
+/// Returns the changes that reverse `change`. `older` contains the changes that precede `change`, the newest first.
 fn reversed(
     schema: &Schema,
     change: &HistoryChange,
     older: &[HistoryChange],
 ) -> Result<Vec<Change>, PageError> {
     let mut changes: Vec<Change> = Vec::new();
-    // The parts of the change are reversed from the last to the first.
+    // A change may have several parts, which are reversed from the last to the first.
     for values in change.values.iter().rev() {
         let description = values.attribute.clone();
         let known = type_of(schema, &description);
@@ -181,8 +180,9 @@ fn reversed(
     Ok(changes)
 }
 
-/// Reads the entry with all values of the attributes that the change replaced. Fails if they are no longer the values
-/// that the change has set. Added and removed values are checked by the server in the reverse change.
+/// Reads the entry with all values of the attributes that the change replaced. Fails if the present values differ from
+/// the values that the change has set. Values that the change added or removed need no check here, because the server
+/// checks them when it makes the reverse change.
 fn check_replaced(
     connection: &mut Connection,
     schema: &Schema,
@@ -213,8 +213,8 @@ fn check_replaced(
     Ok(entry)
 }
 
-/// Returns true if the present values are equal to those that the change has set. Their order does not matter, and the
-/// server compares them by its rules.
+/// Returns true if the present values are equal to those that the change has set. The order of the values does not
+/// matter. The server compares the values by its matching rules.
 fn is_same(
     connection: &mut Connection,
     schema: &Schema,
@@ -244,7 +244,8 @@ fn is_same(
 fn rehearse(connection: &mut Connection, reverse: &Reverse) -> Result<(), PageError> {
     let no_operation = Control { oid: oids::NO_OPERATION, critical: true, value: None };
     match modify(connection, reverse, &[no_operation]) {
-        // The server may not permit the control. In that case only the change itself shows whether it is refused.
+        // The server may not permit the control. In that case, whether the reverse change is refused is known only when
+        // it is made.
         Err(PageError::Refused(outcome, _))
             if [ResultCode::NO_OPERATION, ResultCode::UNAVAILABLE_CRITICAL_EXTENSION]
                 .contains(&outcome.code) =>
@@ -266,7 +267,7 @@ fn modify(connection: &mut Connection, reverse: &Reverse, controls: &[Control<'_
     let list = request_changes(&reverse.changes);
     let request = Request::Modify(ModifyRequest { object: &reverse.dn, changes: list.as_changes() });
     match ask::change(connection, request, controls) {
-        // A value that the change added was removed meanwhile, or a value that it removed was added again.
+        // A value that the change added was removed later, or a value that the change removed was added again.
         Err(PageError::Refused(outcome, _))
             if [ResultCode::NO_SUCH_ATTRIBUTE, ResultCode::ATTRIBUTE_OR_VALUE_EXISTS]
                 .contains(&outcome.code) =>

@@ -1,7 +1,8 @@
-//! The filter builder. It makes a filter from the rows of a form, without scripts. Each row has an attribute, a test
-//! and a value.
+//! The filter builder. It makes a filter from the rows of a form, and needs no scripts in the browser. Each row has an
+//! attribute, a test and a value.
 //!
-//! Each row consists of the fields `a` (attribute), `o` (test) and `v` (value). All rows must match, or any of them.
+//! Each row consists of the fields `a` (attribute), `o` (test) and `v` (value). Another field determines whether an
+//! entry must match all rows or at least one row.
 
 use ldap::filter_value;
 use serde_json::{Value, json};
@@ -15,10 +16,10 @@ const TESTS: [&str; 10] =
 /// Maximum number of rows of a form. Further rows are ignored.
 const ROWS_MAX: usize = 16;
 
-/// Number of additional empty rows of the form.
+/// Number of empty rows that the form shows after the rows with a value.
 const ROWS_FREE: usize = 2;
 
-/// A row of the form with an attribute.
+/// A row of the form that has an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Row {
     attribute: String,
@@ -105,7 +106,8 @@ fn row_model(attribute: &str, test: &str, value: &str) -> Value {
     json!({ "attribute": attribute, "test": test, "value": value })
 }
 
-/// Returns true if a text is an attribute description. It can then be part of a filter without a change.
+/// Returns true if a text is an attribute description. An attribute description can be part of a filter without
+/// escapes.
 pub(super) fn is_description(text: &str) -> bool {
     let is_word = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | ';' | '.' | '_');
     !text.is_empty() && text.chars().all(is_word)

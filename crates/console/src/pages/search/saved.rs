@@ -1,5 +1,5 @@
-//! Searches that a user has saved under a name. They are stored in a cookie, because that requires no entry and no
-//! right to write.
+//! Searches that a user has saved under a name. The searches are stored in a cookie, because a cookie requires no entry
+//! and no right to write.
 //!
 //! Users can change the cookie. Therefore its size is limited, its content is checked each time, and the link to a
 //! search is built from its fields. Another user of the same browser does not see the searches.
@@ -44,7 +44,8 @@ pub(super) struct Saved {
 }
 
 impl Saved {
-    /// Returns the searches of the user `who`. There are none if the cookie belongs to another user or cannot be read.
+    /// Returns the searches of the user `who`. Returns no searches if the cookie belongs to another user or cannot be
+    /// read.
     pub(super) fn of(headers: &HeaderMap, is_secured: bool, who: &str) -> Saved {
         let read = || {
             let value = cookies::get(headers, cookies::SEARCHES, is_secured)?;
@@ -58,7 +59,7 @@ impl Saved {
             .unwrap_or_else(|| Saved { who: who.to_owned(), searches: Vec::new() })
     }
 
-    /// Returns the model of the searches: the name of each and its address.
+    /// Returns the model of the searches: the name and the address of each.
     pub(super) fn model(&self) -> Vec<Value> {
         let link = |(name, query): &(String, String)| {
             let pairs: Vec<(String, String)> =
