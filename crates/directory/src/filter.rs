@@ -39,7 +39,8 @@ pub(crate) use memberships::{GroupsOf, MemberUse, Memberships};
 const END_EQUALITY: &str = "2.5.13.27";
 const END_ORDERING: &str = "2.5.13.28";
 
-/// A value of three-valued logic. With the order of the variants, *and* is the minimum and *or* is the maximum.
+/// A value of three-valued logic. In the order of the variants, *and* is the minimum of its terms and *or* is the
+/// maximum of its terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Truth {
     False,
@@ -157,8 +158,8 @@ impl Test {
         }
     }
 
-    /// Returns true if the test compares times. Such a test of the ends (expiration) of values compares only the time
-    /// in each end.
+    /// Returns true if the test compares times. The virtual attributes for the ends (expiration times) of links have
+    /// values that begin with a time. If this function returns true, the test compares only this time.
     fn is_of_times(&self) -> bool {
         self.rule().is_some_and(|rule| [END_EQUALITY, END_ORDERING].contains(&rule.oid()))
     }

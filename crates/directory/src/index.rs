@@ -1,5 +1,5 @@
-//! Attribute indexes, which map values to entry ids. There is one index per attribute type, with kinds that an
-//! administrator defines.
+//! Attribute indexes map values to entry ids. An attribute type has at most one index. An administrator defines the
+//! kinds of the index, such as equality and substring.
 //!
 //! Keys of values keep the order of the type's ordering rule, so the same rows answer equality, ranges, initial
 //! substrings and presence. Other substrings and sounds of words have rows of their own ([`keys`]). Values with options
@@ -57,8 +57,8 @@ pub(crate) fn update(
         rows.sort_unstable();
         rows.dedup();
     }
-    // Values of an attribute have different normal forms. Only a value with other options can have the same key as an
-    // added value.
+    // The values of one attribute have different normal forms. Therefore only a value with other options can have the
+    // same key as an added value.
     let is_alone =
         || changed.entry.ids().all(|id| id == def.id || changed.catalog.attribute(id).base != def.base);
     let is_alone = !come.is_empty() && is_alone();

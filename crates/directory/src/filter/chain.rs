@@ -166,7 +166,8 @@ impl Chains {
         leads
     }
 
-    /// Counts `count` links of an entry as read, because a test with the rule `rule` compares the DNs of their targets.
+    /// Counts `count` links of an entry as read, because a test with the rule `rule` compares the DNs of the link
+    /// targets.
     ///
     /// # Errors
     /// adminLimitExceeded if the items of the filter read too many links for this entry.
@@ -301,8 +302,8 @@ impl Chain {
         Ok(chain)
     }
 
-    /// Records that dynamic groups lead to the target, because they describe the target. Omits groups whose members the
-    /// requester may not use.
+    /// Records that these dynamic groups lead to the target, because they describe the target. Omits groups whose
+    /// members the requester may not use.
     #[cold]
     fn reach_describing(&mut self, groups: &[u64], links: &mut Links<'_, '_>) -> Result<()> {
         *links.read += cost_of_groups(links.state.catalog.dynamic_groups.len());
@@ -524,8 +525,8 @@ fn asserted(item: &Item) -> &[u8] {
     }
 }
 
-/// Returns the entries that contain the asserted name as text, because no entry has this name. Each comes with the
-/// attribute that contains the text.
+/// Returns the entries that contain the asserted name as text. A name is stored as text only if no entry has this name.
+/// Each comes with the attribute that contains the text.
 pub(crate) fn holders_of_text(
     item: &Item,
     hops: &ChainLinks,

@@ -83,8 +83,8 @@ impl<'s> Candidate<'s> {
 
 /// Evaluates filters on entries, with reusable buffers.
 pub(crate) struct Matcher {
-    /// Secrecy of the types that may be tested. It applies to items that test values in the DN with a matching rule but
-    /// no attribute.
+    /// Secrecy of the types that may be tested. This secrecy applies to items that test values in the DN with a
+    /// matching rule but no attribute.
     shown: Shown,
     /// The requester's view of groups; `None` if no groups are hidden from the requester.
     visible_groups: Option<GroupsOf>,
@@ -263,8 +263,8 @@ impl Matcher {
         }
     }
 
-    /// Counts the links of a row as read if the test compares the positions of their targets in the tree, because an
-    /// entry may have millions of links.
+    /// Counts the links of a row as read, if the test compares the positions of the link targets in the tree. These
+    /// links count because an entry may have millions of them.
     fn compare_names(
         &mut self,
         test: &Test,
@@ -547,8 +547,8 @@ impl Term {
         }
     }
 
-    /// Appends the names with which the term compares values of the attribute when it is evaluated on an entry outside
-    /// the tree. Returns false if the term also has a test of these values that is not an equality test.
+    /// Appends the names with which the term compares values of the attribute, if the term is evaluated on an entry
+    /// outside the tree. Returns false if the term also has a test of these values that is not an equality test.
     pub(crate) fn compared_names<'t>(
         &'t self,
         schema: &Schema,

@@ -14,7 +14,7 @@ pub(crate) struct GroupsOf {
     pub(crate) by: MemberUse,
 }
 
-/// Purpose for which a group's members are used. It determines the right that the requester needs.
+/// Purpose for which a group's members are used. The purpose determines the right that the requester needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum MemberUse {
     Compare,

@@ -1,8 +1,8 @@
 //! Evaluation of a filter on the bytes of an entry row alone.
 //!
-//! A scan that needs values reads entry rows in storage order and tests them here first. It skips a row that fails,
-//! without reading the node row or verifying the checksum. A row that passes, or that these tests cannot decide, is
-//! evaluated like any other candidate. Therefore a scan may skip a damaged row but never returns one. `pando verify`
+//! A scan that needs values reads entry rows in storage order and tests them here first. The scan skips a row that
+//! fails, without reading the node row or verifying the checksum. A row that passes, or that these tests cannot decide,
+//! is evaluated like any other candidate. Therefore a scan may skip a damaged row but never returns one. `pando verify`
 //! finds damaged rows.
 //!
 //! A [`Guard`] rejects most rows. It is one test of one attribute, or a few tests such that every result of the search

@@ -53,8 +53,8 @@ impl IndexPart {
         key
     }
 
-    /// Returns the key of a row of `pieces`. If `content` is empty, returns the key of the entries that have the
-    /// attribute (presence) or a value that is too long (grams and sounds).
+    /// Returns the key of a row of `pieces`. If `content` is empty, returns a special key: for presence, the key of the
+    /// entries that have the attribute; for grams and sounds, the key of the entries with a value that is too long.
     pub fn key(self, base: AttrId, content: &[u8]) -> Vec<u8> {
         let mut key = self.key_prefix(base);
         key.extend_from_slice(content);

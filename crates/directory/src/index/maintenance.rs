@@ -1,10 +1,10 @@
 //! Building and removing the index rows of existing entries, in slices.
 //!
-//! After an index is defined, every change of an entry maintains the entry's rows ([`super::update`]), so only rows of
-//! older entries are missing. In one batch, a slice reads the entries after the last entry of the previous slice,
-//! inserts their rows, and stores the progress in `meta`. Changes may have inserted some of these rows already. If the
-//! process is killed, building continues from the stored progress. The last slice marks the part complete in the same
-//! batch as its last rows. Thus a reader that sees a complete index sees all of its rows.
+//! After an index is defined, every change of an entry maintains the entry's rows ([`super::update`]), so only the rows
+//! of entries that existed before are missing. In one batch, a slice reads the entries after the last entry of the
+//! previous slice, inserts their rows, and stores the progress in `meta`. Changes may have inserted some of these rows
+//! already. If the process is killed, building continues from the stored progress. The last slice marks the part
+//! complete in the same batch as its last rows. Thus a reader that sees a complete index sees all of its rows.
 //!
 //! The rows of a removed part are deleted in slices in the same way. If a part is defined again during its removal,
 //! building starts when all its old rows are removed.

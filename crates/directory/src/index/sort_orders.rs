@@ -1,9 +1,9 @@
 //! Rows of sort orders. Each order of the settings has a sorted set ([`RankedKeys`]) with the sort keys of its entries.
 //! [`super::sort_key`] computes these keys. Orders exclude subentries, because most searches do not return them.
 //!
-//! Every change that may alter the place of an entry in an order updates the entry's rows. The rows of older entries
-//! are built in slices, as the rows of attribute indexes are. Rows are local to a data directory: log records do not
-//! contain them.
+//! Every change that may alter the place of an entry in an order updates the entry's rows. The rows of entries that
+//! existed before the order was defined are built in slices, as for attribute indexes. Rows are local to a data
+//! directory: log records do not contain them.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

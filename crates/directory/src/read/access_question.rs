@@ -175,7 +175,7 @@ fn at_place<'q>(
     }
 }
 
-/// Answers whether a requester may use a control or an extended operation. This does not depend on an entry.
+/// Answers whether a requester may use a control or an extended operation. The answer does not depend on an entry.
 fn answer_use(
     state: TreeState<'_>,
     requester: &Requester,

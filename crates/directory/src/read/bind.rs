@@ -48,8 +48,8 @@ pub fn bind_without_entry(snapshot: &Snapshot) -> BindOutcome {
     to_verify(snapshot.state(), Vec::new(), Requester::Anonymous, None)
 }
 
-/// Returns the outcome of a simple bind with a name that denotes no entry. The bind fails as [`bind`] does for a DN
-/// without an entry.
+/// Returns the outcome of a simple bind with a name that denotes no entry. The bind fails in the same way as a bind
+/// with a DN that no entry has.
 pub fn bind_unknown(snapshot: &Snapshot, password: &[u8]) -> BindOutcome {
     match password.is_empty() {
         true => BindOutcome::Done(without_password().into(), Requester::Anonymous),
@@ -57,8 +57,7 @@ pub fn bind_unknown(snapshot: &Snapshot, password: &[u8]) -> BindOutcome {
     }
 }
 
-/// Returns the error for a bind without a password, because such a client must not receive success (RFC 4513 section
-/// 5.1.2).
+/// Returns the error for a bind with a name but no password. Such a bind must not succeed (RFC 4513 section 5.1.2).
 fn without_password() -> OperationError {
     let diagnostic = "a name without a password proves nothing: send a password, or neither to be anonymous";
     OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, diagnostic)
@@ -260,8 +259,8 @@ fn try_bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> Result<BindOutcom
     }
 }
 
-/// Returns the outcome of a bind as the entry `id`: its password must be verified. A bind as an alias or a referral
-/// fails.
+/// Returns the outcome of a bind as the entry `id`: the password of the entry must be verified. A bind as an alias or a
+/// referral fails.
 fn verified_by(
     state: TreeState<'_>,
     id: EntryId,

@@ -40,8 +40,8 @@ pub enum CompareOutcome {
     Verify {
         /// Verification with the stored forms of the password.
         verification: Verification,
-        /// The account state, if a password policy governs the entry. The compare then counts as an authentication
-        /// attempt.
+        /// The account state, if a password policy governs the entry. In that case, the compare counts as an
+        /// authentication attempt.
         account: Option<Box<Account>>,
     },
 }

@@ -110,7 +110,7 @@ fn identified(state: TreeState<'_>, id: EntryId) -> Result<Identified> {
 }
 
 /// Returns true if the requester is the entry with this DN. If `as_group`, returns true if the requester is a member of
-/// the group with this DN, in the sense of access rules. Returns false if this cannot be determined.
+/// the group with this DN, in the sense of access rules. Also returns false if the lookup fails.
 pub fn is_named(snapshot: &Snapshot, requester: &Requester, dn: &str, as_group: bool) -> bool {
     let (state, Requester::User { id, .. }) = (snapshot.state(), requester) else { return false };
     let Ok(dn) = parse_dn(dn) else { return false };
@@ -185,7 +185,7 @@ pub fn proxied_identity(controls: &Controls<'_>) -> std::result::Result<Option<S
 ///
 /// # Errors
 /// As [`proxied_identity`]; authorizationDenied for an identity that does not exist or that the requester may not
-/// assume. The response does not reveal which of these it is.
+/// assume. The response does not reveal which of these two cases occurred.
 pub fn proxied_requester(
     snapshot: &Snapshot,
     requester: &Requester,

@@ -40,7 +40,7 @@ pub fn read_ahead(
 
 /// Does the same as [`read_ahead`] without waiting for the disk, and returns the pages that were not in memory. If it
 /// returns no pages, the request is unlikely to wait for the disk. If the budget ended the dry run before a page was
-/// missing, `is_walk` is set.
+/// missing, the result has `is_walk` set.
 pub fn dry_run(
     snapshot: &Snapshot,
     requester: &Requester,

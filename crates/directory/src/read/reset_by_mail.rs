@@ -1,9 +1,9 @@
 //! Accounts whose password may be reset by mail: the server sends a link to the mail address of the account.
 //!
-//! The password policy of the account must permit it (`pandoPwdResetByMail`). The administrator's entry and accounts
-//! that may read `cn=monitor` or the audit trail are excluded, because access to a mailbox is too weak a proof for
-//! them. Accounts without a password in this directory are excluded too: another system stores their password, or they
-//! authenticate by other means.
+//! The password policy of the account must permit the reset (`pandoPwdResetByMail`). The administrator's entry and
+//! accounts that may read `cn=monitor` or the audit trail are excluded, because access to a mailbox is too weak a proof
+//! of identity for these accounts. Accounts without a password in this directory are excluded too: another system
+//! stores their password, or they authenticate by other means.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 

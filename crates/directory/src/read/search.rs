@@ -131,7 +131,7 @@ pub struct Search {
     deleted: Option<Box<DeletedSearch>>,
 }
 
-/// Limits in the request; 0 for none. They determine whether an error names the client's or the server's limit.
+/// Limits in the request; 0 for none. These limits determine whether an error names the client's or the server's limit.
 #[derive(Clone, Copy)]
 struct RequestedLimits {
     size: u32,

@@ -241,7 +241,7 @@ pub(crate) fn is_in_a_group(
 
 /// Calls `each` with the visible values of a virtual attribute of an entry, until `each` breaks. If `groups` is `None`,
 /// all values are visible. The groups of an entry include the dynamic groups that describe the entry. If nested groups
-/// count, they also include the groups that contain these dynamic groups.
+/// count, the groups of an entry also include the groups that contain these dynamic groups.
 pub(crate) fn for_each_visible(
     state: TreeState<'_>,
     attribute: VirtualAttribute,

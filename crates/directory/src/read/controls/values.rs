@@ -80,7 +80,7 @@ pub(super) fn read_subentries(
     Ok(())
 }
 
-/// Reads the control of draft-ietf-ldup-subentry section 3. With it, a search returns only subentries.
+/// Reads the control of draft-ietf-ldup-subentry section 3. With this control, a search returns only subentries.
 pub(super) fn read_subentries_draft(
     controls: &mut RequestControls,
     control: &Control<'_>,

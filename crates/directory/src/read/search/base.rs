@@ -52,8 +52,8 @@ pub(super) enum Base<'s> {
 /// unless a visible entry below that base is a result.
 ///
 /// # Errors
-/// As [`find_entry`]. A hidden entry causes the same error as a missing entry. Also insufficientAccessRights, which
-/// does not reveal whether the entry exists.
+/// As [`find_entry`], and insufficientAccessRights. A hidden entry causes the same error as a missing entry, and
+/// insufficientAccessRights does not reveal whether the entry exists.
 pub(super) fn find_base<'s>(inputs: &SearchInputs<'s>) -> Result<Base<'s>, OperationError> {
     inputs.rights.permitted(inputs.snapshot.state(), inputs.request.base_object, any_base(inputs))
 }

@@ -53,7 +53,8 @@ pub(crate) struct RowScan<'s> {
     taken: usize,
     /// The next block, which is prefetched if there is a guard.
     coming: Vec<ScannedRow<'s>>,
-    /// Index, in the previous row, of the attribute that the guard tests first. It is the first guess for the next row.
+    /// Index, in the previous row, of the attribute that the guard tests first. This index is the first guess for the
+    /// next row.
     place: Place,
     /// Tests of the guard other than the first.
     other_tests: Vec<OtherTest<'s>>,

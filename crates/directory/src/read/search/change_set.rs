@@ -1,9 +1,9 @@
 //! The entries that may differ between two snapshots, read from the log once for all listening searches.
 //!
-//! A record names the entries that it changes. Other entries change with them: entries that name a renamed or deleted
-//! entry, and entries below a renamed entry. The change set groups the ids of all these entries by their superiors
-//! before and after the changes. Thus a search finds its relevant entries by the id of its base. Each search evaluates
-//! these entries on both snapshots itself.
+//! A record names the entries that it changes. Other entries change as a consequence: entries that name a renamed or
+//! deleted entry, and entries below a renamed entry. The change set groups the ids of all these entries by their
+//! superiors before and after the changes. Thus a search finds its relevant entries by the id of its base. Each search
+//! evaluates these entries on both snapshots itself.
 //!
 //! If a rename affects too many entries to report one by one, the change set contains only the renamed entry and its
 //! superiors. Such a rename ends the searches whose scope it affects; other searches continue.
@@ -335,8 +335,8 @@ impl ChangeSetBuilder {
         Ok(true)
     }
 
-    /// Adds the entries below the entry `top`, which was renamed or moved, to the effects to examine. An entry that
-    /// another change moved out of that subtree has its own record.
+    /// Adds the effects of a rename or move of the entry `top` on the entries below `top`. An entry that another change
+    /// moved out of that subtree has its own record.
     fn add_move(&mut self, top: EntryId, before: &Snapshot, after: &Snapshot) -> Result<()> {
         let now = after.state();
         let count = now.read.count(&subtree_counter(top))?;

@@ -3,8 +3,8 @@
 //!
 //! Any requester may ask for its own rights. Only the administrator and requesters with the right `explain` may ask for
 //! the rights of others. The report covers the attributes that the control names and the attributes of the entry's
-//! classes. It never depends on which attributes the entry has, because that would reveal values that the requester may
-//! not read.
+//! classes. The report never depends on which attributes the entry has, because that would reveal values that the
+//! requester may not read.
 
 use ldap::response::put_value;
 use schema::TypeId;
@@ -285,7 +285,7 @@ struct ReportedRights<'r> {
 
 impl ReportedRights<'_> {
     /// Returns whether values of a type may be searched, read, compared and written. For passwords of other entries,
-    /// the last element is the right to reset them.
+    /// the last element is the right to reset the password.
     fn of_type(self, state: TreeState<'_>, type_id: TypeId) -> [bool; 4] {
         let Some(rights) = self.rights else { return [true; 4] };
         let is_reset = !self.is_own && is_user_password(&state.catalog.schema, type_id);

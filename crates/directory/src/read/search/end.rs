@@ -170,8 +170,8 @@ impl Search {
         controls
     }
 
-    /// Returns the diagnostic message for an exceeded size limit. It states the limit, whether the client or the server
-    /// set it, and a remedy.
+    /// Returns the diagnostic message for an exceeded size limit. The message states the limit, whether the client or
+    /// the server set it, and a remedy.
     fn size_limit_text(&self) -> String {
         let (asked, sent) = (self.requested.size, self.entries_sent());
         if self.paging.is_some() {
@@ -191,7 +191,8 @@ impl Search {
         }
     }
 
-    /// Returns the diagnostic message for a search that stops with this code. It states the reason and a remedy.
+    /// Returns the diagnostic message for a search that stops with this code. The message states the reason and a
+    /// remedy.
     fn stop_text(&self, code: ResultCode) -> String {
         if code == ResultCode::CANCELED {
             return "the client cancelled it, or closed its side of the connection".to_owned();

@@ -63,7 +63,8 @@ impl EntryControls {
         let dereferencing = self.dereferencing.as_ref().map(Dereferencing::copy);
         let matched = self.matched.clone();
         let persistent = self.persistent.clone();
-        // A copy scans a part of the candidates, and several threads never share a search with synchronization.
+        // A copy does not synchronize: it scans a part of the candidates of another search, or evaluates entries on an
+        // earlier snapshot.
         EntryControls { usability_at: self.usability_at, dereferencing, matched, sync: None, persistent }
     }
 

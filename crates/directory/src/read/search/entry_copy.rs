@@ -1,7 +1,7 @@
 //! A copy of an entry before or after a change (RFC 4527).
 //!
 //! The copy is the result that a search for the entry would return to the requester. The writer builds the copy on the
-//! same state on which it decides the change, so that no other change occurs between the two.
+//! same state on which it decides the change. Thus no other change occurs between the copy and the change.
 
 use ber::{Reader, Tag};
 use ldap::{MessageId, ResultCode};

@@ -81,8 +81,8 @@ impl OrderedSearch<'_> {
         Ok(None)
     }
 
-    /// Returns true if the requested order is the reverse of a sort order, and false if it is the same. Returns `None`
-    /// if it is neither.
+    /// Compares the requested order with a sort order. Returns true if the requested order is the exact reverse, false
+    /// if the two orders are the same, and `None` otherwise.
     fn direction(&self, rule: &SortOrderRule, sorting: &Sorting) -> Option<bool> {
         let schema = &self.state.catalog.schema;
         let is_reversed = sorting.by.first()?.is_reversed;

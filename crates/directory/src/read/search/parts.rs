@@ -55,7 +55,7 @@ pub(super) struct Mark {
 pub enum PieceEnd {
     /// The budget was used up; the rest of the range starts at this id.
     Cut(u64),
-    /// The range is complete. No candidate after the range has an id lower than this one.
+    /// The range is complete. No candidate after the range has an id lower than this id.
     Complete(u64),
     /// The range is complete, and no candidates follow it.
     Last,

@@ -5,7 +5,7 @@
 //! candidates, it is intersected with other terms. The remaining terms are tested on each candidate. An *or* needs an
 //! index for each of its terms. A filter that no index narrows needs a scan of all entries. A plan affects the cost of
 //! a search, never its results. The candidates include every entry that matches, and the filter is evaluated on each
-//! candidate, except for terms that every candidate matches because of its source.
+//! candidate, except for terms that every candidate matches because of the source.
 
 mod ahead;
 mod chain_ids;
@@ -295,8 +295,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Combines a lower and an upper bound on a single-valued attribute into one range, which is narrower than the
-    /// range of either bound.
+    /// Combines a lower and an upper bound on a single-valued attribute into one range. The combined range is narrower
+    /// than the range of either bound.
     fn narrow_between(&self, terms: &[Term], limit: u64, best: &mut Option<Best>) -> Result<()> {
         let items = || terms.iter().enumerate().filter_map(|(place, term)| Some((place, single(term)?)));
         for (low_place, low) in items() {
@@ -332,7 +332,8 @@ impl Planner<'_> {
         def.id == def.base && self.state.catalog.schema.type_by_id(def.description.type_id).single_value
     }
 
-    /// Intersects the candidates of `best` with the candidates of other terms, while that saves more than it costs.
+    /// Intersects the candidates of `best` with the candidates of other terms, as long as an intersection saves more
+    /// than it costs.
     fn intersect(&self, terms: &[Term], mut best: Best) -> Result<Best> {
         let mut ids: Option<Vec<u64>> = None;
         for (place, term) in terms.iter().enumerate() {
@@ -601,7 +602,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Reads the ids in a range if the range has few keys. Otherwise returns false.
+    /// If a range has few keys and ids, adds the ids and returns true. Otherwise adds nothing and returns false.
     fn gather_short(&self, mut range: KeyRange, all: &mut Narrowed) -> Result<bool> {
         let before = all.ids.len();
         let ids = &mut all.ids;

@@ -1,8 +1,8 @@
 //! Search results as bytes (RFC 4511 section 4.5.2), in one pass over the entry.
 //!
-//! Lengths precede the data but are known only afterwards. So the head is written with estimated lengths and corrected
-//! at the end. The attributes are moved only if a length needs a different number of octets than estimated. A separate
-//! pass for the sizes was rejected, because it needs more instructions.
+//! Lengths precede the data but are known only when the data are written. So the head is written with estimated lengths
+//! and corrected at the end. The attributes are moved only if a length needs a different number of octets than
+//! estimated. A separate pass for the sizes was rejected, because it needs more instructions.
 //!
 //! Inline values are stored in the form in which they are sent. Values that must be fetched or computed are first
 //! gathered in a buffer, one attribute at a time. The size of the buffer is limited: see [`super::stream`].
@@ -84,8 +84,8 @@ impl ResultWriter {
         ResultWriter { selection, groups, effective, ranges, gathered, last_len: None, ..*self }
     }
 
-    /// Appends the message of an entry of the tree. Returns false, with nothing appended, if its values exceed the
-    /// buffer ([`GATHERED_MAX`]).
+    /// Appends the message of an entry of the tree. Returns false and appends nothing if the values of the entry exceed
+    /// the buffer ([`GATHERED_MAX`]).
     pub(crate) fn put_entry<'s>(
         &mut self,
         out: &mut Vec<u8>,

@@ -1,4 +1,4 @@
-//! Scanning of candidates: checks the scope, evaluates the filter, encodes the results. The same loop serves a search
+//! A scan of candidates checks the scope, evaluates the filter and encodes the results. The same loop serves a search
 //! on one thread and the parts of a search that several threads share. In a search on one thread, the [`Sink`] enforces
 //! the limits; in a part, the [`Sink`] only counts.
 
@@ -478,9 +478,9 @@ impl Scanner {
         }
         let collective_items = self.filter.collective_items(state);
         self.by_rows &= !gets_dynamic_groups || self.filter.is_decided_by_rows();
-        // The plan must be renewed in two cases. First, an index that the plan uses may have been dropped, so that it
-        // no longer follows changes. Second, a new collective subentry may give entries an attribute of the filter.
-        // Then neither indexes nor stored rows show which entries match.
+        // The plan must be renewed in two cases. First, an index that the plan uses may have been dropped. A dropped
+        // index no longer follows changes. Second, a new collective subentry may give entries an attribute of the
+        // filter. In that case, neither indexes nor stored rows show which entries match.
         if state.catalog.index_version() != self.index_version || collective_items != self.collective_items {
             self.index_version = state.catalog.index_version();
             self.by_rows = self.filter.is_decided_by_rows() && collective_items.is_empty();

@@ -180,7 +180,7 @@ impl Selection {
             + self.made.capacity() * size_of::<(VirtualAttribute, TypeId)>()
     }
 
-    /// Returns true if stored attributes may be selected. If it returns false, entry rows need not be read.
+    /// Returns true if stored attributes may be selected. If this function returns false, entry rows need not be read.
     pub(crate) fn selects_stored(&self) -> bool {
         self.all_user || self.all_operational || !self.named.is_empty()
     }

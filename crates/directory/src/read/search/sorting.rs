@@ -109,8 +109,8 @@ pub(super) struct Sorting {
     pub(super) is_complete: bool,
     /// Reason why sorting was given up and the results are sent unsorted.
     pub(super) given_up: Option<SortOutcome>,
-    /// Number of results found so far. `results_max` limits it, because even a page of ten results may require sorting
-    /// millions.
+    /// Number of results found so far. `results_max` limits this number, because even a page of ten results may require
+    /// sorting millions.
     result_count: u64,
     results_max: u64,
     /// Part of the results to send; `None` for all.
@@ -119,8 +119,8 @@ pub(super) struct Sorting {
     coming: VecDeque<Box<[u8]>>,
     /// Key of the last result that was sent or was omitted because it no longer matched.
     pub(super) last: Option<Box<[u8]>>,
-    /// Traversal of a sort order of the settings, if that order supplies the results; `None` if the search sorts them
-    /// itself.
+    /// Traversal of a sort order of the settings, if that order supplies the results; `None` if the search sorts the
+    /// results itself.
     pub(super) traversal: Option<OrderTraversal>,
     buffers: KeyBuffers,
 }

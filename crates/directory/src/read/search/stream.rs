@@ -1,9 +1,9 @@
 //! A stream sends an entry that is too large for memory, such as a group with a million members.
 //!
 //! A message begins with its length, so the entry is traversed twice: once to measure, once to write. Both passes run
-//! in slices and on one snapshot, which is pinned until the client has received the entry. The value of the dereference
-//! control is measured and written in the same way, because it has one item for each name in the entry. The number of
-//! streams is limited ([`STREAMS_MAX`]), because the store cannot reuse pages that a pinned snapshot needs.
+//! in slices and on one snapshot. The snapshot is pinned until the client has received the entry. The value of the
+//! dereference control is measured and written in the same way, because it has one item for each name in the entry. The
+//! number of streams is limited ([`STREAMS_MAX`]), because the store cannot reuse pages that a pinned snapshot needs.
 //!
 //! Between the first and the last byte of the message nothing else can be sent on the connection: see
 //! [`Search::is_mid_message`](super::Search::is_mid_message).

@@ -8,8 +8,9 @@
 //!
 //! If the records since the cookie only add, modify, rename and delete entries, they give the list of the entries that
 //! may differ. Then only these entries are examined. Entries on the list that are not results are reported as deleted
-//! (a delete phase). The record of a delete contains the entryUUID, and the entries that named the deleted entry. A
-//! requester under access rules always receives a present phase, because a delete phase would list hidden entries.
+//! (a delete phase). The record of a delete contains the entryUUID of the deleted entry, and the ids of the entries
+//! that named it. A requester under access rules always receives a present phase, because a delete phase would list
+//! hidden entries.
 //!
 //! An entry also changes when an entry that it names, or an entry above it, is renamed. The row of the entry does not
 //! show this, but the records since the cookie do. If an entry without subordinates was renamed, the entries that name
@@ -401,7 +402,7 @@ fn is_wide_change(
 ) -> Result<bool> {
     match change {
         Change::Modify(modify) => Ok(modify.flags.is_alias()),
-        // A change of the requester's own entry or its name may change the rules that apply to the requester.
+        // An add, undelete or rename of the requester's own entry may change the rules that apply to the requester.
         Change::Add(add) if Some(add.id) == own => Ok(true),
         Change::ModifyDn(rename) if Some(rename.id) == own => Ok(true),
         // When a value becomes a link or text, or is removed, the row of its entry receives a new position. So these

@@ -41,7 +41,7 @@ use follow::Follow;
 /// A search in the tree.
 pub(super) struct TreeSearch {
     pub(super) scanner: Scanner,
-    /// Referrals in scope, which are sent before the results; the next one is last.
+    /// Referrals in scope that are still to be sent, before the results. The last referral is sent next.
     referrals: Vec<OtherServer>,
     /// Lowest id that is not examined yet. At the end of a full page, this is the id of the first result that did not
     /// fit.
@@ -349,7 +349,7 @@ impl TreeSearch {
         self.follow.as_ref().is_some_and(|follow| follow.has_started())
     }
 
-    /// Lifts the limits on results. They apply only to the initial results, which are all sent now.
+    /// Lifts the limits on results. These limits apply only to the initial results. All initial results are sent now.
     pub(super) fn has_sent_all(&mut self) {
         (self.tally.size_limit, self.base_text) = (0, None);
         self.scanner.examine_single_entries();

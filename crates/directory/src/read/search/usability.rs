@@ -1,4 +1,4 @@
-//! The account usability control, which reports whether the password of a result can be used to bind.
+//! The account usability control reports whether the password of a result can be used to bind.
 //!
 //! The control reveals as much as pwdAccountLockedTime and similar attributes, so only requesters who may read these
 //! attributes receive it. A search returns the control only if the request contains it.

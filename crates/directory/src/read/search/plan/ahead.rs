@@ -15,7 +15,7 @@ const KEYS_MAX: usize = 4;
 
 impl SearchInputs<'_> {
     /// Compiles the filter and prefetches the index keys of its equality tests. Returns `None` for a search of scope
-    /// baseObject, because it uses no index.
+    /// baseObject, because such a search uses no index.
     #[inline]
     pub(in super::super) fn filter_ahead(&self) -> Option<Result<Term, OperationError>> {
         if self.request.scope == Scope::BaseObject {

@@ -24,7 +24,7 @@ pub(crate) struct ChainIds {
     /// Entries whose links are still to be followed back; the entry being read is last.
     open: Vec<u64>,
     /// Attributes of the entry being read that are still to be read; the attribute being read is last. `from` is the
-    /// first id not yet read in that attribute.
+    /// first id that is not read yet in the last attribute.
     attributes: Vec<AttrId>,
     from: u64,
     /// All entries that are or were in `open`.
@@ -91,7 +91,7 @@ impl ChainIds {
         }
     }
 
-    /// Adds entries to be followed, and keeps the entry being read last.
+    /// Adds entries to be followed. The entry being read stays at the end of `open`.
     fn open_all(&mut self, read: &Read, ids: &[u64]) -> Result<()> {
         let present = if self.attributes.is_empty() { None } else { self.open.pop() };
         for id in ids {

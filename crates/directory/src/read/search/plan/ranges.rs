@@ -92,8 +92,8 @@ impl KeyRange {
     }
 
     /// Appends the ids of up to `keys_max` keys, and advances the range past these keys. Returns the number of keys; a
-    /// number below `keys_max` means that the range is exhausted. Stops when there are more than `ids_max` ids. A range
-    /// that was stopped must not be used any more.
+    /// number below `keys_max` means that the range is exhausted. Stops when there are more than `ids_max` ids. After
+    /// such a stop, the range must not be used any more.
     pub(crate) fn gather(
         &mut self,
         read: &Read,

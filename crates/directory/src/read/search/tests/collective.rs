@@ -34,7 +34,7 @@ fn add_subentry(directory: &mut TestDirectory, dn: &str, subtree: &str, values: 
     add(directory, dn, &[&fixed, values].concat());
 }
 
-/// Returns the sample with a subentry: its people are in Oslo and Bergen, and have the telephone number 1.
+/// Returns the sample with a subentry that gives the people the localities Oslo and Bergen, and the telephone number 1.
 fn shared() -> TestDirectory {
     let mut directory = sample();
     directory.define_index("l", "equality");

@@ -1,4 +1,4 @@
-//! The control "show deleted": deleted entries among the results, for whom and with which values.
+//! Tests of the control "show deleted": which requesters receive deleted entries, and with which values.
 
 use ldap::{ChangeOperation, DerefAliases, ResultCode, Scope};
 
@@ -19,8 +19,8 @@ fn showing<'a>(base: &'a str, scope: Scope, filter: &'a str) -> Question<'a> {
     Question { controls: show_deleted(true), ..Question::new(base, scope, filter).attributes(EVERYTHING) }
 }
 
-/// Returns a directory that keeps deleted entries. It has ten people, and a group with the first and the last of them
-/// as members. The first three people are deleted.
+/// Returns a directory that keeps deleted entries. It has ten people, and a group whose members are the first and the
+/// last of these people. The first three people are deleted.
 fn keeping() -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     directory.change_settings(|settings| settings.general.keep_deleted_seconds = 3_600);
@@ -233,7 +233,8 @@ fn a_slice_ends_after_some_octets_of_deleted_entries() {
         }
         count
     };
-    // One slice for the tree, and two for the 8 deleted entries, 5 of which have more than 1,000 octets.
+    // The search takes one slice for the tree, and two slices for the 8 deleted entries, 5 of which have more than
+    // 1,000 octets.
     assert_eq!(slices("(cn=other)"), 3);
     assert_eq!(slices("(isDeleted=TRUE)"), 3);
 }

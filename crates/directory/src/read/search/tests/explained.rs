@@ -1,4 +1,4 @@
-//! Plans: chosen terms, numbers of candidates, missing indexes, refusals.
+//! Tests of plans: chosen terms, numbers of candidates, missing indexes, refusals.
 
 use ldap::{AttributesBuf, FilterBuf, MessageId, ResultCode, Scope, SearchRequest, SelectionBuf};
 

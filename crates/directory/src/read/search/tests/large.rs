@@ -21,7 +21,7 @@ pub(super) const GHOSTS: usize = 6_000;
 pub(super) fn with_large_group() -> TestDirectory {
     let mut directory = sample();
     let ghosts = (0..GHOSTS).map(|number| match number % 3 {
-        // The spelling of older clients. These values are returned in the same form as the others.
+        // Older clients spell DNs in this form. The server returns these values in the same form as the other values.
         1 => format!("cn=\"ghost number {number:05}\"; ou=nowhere; dc=example; dc=com"),
         _ => format!("cn=ghost number {number:05},ou=nowhere,dc=example,dc=com"),
     });

@@ -150,7 +150,7 @@ fn pages_together_are_the_whole_answer() {
                 assert_eq!(pages.len(), count.div_ceil(size as usize).max(1), "{about}");
                 let full = pages[..pages.len() - 1].iter();
                 assert!(full.clone().all(|page| page.found.entries.len() == size as usize), "{about}");
-                // The last page reports the exact count; earlier pages report no less, if they report any.
+                // The last page reports the exact count. An earlier page reports 0, or at least the exact count.
                 assert_eq!(pages.last().map(|page| page.size), Some(count as u32), "{about}");
                 assert!(full.clone().all(|page| page.size == 0 || page.size >= count as u32), "{about}");
             }

@@ -1,5 +1,5 @@
-//! Directories large enough that postings are streamed, ranges gathered and subtrees traversed: every plan has the same
-//! results as a scan, in ascending entry id.
+//! Searches of directories that are large enough for streamed postings, gathered ranges and traversed subtrees. Every
+//! plan has the same results as a scan, in ascending entry id.
 
 use ldap::{AttributesBuf, ResultCode, Scope};
 
@@ -37,7 +37,7 @@ fn crowd() -> TestDirectory {
 }
 
 /// Searches the whole tree, the subtree of `ou=odd`, and one level below it. Expects the people for whom `expected`
-/// returns true; in `ou=odd`, only those with odd numbers.
+/// returns true; in `ou=odd`, only the people with odd numbers.
 fn check(directory: &TestDirectory, filter: &str, expected: impl Fn(u32) -> bool) {
     let odd = format!("ou=odd,{SUFFIX}");
     let everywhere: Vec<u32> = (0..COUNT).filter(|number| expected(*number)).collect();

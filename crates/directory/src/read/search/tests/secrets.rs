@@ -1,5 +1,5 @@
-//! Types of the setting `secret_attributes`: no response depends on their values, except for the administrator and for
-//! requesters to whom a rule that names the type applies.
+//! Types of the setting `secret_attributes`: no response depends on values of these types, except for the administrator
+//! and for requesters to whom a rule that names the type applies.
 
 use ldap::{CompareRequest, FilterBuf, ResultCode};
 

@@ -408,8 +408,8 @@ fn a_copy_equals_its_content_after_random_changes() {
             let story = some_changes(&mut directory, &mut random, 1..4, change);
             let consumer = random.choice(consumers.iter_mut()).unwrap();
             let mut others = fastrand::Rng::with_seed(random.u64(..));
-            // A poll may or may not include changes that happen during it. After another poll without changes, the copy
-            // is right.
+            // A poll may or may not include changes that happen during the poll. After another poll without changes,
+            // the copy is right.
             if round % 3 == 0 {
                 consumer.poll(&mut directory, |directory| drop(change(directory, &mut others)));
             }
@@ -472,7 +472,7 @@ fn a_poll_sends_what_is_new_and_names_the_rest() {
     directory.modify_dn(&format!("cn=p9,{SUFFIX}"), "cn=q9", true, None);
     assert_eq!(consumer.poll(&mut directory, |_| ()), listed);
     consumer.check(&mut directory, "deletes");
-    // A restarted server accepts the cookie. OpenLDAP's consumers build their own cookie from it.
+    // A restarted server accepts the cookie. OpenLDAP's consumers build their own cookie from this cookie.
     let mut directory = directory.reopen();
     assert_eq!(consumer.poll(&mut directory, |_| ()).sent, 0);
     let cookie = String::from_utf8(consumer.cookie.clone().unwrap()).unwrap();
@@ -514,7 +514,7 @@ fn deleted_entries_are_named() {
     directory.add(&format!("cn=g,{SUFFIX}"), &[("objectClass", &["groupOfNames"][..]), ("member", &members)]);
     let mut consumer = Consumer::new(SUFFIX, "(objectClass=*)", &["*"]);
     consumer.poll(&mut directory, |_| ());
-    // With integrity the group loses the member, otherwise the link becomes text. Both are changes of the group.
+    // With integrity the group loses the member, otherwise the link becomes text. In both cases, the group has changed.
     for dn in [format!("cn=p1,ou=u,{SUFFIX}"), format!("cn=p2,ou=u,{SUFFIX}")] {
         directory.delete(&dn);
         let listed = Polled { sent: 1, present: 0, listed: true };

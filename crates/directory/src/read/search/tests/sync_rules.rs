@@ -75,9 +75,9 @@ struct Copying {
 }
 
 impl Copying {
-    /// Changes the requester of the consumer. A consumer that keeps only a CSN cannot distinguish requesters, so it
-    /// normally starts again with an empty copy. It continues if the new requester's entry was added later or received
-    /// the DN later.
+    /// Changes the requester of the consumer. A consumer that keeps only a CSN cannot distinguish requesters, so such a
+    /// consumer normally starts again with an empty copy. The consumer continues if the new requester's entry was added
+    /// later or received the DN later.
     fn is_now(&mut self, changing: &ChangingRequester) {
         let is_known = changing.id == self.changing.id || changing.id > self.changing.newest;
         if self.consumer.keeps_csn_alone && !is_known {

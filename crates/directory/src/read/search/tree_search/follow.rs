@@ -1,16 +1,17 @@
 //! Sends changes of a content as they occur: the persist stage of content synchronization (RFC 4533 section 3.4), and
 //! persistent search (draft-ietf-ldapext-psearch-03).
 //!
-//! The search holds the snapshot whose state the client has received, called the known snapshot. At first it is the
-//! snapshot of the initial results. After commits the search takes a newer snapshot. A [`ChangeSet`] names the entries
-//! that may differ between the two snapshots. The search evaluates each of these entries on both. It reports an entry
-//! that matched and no longer matches as deleted, and sends an entry that matches now. Then the newer snapshot becomes
-//! the known snapshot. In an event loop, a [`Feed`] builds the change set for all searches and holds the known snapshot
-//! while they wait. A search that is slower than the feed builds its own change set.
+//! The search holds the *known snapshot*: the snapshot whose state the client has received. At first, the known
+//! snapshot is the snapshot of the initial results. After commits the search takes a newer snapshot. A [`ChangeSet`]
+//! names the entries that may differ between the two snapshots. The search evaluates each of these entries on both. If
+//! an entry matched and no longer matches, the search reports the entry as deleted. If the entry matches now, the
+//! search sends it. Then the newer snapshot becomes the known snapshot. In an event loop, a [`Feed`] builds the change
+//! set for all searches and holds the known snapshot of the searches that wait. A search that is slower than the feed
+//! builds its own change set.
 //!
-//! An entry that moved with its superior is sent under its new DN. The search ends if more may have changed than a
-//! change set names. The client then polls or searches again. The search also ends if records change the access rules
-//! that apply to the requester, or if the base or an entry above it is renamed or deleted.
+//! An entry that moved with its superior is sent under its new DN. The search ends if the change set cannot name all
+//! entries that may have changed. The client then polls or searches again. The search also ends if records change the
+//! access rules that apply to the requester, or if the base or an entry above it is renamed or deleted.
 //!
 //! A persistent search reports the change type of each entry. An entry that no longer matches but is still visible is
 //! sent in its current state. An entry that was deleted or hidden is sent in its last reported state. Clients identify

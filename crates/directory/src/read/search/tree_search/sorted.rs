@@ -1,5 +1,5 @@
-//! Sorted search. It first keeps the sort keys of the results (see `sorting`). Then it examines the entries again in
-//! sort order and writes them.
+//! A sorted search first keeps the sort keys of the results (see `sorting`). Then it examines the entries again in sort
+//! order and writes them.
 
 use ldap::{ListViewResult, ResultCode};
 
