@@ -1,9 +1,9 @@
 //! The catalog: the meaning of the numbers by which rows identify attributes, class sets, suffixes and indexes.
 //!
 //! The catalog is read from `meta` once, when the directory is opened, and then changes only with records. Numbers are
-//! added and never removed, so a reader may use a catalog that is newer than its snapshot. A reader never uses an older
-//! catalog, because a catalog is published before its commit. Indexes, however, are added and removed. If the rows of a
-//! snapshot and the catalog differ about the state of an index, the rows decide.
+//! added and never removed, so a reader may use a catalog that is newer than its snapshot. A reader never uses an
+//! older catalog, because a new catalog is published before the commit of the rows that need it. Indexes, however, are
+//! added and removed. If the rows of a snapshot and the catalog differ about the state of an index, the rows decide.
 
 pub(crate) mod access_rules;
 mod allocations;
@@ -237,7 +237,7 @@ pub struct Catalog {
     /// Secret attribute types, according to the schema and the settings.
     pub(crate) secrets: Secrets,
     attributes: Vec<AttributeDef>,
-    /// Bit sets of `attributes`. They decide which attributes searches may return.
+    /// Bit sets of `attributes`. These bit sets determine which attributes searches may return.
     returnable: Returnable,
     /// Whether an entry has or had an attribute with which an administrator can restrict binds.
     pub(crate) restricts_binds: bool,

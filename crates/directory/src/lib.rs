@@ -3,13 +3,13 @@
 //! Every change has two steps. A *decide* function (one file per operation: `add.rs`, `delete.rs`, `modify.rs`,
 //! `modify_dn.rs`) reads the state, checks the request, and returns a [`record::Record`]: its validated effect. The
 //! decide function writes nothing, so a refused request has no effect. [`apply`] then turns the record into rows.
-//! [`apply`] is idempotent and cannot be refused. Start-up replay, replicas and restore use only [`apply`].
+//! [`apply`] is idempotent and cannot refuse a record. Start-up replay, replicas and restore use only [`apply`].
 //!
 //! Reads use [`search::Search`], a state machine that runs in slices. Any thread may run a slice, on its own
 //! [`Snapshot`].
 //!
-//! The modules are layers, called floors. Each uses only lower floors, in the order of `crates/house/floors.toml`.
-//! Items for other crates are re-exported at the root.
+//! The modules are layers, called floors. Each floor uses only lower floors, in the order of
+//! `crates/house/floors.toml`. Items for other crates are re-exported at the root.
 //!
 //! This crate opens no socket, starts no thread, and reads neither a clock nor a random source: a [`Stamp`] contains
 //! the time and random bits.

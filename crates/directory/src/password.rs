@@ -17,10 +17,11 @@
 //! As in slapd, a value announces a scheme if it begins with `{`, at least one octet, and `}`. A value with an unknown
 //! scheme never matches. If it counted as clear text, a reader of a dump could bind with the content of the value.
 //!
-//! # Left out `$7$`, `$gy$`, `$sha1$` and `$md5$` are left out, because no software writes them by default. Encrypted
-//! passwords (`{AES}`, `{3DES}`, `{RC4}` of OpenDJ, `{DES}` of 389 DS) are left out, because they need a key of the
-//! other server. `{KERBEROS}` and `{UNIX}` delegate verification to another service, like `{SASL}` and
-//! `{PASSTHROUGH}`, for which [`Verification::elsewhere`] returns the service.
+//! # Left out
+//! `$7$`, `$gy$`, `$sha1$` and `$md5$` are left out, because no software writes them by default. Encrypted passwords
+//! (`{AES}`, `{3DES}`, `{RC4}` of OpenDJ, `{DES}` of 389 DS) are left out, because they need a key of the other
+//! server. `{KERBEROS}` and `{UNIX}` delegate verification to another service, like `{SASL}` and `{PASSTHROUGH}`, for
+//! which [`Verification::elsewhere`] returns the service.
 
 pub mod app_password;
 mod argon2;

@@ -51,9 +51,9 @@ impl Snapshot {
         if self.view.version() != version {
             self.names.get_mut().forget();
         }
-        // The catalog is loaded after the view. Because the catalog is published before its commit, the loaded catalog
-        // contains every number in the view. The catalog may be too new for the indexes: an index that the catalog
-        // marks as complete may only be complete in a later view.
+        // The catalog is loaded after the view. Because a new catalog is published before the commit of the rows that
+        // need it, the loaded catalog contains every number in the view. The catalog may be too new for the indexes:
+        // an index that the catalog marks as complete may only be complete in a later view.
         let published = self.directory.catalog.load();
         let is_new = !Arc::ptr_eq(&published, &self.published);
         if is_new || self.view.version() != version {

@@ -250,7 +250,8 @@ impl EffectiveRights {
     /// Checks that the requester is not anonymous. Anonymous clients may not change anything, whatever the rules say.
     /// Call this before the lookup of the entry.
     ///
-    /// # Errors strongerAuthRequired, as in slapd, because this code shows the client what to do.
+    /// # Errors
+    /// strongerAuthRequired, as in slapd, because this code shows the client what to do.
     pub(crate) fn check_bound(&self) -> Result<()> {
         match self.kind {
             Kind::Anonymous { .. } => Err(OperationError::refused(

@@ -299,8 +299,8 @@ pub(crate) fn explain_rights(
     Ok(explanation)
 }
 
-/// Replaces the right to write a password by the right that decides about it: write for the user's own entry, reset for
-/// other entries. Returns other rights unchanged.
+/// Replaces the right to write a password by the right that governs such a change: write for the user's own entry,
+/// reset for other entries. Returns other rights unchanged.
 pub(crate) fn right_over_password(
     schema: &Schema,
     is_own: bool,

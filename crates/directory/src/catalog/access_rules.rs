@@ -123,8 +123,8 @@ impl Rule {
         self.link.are_there()
     }
 
-    /// Returns true if the rule applies to requests over this connection. If the connection does not decide this, a
-    /// `deny` rule applies, and an `allow` rule does not.
+    /// Returns true if the rule applies to requests over this connection. If the properties of the connection are
+    /// unknown, a `deny` rule applies, and an `allow` rule does not.
     pub(crate) fn holds_over(&self, link: Option<&ClientLink>) -> bool {
         self.link.are_met(link).unwrap_or(!self.is_allow)
     }

@@ -30,7 +30,7 @@ pub(super) struct JoinCandidate {
 }
 
 impl WriteBatch<'_> {
-    /// Returns the entry of a decided change, if the entry may have to join groups.
+    /// Returns the entry that a record changes, if the entry may have to join groups.
     #[inline]
     pub(super) fn joining(&self, record: Option<&Record>) -> Result<Option<JoinCandidate>> {
         match (self.state().catalog.auto_members.is_empty(), record) {

@@ -28,7 +28,7 @@ pub(super) fn check_none(controls: &RequestControls) -> Result<()> {
     ))
 }
 
-/// Returns the entry of a change that is decided but not yet applied.
+/// Returns the entry that `request` changes. `record` is the record of the change, which is not applied yet.
 pub(super) fn subject(
     state: TreeState<'_>,
     request: &Request<'_>,

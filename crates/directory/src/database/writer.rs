@@ -1,8 +1,8 @@
 //! The only writer of a directory.
 //!
-//! [`WriteBatch::execute`] makes a change in three steps: it decides the change, applies it, and appends its record.
-//! All operations of a batch become durable with one sync in [`WriteBatch::commit`]. Until the commit, only the batch
-//! sees these operations.
+//! [`WriteBatch::execute`] makes a change in three steps: `decide` checks the request and returns a record, `apply`
+//! writes the effect of the record to the rows, and the record is appended to the log. All operations of a batch
+//! become durable with one sync in [`WriteBatch::commit`]. Until the commit, only the batch sees these operations.
 
 use std::sync::Arc;
 
@@ -398,7 +398,7 @@ impl WriteBatch<'_> {
         }
     }
 
-    /// Applies a decided change, if there is a record.
+    /// Applies the record of a change and appends it to the log. Does nothing without a record.
     pub(super) fn make(&mut self, record: Option<Record>, stamp: &Stamp) -> Result<(), OperationError> {
         let Some(mut record) = record else { return Ok(()) };
         self.check_has_effect(&record.change)?;
@@ -410,8 +410,8 @@ impl WriteBatch<'_> {
         self.append(&record)
     }
 
-    /// Applies a decided change of the entry `id`, and makes the requested pre-read and post-read copies (RFC 4527).
-    /// Returns the diagnostic text for success. The text names missing copies with the reasons.
+    /// Applies the record of a change of the entry `id`, and makes the requested pre-read and post-read copies (RFC
+    /// 4527). Returns the diagnostic text for success. The text names missing copies with the reasons.
     ///
     /// # Errors
     /// A copy is missing and its control is critical. The change has then no effect.
@@ -627,7 +627,7 @@ impl WriteBatch<'_> {
         self.full.as_ref().map_or(Ok(()), |full| Err(full.clone().into()))
     }
 
-    /// Returns the CSN for the change that is being decided.
+    /// Returns the CSN for the next change.
     pub(super) fn next_csn(&self, stamp: &Stamp) -> Result<Csn, OperationError> {
         Ok(Csn::after(catalog::last_csn(&self.batch)?, stamp.now_micros, SERVER_NUMBER))
     }

@@ -2,8 +2,8 @@
 //!
 //! Text of link attributes, and values of large attributes, have rows that are keyed by normal forms. A new definition
 //! changes the normal form of every value that contains the name or the OID of the defined type or class. The row of
-//! the value then moves to the new key, so that requests find the value. If two values become equal, one value is kept.
-//! Text that now names an entry becomes a link.
+//! the value then moves to the new key, so that requests find the value. If two values become equal, one of the two
+//! values is removed. Text that now names an entry becomes a link.
 
 use std::ops::Bound;
 

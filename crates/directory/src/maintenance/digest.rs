@@ -1,5 +1,5 @@
-//! Rows that log records alone determine, grouped by part of the directory. Nodes of a cluster compare digests of these
-//! rows.
+//! Reads the rows that depend only on log records, grouped by part of the directory. Nodes of a cluster compare
+//! digests of these rows.
 //!
 //! These rows are entries with their values and links, settings and schema. `check` treats the same rows as primary
 //! data. All other rows are derived from them: index rows, names, counters and reverse links. Derived rows are not

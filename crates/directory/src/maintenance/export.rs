@@ -95,6 +95,7 @@ type Result<T> = std::result::Result<T, ExportError>;
 
 /// Writes the entries at one log position as LDIF. The text starts with a comment that states the position.
 ///
+/// # Errors
 /// noSuchObject if the base does not exist. Other errors: rows are damaged, or the text cannot be written. The text
 /// written before an error is not a complete export.
 pub fn export(

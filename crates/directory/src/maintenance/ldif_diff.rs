@@ -71,6 +71,7 @@ type Result<T> = std::result::Result<T, DiffError>;
 ///
 /// `scratch` is a directory for temporary files. Sorting uses up to `memory_bytes` of memory.
 ///
+/// # Errors
 /// A text is not LDIF, or has change records, two entries with the same name, or names that the schema cannot compare;
 /// or the disk failed.
 pub fn diff(

@@ -36,7 +36,7 @@ const OLD_VALUES: u64 = 9;
 pub struct Origin {
     /// Identifier of the operation. A repeated request with the same identifier is not applied again. Empty for none.
     pub operation_id: Vec<u8>,
-    /// Epoch of the cluster's writer that decided the change.
+    /// Epoch of the cluster's writer that made the change.
     pub epoch: Option<u64>,
     /// DN with which the client has bound, if it acts as another identity. The requester of the record is that other
     /// identity. Empty if the client acts as itself.

@@ -2,7 +2,7 @@
 
 use crate::model::origin::Origin;
 
-/// Time and random values for one operation, and results computed before the writer decides the operation.
+/// Time and random values for one operation, and results computed before the writer executes the operation.
 #[derive(Clone, Debug, Default)]
 pub struct Stamp {
     /// Microseconds since 1970-01-01T00:00:00Z.

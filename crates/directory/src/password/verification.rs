@@ -104,8 +104,8 @@ impl Verification {
         self.stored.iter().map(Vec::len).sum()
     }
 
-    /// Decides within microseconds if possible: if a fast value matches, or if no value matches and no value is slow.
-    /// Returns `None` if [`run`](Verification::run) must decide, on the hash pool.
+    /// Verifies a password within microseconds if possible: if a fast value matches, or if no value matches and no
+    /// value is slow. Otherwise returns `None`, and [`run`](Verification::run) must be called on the hash pool.
     pub fn run_quick(&self, asserted: &[u8]) -> Option<bool> {
         // Try all fast values, so that the duration does not reveal which value matches.
         let mut is_right = false;
@@ -125,8 +125,8 @@ impl Verification {
         }
     }
 
-    /// Verifies the slow values, if [`run_quick`](Verification::run_quick) could not decide. If no value matches and
-    /// no value costs as much as the settings' scheme, also verifies a value of this scheme that matches no password.
+    /// Verifies the slow values, if [`run_quick`](Verification::run_quick) returned `None`. If no value matches and no
+    /// value costs as much as the settings' scheme, also verifies a value of this scheme that matches no password.
     pub fn run(&self, asserted: &[u8]) -> VerificationResult {
         let mut verified = VerificationResult { is_right: false, hash_count: 0 };
         let mut is_paid = !self.scheme.is_slow();

@@ -23,8 +23,9 @@ type Result<T> = std::result::Result<T, OperationError>;
 
 /// Applies the schema in a record. Must precede the record's allocations, whose types may be new in the schema.
 ///
-/// # Errors The store failed, or the schema cannot be built, because this program ships a different schema than the
-/// program that made the record.
+/// # Errors
+/// The store failed, or the schema cannot be built, because this program ships a different schema than the program
+/// that made the record.
 pub(crate) fn apply_schema(
     batch: &mut Batch<'_>,
     catalog: &mut Arc<Catalog>,

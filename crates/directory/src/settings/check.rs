@@ -43,8 +43,9 @@ pub struct CheckedSettings {
 
 /// Checks settings.
 ///
-/// # Errors All problems found. If the schema is unusable, nothing else is checked, because names have no meaning
-/// without a schema.
+/// # Errors
+/// All problems found. If the schema is unusable, nothing else is checked, because names have no meaning without a
+/// schema.
 pub fn check(proposal: &DirectorySettings) -> Result<CheckedSettings, Vec<SettingsProblem>> {
     check_schema_names(&proposal.schema)?;
     let schema = schema_of(&proposal.schema)?;

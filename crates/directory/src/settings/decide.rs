@@ -1,4 +1,4 @@
-//! Decides proposed settings: builds the record of the changes, or returns the reasons against the changes.
+//! Builds the record of proposed settings, or returns the reasons against the changes.
 
 use schema::AttributeDescription;
 
@@ -48,7 +48,7 @@ impl From<store::StoreError> for SettingsError {
     }
 }
 
-/// Decides the changes from the settings in force to `proposal`. Writes nothing.
+/// Returns the changes from the settings in force to `proposal`. Writes nothing.
 ///
 /// # Errors
 /// The settings are invalid, existing entries prevent the change, or the store failed.

@@ -122,7 +122,8 @@ fn outside(state: TreeState<'_>, dn: &Dn<'_>, name: &NormalName) -> String {
 
 /// Refuses the names of the root DSE, the subschema subentry, and the entries at and below `cn=monitor`.
 ///
-/// # Errors An error with the result code `code`. The diagnostic text names the entry.
+/// # Errors
+/// An error with the result code `code`. The diagnostic text names the entry.
 pub(crate) fn check_not_virtual(
     state: TreeState<'_>,
     dn: &Dn<'_>,

@@ -1,5 +1,5 @@
-//! Decides records of binds and of password compares (draft-behera-ldap-password-policy section 8.1). The writer
-//! decides an update like any change, so the record is based on the entry's present state.
+//! Records of binds and of password compares (draft-behera-ldap-password-policy section 8.1). The writer builds such a
+//! record like the record of any change, from the entry's present state.
 //!
 //! As in OpenLDAP, an update does not change modifyTimestamp, modifiersName and entryCSN, because the user changed
 //! nothing.
@@ -52,8 +52,9 @@ pub struct AccountUpdate {
 /// Requester of changes that the server makes on its own.
 static SERVER: Requester = Requester::Anonymous;
 
-/// Decides the record of an update. Returns `None` if there is nothing to record.
+/// Returns the record of an update; `None` if there is nothing to record.
 ///
+/// # Errors
 /// invalidCredentials if another bind has used the last grace login or the time-based code; or the store failed.
 pub(crate) fn decide(
     state: TreeState<'_>,

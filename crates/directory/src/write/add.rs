@@ -40,7 +40,7 @@ use crate::write::working_entry::check_attribute_count;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Decides an add request.
+/// Checks an add request. Returns the record of its effect.
 pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result<Record> {
     let Deciding { state, context, controls, .. } = deciding;
     let schema = &*state.catalog.schema;

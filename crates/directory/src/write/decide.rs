@@ -28,7 +28,8 @@ use crate::write::{add, delete, modify, modify_dn, next_number, structure_rules,
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Decides an add, delete, modify or modify DN request. `None` means success without a change.
+/// Checks an add, delete, modify or modify DN request. Returns the record of its effect. Returns `None` if the request
+/// succeeds without a change.
 ///
 /// # Errors
 /// The reason why the request is refused. Nothing has changed.
@@ -57,7 +58,7 @@ pub fn decide(
     decide_numbered(deciding, request)
 }
 
-/// Decides a request after its `{next}` values were replaced by numbers.
+/// Checks a request whose `{next}` values were replaced by numbers. Returns the record of its effect.
 fn decide_numbered(deciding: Deciding<'_>, request: &Request<'_>) -> Result<Option<Record>> {
     let record = match request {
         Request::Add(request) => add::decide(deciding, request).map(Some)?,

@@ -1,4 +1,5 @@
-//! Inputs of every decision about a change, and the operational attributes that the server maintains.
+//! Inputs of the functions that check requests and build records, and the operational attributes that the server
+//! maintains.
 
 use schema::AttributeDescription;
 use uuid::Uuid;

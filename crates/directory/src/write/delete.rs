@@ -25,7 +25,7 @@ use crate::tree::{TreeState, damaged_row, entry_row};
 use crate::write::deciding::Deciding;
 use crate::write::{permitted, relaxed, tombstones};
 
-/// Decides a delete request.
+/// Checks a delete request. Returns the record of its effect.
 pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Result<Record, OperationError> {
     let Deciding { state, context, controls, .. } = deciding;
     let dn = parse_dn(request.entry)?;

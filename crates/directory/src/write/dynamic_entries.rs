@@ -146,7 +146,7 @@ fn end(csn: Csn, ttl_seconds: u32) -> Vec<u8> {
     generalized_time(csn.micros / 1_000_000 + u64::from(ttl_seconds)).into_bytes()
 }
 
-/// Decides a refresh. Returns the record, and the new time to live in seconds.
+/// Checks a refresh request. Returns its record, and the new time to live in seconds.
 ///
 /// # Errors
 /// noSuchObject; objectClassViolation for a static entry; insufficientAccessRights; sizeLimitExceeded for a time to
@@ -244,7 +244,7 @@ pub(crate) fn expired(state: TreeState<'_>, now_micros: u64) -> Result<Option<En
     Ok(None)
 }
 
-/// Decides the delete of an expired entry.
+/// Returns the record that deletes an expired entry.
 ///
 /// # Errors
 /// The store failed.

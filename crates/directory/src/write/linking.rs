@@ -81,7 +81,7 @@ pub(crate) fn step_of(state: TreeState<'_>, request: &Request<'_>) -> Result<Opt
         Request::ModifyDn(rename) => rename.entry,
         _ => return Ok(None),
     };
-    // The decision of the request refuses a malformed DN.
+    // `decide` refuses a malformed DN.
     let Ok(dn) = parse_dn(dn) else { return Ok(None) };
     let Found::Entry(id, _) = state.find(&NormalName::of(&dn, &state.catalog.schema))? else {
         return Ok(None);

@@ -62,7 +62,7 @@ struct ReadChange<'r> {
     until: Option<u64>,
 }
 
-/// Decides a modify request.
+/// Checks a modify request. Returns the record of its effect. Returns `None` if nothing changes.
 pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Result<Option<Record>> {
     let Deciding { state, context, controls, .. } = deciding;
     let schema = &*state.catalog.schema;

@@ -34,7 +34,7 @@ use crate::write::working_entry::WorkingEntry;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Decides a modify DN request.
+/// Checks a modify DN request. Returns the record of its effect. Returns `None` if nothing changes.
 pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> Result<Option<Record>> {
     let Deciding { state, context, controls, .. } = deciding;
     let schema = &*state.catalog.schema;

@@ -1,7 +1,7 @@
 //! The value `{next}`, which stands for the next free number of a range that a rule of the setting `next_numbers`
 //! defines.
 //!
-//! The writer replaces the value before it decides the request. Two requests therefore never get the same number, and
+//! The writer replaces the value before it checks the request. Two requests therefore never get the same number, and
 //! the record contains the number itself. The next number is the number after the highest number in use. If the
 //! highest number of the range is in use, the next number is the lowest free number.
 

@@ -25,7 +25,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 
 const MICROS_PER_DAY: i64 = 86_400 * 1_000_000;
 
-/// Decides a client's request. Returns `None` if nothing changes.
+/// Checks a client's request. Returns the record of its effect. Returns `None` if nothing changes.
 pub(crate) fn decide(deciding: Deciding<'_>, request: &OwnCredentials<'_>) -> Result<Option<Record>> {
     change(deciding, |account, entry| {
         let catalog = deciding.state.catalog;
@@ -55,7 +55,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &OwnCredentials<'_>) -> Re
     })
 }
 
-/// Decides whether to store an application password that the server generated.
+/// Checks an application password that the server generated. Returns the record that stores the password.
 pub(crate) fn add_application(
     deciding: Deciding<'_>,
     GeneratedApplication { name, stored, days }: &GeneratedApplication<'_>,

@@ -5,9 +5,9 @@
 //! passwords that a help desk or an identity manager sets. The rules for age, the old password and the right to change
 //! apply only to the user.
 //!
-//! The hash pool compares the new password with the stored forms of former passwords before the decision, because the
-//! comparison is slow. If another change has added a stored form since, the request is refused with busy. A new
-//! password that was sent hashed is compared by its octets.
+//! The hash pool compares the new password with the stored forms of former passwords before the writer executes the
+//! request, because the comparison is slow. If another change has added a stored form since, the request is refused
+//! with busy. A new password that was sent hashed is compared by its octets.
 
 use ldap::{PolicyError, ResultCode};
 use schema::AttributeDescription;

@@ -27,7 +27,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Value of pwdAccountLockedTime for a permanent lock (draft-behera-ldap-password-policy section 5.3.3).
 const PERMANENT_LOCK: &str = "000001010000Z";
 
-/// Decides a request; `None` if nothing changes.
+/// Checks a request. Returns the record of its effect. Returns `None` if nothing changes.
 pub(crate) fn decide(deciding: Deciding<'_>, request: &StateRequest<'_>) -> Result<Option<Record>> {
     let Deciding { state, context, .. } = deciding;
     let managed = ManagedAccount::find(state, context.requester, request.user)?;

@@ -7,7 +7,8 @@
 //!
 //! A modify can delete a value of userPassword by its stored form or by the clear password. Clients use the clear
 //! password when they delete the old value and add the new one. The server finds the stored form of a deleted password
-//! before the decision, too ([`deleted_passwords`]). If another change removes this form first, the modify is refused.
+//! before the writer executes the request, too ([`deleted_passwords`]). If another change removes this form first, the
+//! modify is refused.
 
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ use crate::tree::{Found, TreeState};
 use crate::write::deciding::Deciding;
 
 /// Returns the clear passwords of an add or modify request, in their order. These passwords must be hashed before the
-/// request is decided.
+/// writer executes the request.
 pub fn clear_passwords<'a>(request: &Request<'a>, snapshot: &Snapshot) -> Vec<&'a [u8]> {
     let state = snapshot.state();
     clear_values(request, &state.catalog.schema)
@@ -74,7 +75,7 @@ pub fn sets_password(request: &Request<'_>, snapshot: &Snapshot) -> bool {
     })
 }
 
-/// Rules for the new passwords of a request, which are applied before the request is decided.
+/// Rules for the new passwords of a request. The rules are applied before the writer executes the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPasswordRules {
     /// Storage scheme.
@@ -320,8 +321,9 @@ pub(crate) fn deleted_form<'v>(stamp: &'v Stamp, value: &'v [u8]) -> &'v [u8] {
 
 /// Returns the stored form of a value of userPassword.
 ///
-/// # Errors constraintViolation for a hashed value with a cost that only the administrator may impose; unavailable if
-/// a clear value was not hashed before the decision, because a setting has changed meanwhile.
+/// # Errors
+/// constraintViolation for a hashed value with a cost that only the administrator may impose; unavailable if a clear
+/// value was not hashed before the writer received the request, because a setting has changed meanwhile.
 pub(crate) fn stored_form(deciding: &Deciding<'_>, value: &[u8]) -> Result<Vec<u8>, OperationError> {
     let Deciding { state, stamp, context, .. } = *deciding;
     let scheme = state.settings.general.password_scheme;

@@ -65,6 +65,7 @@ pub(crate) fn is_allowed(schema: &Schema, class_set: &ClassSet, attribute_type: 
 
 /// Returns the type id of objectClass.
 ///
+/// # Errors
 /// The schema does not define objectClass.
 pub(crate) fn object_class_type(schema: &Schema) -> Result<TypeId> {
     let found = schema.attribute_type(OBJECT_CLASS).map(|attribute_type| attribute_type.id);
@@ -162,7 +163,8 @@ pub(crate) fn check_same_structural(schema: &Schema, before: &ClassSet, after: &
 
 /// Checks the attributes of an entry against its classes.
 ///
-/// # Errors objectClassViolation; constraintViolation for a second value of a single-valued attribute.
+/// # Errors
+/// objectClassViolation; constraintViolation for a second value of a single-valued attribute.
 pub(crate) fn check_attributes(schema: &Schema, class_set: &ClassSet, present: &[Present<'_>]) -> Result<()> {
     check_all_attributes(schema, class_set, present, &mut Err)
 }

@@ -29,7 +29,7 @@ use crate::write::{dynamic_entries, permitted, structure_rules, tombstones, valu
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Decides a request to restore an entry. Also returns the answer, which is sent after the commit.
+/// Checks a request to restore an entry. Returns the record of its effect, and the answer to send after the commit.
 pub(crate) fn decide(
     deciding: Deciding<'_>,
     request: &UndeleteRequest<'_>,

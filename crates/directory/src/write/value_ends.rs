@@ -357,8 +357,8 @@ pub(crate) fn ended(state: TreeState<'_>, now_micros: u64, values_max: usize) ->
     Ok(found)
 }
 
-/// Decides the removal of values whose end times have passed. If a required attribute has no other values, the
-/// attribute receives the empty DN instead, as when a deleted entry is the last member.
+/// Returns the record that removes values whose end times have passed. If a required attribute has no other values,
+/// the attribute receives the empty DN instead, as when a deleted entry is the last member.
 ///
 /// # Errors
 /// The store failed.

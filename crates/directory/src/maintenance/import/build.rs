@@ -65,7 +65,8 @@ impl Builder {
 
     /// Locks the data directory and begins a new data file. The directory must contain data.
     ///
-    /// # Errors Another process has the directory open, the directory contains no data, or the disk failed.
+    /// # Errors
+    /// Another process has the directory open, the directory contains no data, or the disk failed.
     pub fn create(directory: &Path, options: &store::Options) -> Result<Builder> {
         let store = BulkStore::create(directory, MAPS, options)?;
         let old = store.old_view()?.ok_or(ImportError::Damaged("the data directory is empty"))?;

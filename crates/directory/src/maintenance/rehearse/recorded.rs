@@ -1,4 +1,4 @@
-//! Rehearsal on an audit trail. Each recorded operation is decided twice on the present entries: under the rules in
+//! Rehearsal on an audit trail. Each recorded operation is evaluated twice on the present entries: under the rules in
 //! force and under the proposed rules.
 //!
 //! Differences are aggregated by requester, entry and right, with a count and the last time. Memory is therefore
@@ -79,7 +79,7 @@ pub struct DecisionChange {
 /// Counts of the operations of a rehearsal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordedTally {
-    /// Number of operations that were decided.
+    /// Number of operations that were evaluated.
     pub decided: u64,
     /// Times of the first and the last operation.
     pub times: Option<(u64, u64)>,
@@ -87,11 +87,11 @@ pub struct RecordedTally {
     pub changed: u64,
     /// Number of operations of the administrator, to whom no rule applies.
     pub of_administrator: u64,
-    /// Number of operations that could not be decided, because the requester no longer exists.
+    /// Number of operations that could not be evaluated, because the requester no longer exists.
     pub requester_gone: u64,
-    /// Number of operations that could not be decided, because the entry no longer exists.
+    /// Number of operations that could not be evaluated, because the entry no longer exists.
     pub entry_gone: u64,
-    /// Number of changes of entries that no longer exist. Such a change is decided by the entry's place in the tree.
+    /// Number of changes of entries that no longer exist. Such a change is evaluated by the entry's place in the tree.
     pub by_place: u64,
     /// Number of searches for which not all entries were examined.
     pub cut: u64,
@@ -138,7 +138,7 @@ struct Effect {
     is_cut: bool,
 }
 
-/// An operation that is being decided.
+/// An operation that is being evaluated.
 struct PendingOperation<'a> {
     requester: &'a Requester,
     link: ClientLink,
@@ -182,10 +182,10 @@ impl<'s> RecordedRehearsal<'s> {
         self.rules.iter().any(|rules| rules.rules.depend_on_listener())
     }
 
-    /// Decides an operation under both sets of rules.
+    /// Evaluates an operation under both sets of rules.
     ///
     /// # Errors
-    /// The store failed. An operation that cannot be decided causes no error, but is only counted.
+    /// The store failed. An operation that cannot be evaluated causes no error, but is only counted.
     pub fn decide(&mut self, recorded: &RecordedOperation<'_>) -> std::result::Result<(), Outcome> {
         let (own, requester) = self.requesters.of(self.state, recorded)?;
         let Some(requester) = requester else {
@@ -249,7 +249,7 @@ impl<'s> RecordedRehearsal<'s> {
         }
     }
 
-    /// Decides whether a requester may act as the user of an entry.
+    /// Evaluates whether a requester may act as the user of an entry.
     fn decide_proxy(&mut self, mut deciding: PendingOperation<'_>, id: EntryId) -> Result<Effect> {
         if !matches!(deciding.requester, Requester::User { .. }) {
             return Ok(Effect::default());
@@ -265,7 +265,7 @@ impl<'s> RecordedRehearsal<'s> {
         Ok(deciding.effect)
     }
 
-    /// Decides the operation itself. Returns false if the entry is not in the tree.
+    /// Evaluates the operation itself. Returns false if the entry is not in the tree.
     fn decide_act(
         &mut self,
         recorded: &RecordedOperation<'_>,

@@ -299,7 +299,7 @@ fn the_right_to_join_does_not_cover_the_end_of_a_membership() {
 }
 
 /// Regression test: in a cluster, one request can write several records. If a later record did not fit into the record
-/// group, the earlier records stayed in the writer's batch, and the request was decided again. Other nodes never
+/// group, the earlier records stayed in the writer's batch, and the request was executed again. Other nodes never
 /// received the earlier records.
 #[test]
 fn ends_that_have_no_room_in_a_batch_remain_due() {
