@@ -75,9 +75,9 @@ impl Data {
         self.changes.get(usize::try_from(position.checked_sub(1)?).ok()?).copied()
     }
 
-    /// Returns the records from `first` on, `count` at most.
+    /// Returns the records of the log from `first` on, `count` at most. If the log was trimmed, they begin later.
     pub(super) fn records(&self, first: u64, count: usize) -> Vec<u64> {
-        self.changes.iter().skip(first as usize - 1).take(count).copied().collect()
+        self.changes.iter().skip(first.max(self.first) as usize - 1).take(count).copied().collect()
     }
 
     pub(super) fn has(&self, change: u64) -> bool {

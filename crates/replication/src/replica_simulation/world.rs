@@ -57,6 +57,8 @@ pub(super) struct World {
     /// Probabilities of this run, in 256ths: of a lost message, and of a slow disk.
     lost: u8,
     slow_disk: u8,
+    /// Longest delay of a slow disk.
+    disk_delay_max: u64,
     /// Whether replicas store an epoch only with its first record.
     stores_epochs_late: bool,
     incarnation: u64,
@@ -176,6 +178,7 @@ impl World {
         });
         let nodes = nodes.collect();
         let (lost, slow_disk, stores_epochs_late) = (rng.u8(..20), rng.u8(..100), rng.bool());
+        let disk_delay_max = if rng.bool() { 30_000 } else { 200_000 };
         World {
             rng,
             now: 0,
@@ -188,6 +191,7 @@ impl World {
             is_troubled: true,
             lost,
             slow_disk,
+            disk_delay_max,
             stores_epochs_late,
             incarnation: 0,
             change: 0,
@@ -336,7 +340,7 @@ impl World {
         process.has_turn |= wants_turn;
         if wants_turn {
             let delay = if self.chance(self.slow_disk) {
-                self.rng.u64(1_000..200_000)
+                self.rng.u64(1_000..self.disk_delay_max)
             } else {
                 self.rng.u64(100..2_000)
             };
