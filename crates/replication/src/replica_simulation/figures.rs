@@ -19,7 +19,7 @@ pub(super) enum Case {
     LostChanges,
     /// Records began before the next position of a replica.
     Overlaps,
-    /// The outcome of a forwarded change became unknown, because another server became the supplier.
+    /// The outcome of a decided change became unknown, because the connection to the supplier broke.
     UnknownOutcomes,
     Diverged,
     Replaced,

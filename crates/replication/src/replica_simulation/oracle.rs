@@ -20,7 +20,7 @@ pub(super) enum Fact {
     Lost { token: Token },
     /// The supplier's records began before the next position.
     Overlap,
-    /// The outcome of a forwarded change is unknown, because the supplier was replaced by another server.
+    /// The outcome of a decided change is unknown, because the connection to the supplier broke.
     Unknown,
 }
 
