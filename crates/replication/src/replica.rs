@@ -203,11 +203,10 @@ impl Progress {
     /// Returns whether this replica can be promoted after the writer has stopped at `position`. `basis` is from the
     /// time when the writer was asked to stop.
     pub fn may_promote(&self, basis: &ForwardBasis, position: u64) -> Visibility {
-        let last = self.lineage.epochs().last().filter(|last| last.from > position);
-        let is_new = last.is_some_and(|last| !basis.lineage.epochs().contains(last));
         match self.visibility(basis, position) {
-            // Meanwhile another server was promoted. It has not been asked to stop.
-            Visibility::Shown if is_new => Visibility::Unknown,
+            // Meanwhile another server was promoted, or the writer was promoted again. It has not been asked to stop.
+            // In a chain, `position` may belong to the new epoch already.
+            Visibility::Shown if self.lineage.has_further_epoch(&basis.lineage) => Visibility::Unknown,
             other => other,
         }
     }
