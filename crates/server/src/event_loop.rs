@@ -36,7 +36,7 @@ use crate::session::context::Context;
 use crate::session::positions::PositionWait;
 use crate::telemetry::readiness::Readiness;
 
-/// Epoll token of the mailbox's waker. The token of a connection is its slot.
+/// Epoll token of the mailbox's waker. The token of a connection is the number of its slot.
 pub(crate) const WAKER: Token = Token(usize::MAX);
 
 /// Epoll token of the acceptor.

@@ -19,8 +19,8 @@ use signal_hook::low_level::emulate_default_handler;
 /// Paths of the unfinished files and folders. The registry is global because signals apply to the whole process.
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// A file that is not complete yet. If it is dropped without a call of [`rename`](UnfinishedFile::rename), the file is
-/// removed.
+/// A file that is not complete yet. If this value is dropped without a call of [`rename`](UnfinishedFile::rename), the
+/// file is removed.
 #[derive(Debug)]
 pub struct UnfinishedFile {
     path: PathBuf,

@@ -44,7 +44,7 @@ pub fn reseed_node(config: &Config, from: &Path) -> Result<u32, ServeError> {
 pub fn reseed_from(config: &Config, address: &str, there: u32) -> Result<u32, ServeError> {
     let owner = FolderOwner::of(&config.data);
     let identity = Identity::open(&settings_of(config)?.keys).map_err(ClusterError::from)?;
-    // If the node is served, this call fails before the other node is asked for all its data.
+    // If a server is using the node's directory, this call fails before the other node is asked for all its data.
     drop(Opened::open_to(config.clone(), true, false)?);
     let client = identity.client_config().map_err(ClusterError::from)?;
     let reseeded = with_copy(config, (there, address), &client, |copy, keys| {
@@ -73,7 +73,7 @@ pub fn begin_generation(config: &Config, from: &Path) -> Result<u64, ServeError>
     if stage.exists() {
         fs::remove_dir_all(&stage)?;
     }
-    // If the node is served, this fails before anything is appended.
+    // If a server is using the node's directory, this call fails before anything is appended to the log.
     drop(Opened::open_to(config.clone(), true, false)?);
     let failed = |error| ServeError::Open { path: from.to_owned(), error };
     copy_plain(from, &stage, &store::Options::default()).map_err(failed)?;

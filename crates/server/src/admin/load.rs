@@ -1,4 +1,4 @@
-//! Adding entries to a directory before it is served.
+//! Adding entries to a directory before clients are served.
 
 use directory::Requester;
 use directory::controls::RequestControls;

@@ -34,7 +34,7 @@ const LEVEL: i32 = zstd::DEFAULT_COMPRESSION_LEVEL;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Heading {
     pub(crate) kind: Kind,
-    /// The moment of the data at the end of the file.
+    /// Generation, position, time and last record of the data at the end of the file.
     pub(crate) moment: Moment,
     /// Hash of the record before the first record in the file; `None` for a file with rows.
     pub(crate) follows: Option<Fingerprint>,

@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 /// Settings of a node's audit trail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditSettings {
-    /// Folder of the trail; `None` if there is no trail.
+    /// Folder of the audit trail; `None` if there is no audit trail.
     pub folder: Option<PathBuf>,
     /// Kinds of events to record.
     pub what: Kinds,
@@ -22,7 +22,7 @@ pub struct AuditSettings {
     pub except: Vec<AuditRule>,
     /// Values to record for a change.
     pub values: AuditValues,
-    /// Behavior if the trail cannot keep up, or if its disk is full.
+    /// Behavior if the audit trail cannot keep up with the events, or if its disk is full.
     pub overload: Overload,
     /// Size in bytes at which a new segment begins.
     pub segment_bytes: u64,
@@ -114,7 +114,7 @@ pub struct AuditRule {
     pub targets: Vec<DnText>,
 }
 
-/// Values that the trail records for a change. Secret values are never recorded.
+/// Values that the audit trail records for a change. Secret values are never recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AuditValues {
     /// Names of the attributes only.
@@ -135,13 +135,13 @@ impl FromStr for AuditValues {
     }
 }
 
-/// Behavior if the trail cannot keep up.
+/// Behavior if the audit trail cannot keep up with the events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overload {
     /// Requests wait.
     #[default]
     Hold,
-    /// Requests continue. The trail records how many events are missing.
+    /// Requests continue. The audit trail records how many events are missing.
     Count,
 }
 

@@ -300,7 +300,7 @@ impl Connection {
                 self.readable
             }
         };
-        // The connection may break after this turn has read a bind.
+        // The connection may break after this turn has read a bind. In that case no client can use the bind.
         if !self.send(context) || (self.broken && self.session.is_binding()) {
             return Turn::Close;
         }

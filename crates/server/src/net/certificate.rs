@@ -140,8 +140,8 @@ impl Certificates {
         self.own_in_force(&source)?.for_clients()
     }
 
-    /// If the server's own certificate is in force and about to expire, renews it. [`reload`](Certificates::reload)
-    /// then puts the new certificate in force.
+    /// If the server's own certificate is in force and about to expire, renews it, and returns true.
+    /// [`reload`](Certificates::reload) then puts the new certificate in force.
     ///
     /// # Errors
     /// A file cannot be read or written, or the files do not match.

@@ -20,7 +20,7 @@ use crate::open::scim;
 use crate::workers::reset_mails::ResetMails;
 use crate::workers::service::Service;
 
-/// The open listeners of the console, which are not served yet.
+/// The open listeners of the console, before a thread serves them.
 pub(super) struct ConsoleListener(Http);
 
 /// Passes connections from the console to the event loops. An event loop treats them like connections from an LDAP

@@ -14,7 +14,7 @@ use crate::net::http;
 use crate::net::listener::listen_for_requests;
 use crate::workers::service::Service;
 
-/// The open listener of the metrics, which is not served yet.
+/// The open listener of the metrics, before a thread serves it.
 pub(super) struct MetricsListener {
     listener: TcpListener,
     rules: Arc<http::Rules>,

@@ -23,7 +23,8 @@ pub(super) fn is_forwarded(request: &Request<'_>) -> bool {
     matches!(request, Request::Extended(request) if request.name == FORWARD)
 }
 
-/// If the message asks this server to stop writing, returns the epoch of the server that sent it.
+/// If the message asks this server to stop writing, returns the name of the epoch in which another server is the
+/// writer.
 fn fenced_epoch(message: &[u8]) -> Option<[u8; 16]> {
     let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
     match Message::decode(message, &limits).ok()?.request {

@@ -122,7 +122,7 @@ impl Session {
                 let outcome = Outcome::new(ResultCode::ADMIN_LIMIT_EXCEEDED, why);
                 self.answer(to, &outcome);
             }
-            // After a failed bind the connection keeps its place.
+            // After a failed bind the connection keeps its place under the connection limit.
             Ok(()) | Err(_) => self.answer(to, outcome),
         }
     }

@@ -14,8 +14,8 @@ use crate::workers::guesses::GuessKey;
 pub(super) struct LastProof {
     /// User whose password was proved.
     pub(super) id: EntryId,
-    /// Whether it was the user's own password, with a code if the account requires one. False for an application
-    /// password.
+    /// Whether the proved password was the user's own password, with a code if the account requires one. False for an
+    /// application password.
     pub(super) is_own: bool,
     /// Time of the bind.
     pub(super) at: Instant,

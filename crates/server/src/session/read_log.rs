@@ -45,7 +45,7 @@ impl Session {
         ControlFlow::Continue(())
     }
 
-    /// Stops changes on this server if the replica knows a later epoch that replaces this server as the writer.
+    /// Stops changes on this server if the replica knows a later epoch, in which another server is the writer.
     fn fence_if_replaced(&self, context: &mut Context, read: &LogRead) -> Result<(), Outcome> {
         if read.lineage.epochs().is_empty() || !context.shared.log_reader.is_same_data(&read.generation) {
             return Ok(());

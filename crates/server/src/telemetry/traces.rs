@@ -119,7 +119,7 @@ pub(crate) struct TraceLink {
 }
 
 impl TraceLink {
-    /// Returns the link for an operation on the data with this generation.
+    /// Returns the link for an operation. `generation` identifies the data that the operation changes.
     pub(crate) fn of(generation: &[u8; 16], operation: OperationId) -> TraceLink {
         let hash = Sha256::new()
             .chain_update(b"pando trace")

@@ -116,7 +116,7 @@ pub(crate) fn start(trail: Trail, feed: &Arc<AuditFeed>, directory: &Arc<Directo
     Service::start("pando-audit", move || run(trail, &own, &directory), move || feed.close())
 }
 
-/// Writes the trail until the feed is closed.
+/// Writes the audit trail until the queue of events is closed.
 fn run(trail: Trail, feed: &AuditFeed, directory: &Arc<Directory>) {
     let snapshot = match directory.snapshot() {
         Ok(snapshot) => snapshot,
@@ -268,7 +268,7 @@ impl Scribe<'_> {
                 _ => self.append(&bytes, count, last)?,
             }
         }
-        // A parked snapshot pins no old pages while the trail is idle.
+        // While its snapshot is parked, an idle thread does not prevent the store from reusing old pages.
         self.snapshot.park();
         Ok(())
     }

@@ -33,7 +33,7 @@ pub(crate) struct AuditFeed {
     arrived: Condvar,
     /// Size in octets of the chunks that are not written yet.
     waiting_bytes: AtomicUsize,
-    /// Whether the trail lags so far that requests must wait.
+    /// Whether the audit trail lags so far behind the log that requests must wait.
     holds: AtomicBool,
     pub(crate) figures: AuditFigures,
 }
@@ -96,7 +96,7 @@ impl AuditFeed {
         (is_full || self.holds.load(Ordering::Relaxed)) && self.settings.overload == Overload::Hold
     }
 
-    /// Sets whether the trail lacks too many changes of the log.
+    /// Sets whether too many changes of the log are missing in the audit trail.
     pub(crate) fn set_lagging(&self, is_lagging: bool) {
         self.holds.store(is_lagging, Ordering::Relaxed);
     }

@@ -386,7 +386,7 @@ impl WaitingJobs {
     }
 
     /// Returns true if a job of this cost fits into the share of its identity. An identity without a waiting job may
-    /// always have one job.
+    /// always submit one job.
     fn leaves_share(&self, place: &Place, cost: u32, share: u64) -> bool {
         let own = self.jobs.cost_of(place.lane, place.identity);
         own == 0 || own + u64::from(cost) <= share

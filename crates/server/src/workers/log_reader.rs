@@ -133,7 +133,7 @@ impl LogReader {
         LogReader { inner: Arc::new(inner), thread: Mutex::default() }
     }
 
-    /// Returns true if this is a generation of the data.
+    /// Returns true if `generation` identifies the data of this server.
     pub(crate) fn is_same_data(&self, generation: &[u8; 16]) -> bool {
         self.inner.generations.contains(generation)
     }

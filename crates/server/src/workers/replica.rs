@@ -60,7 +60,8 @@ struct Replica {
     blocks: Receiver<Block>,
     forwarder: Forwarder,
     answers: Receiver<Answers>,
-    /// Position of the last commit. `lineage` is the lineage at that position.
+    /// Position of the last commit. `lineage` contains the epochs up to that position. An epoch begins with the
+    /// promotion of a server.
     position: u64,
     lineage: Lineage,
     /// Number of the last connection whose records are ignored, because earlier records from it could not be applied.

@@ -66,7 +66,7 @@ struct Progress {
 }
 
 enum Part {
-    /// The rest of a range before this id. No thread has claimed it.
+    /// Unclaimed rest of a range. The rest ends before this id.
     Open(u64),
     Running,
     Done(Piece),

@@ -27,7 +27,7 @@ use crate::stamp::{micros_since, thread_micros};
 use crate::workers::scan::{Claim, Scan, ScanActions, ScanOwner};
 use crate::workers::turns::Turns;
 
-/// Budget of one piece of a scan.
+/// Limits on the work for one piece of a scan.
 const PIECE: Budget = Budget { entries_examined_max: SCAN_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
 
 /// The scan pool. Dropping it drops the queued scans and ends the threads.

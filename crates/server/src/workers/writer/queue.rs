@@ -30,7 +30,7 @@ pub(crate) struct WriteQueue {
     pub(super) mailboxes: Arc<[Mailbox]>,
     /// Unrecorded password attempts of all accounts.
     attempts: Attempts,
-    /// Feed of the audit trail, which gets a notice of each commit.
+    /// Queue of the audit trail. It gets a notice of each commit.
     audit: Option<Arc<AuditFeed>>,
     /// Reader of the log for replicas, which gets a notice of each commit.
     log_reader: Option<Arc<LogReader>>,
