@@ -37,7 +37,7 @@ pub const BACKUP_READS_MAX: usize = 4;
 /// answered `busy`.
 pub const BACKUP_READ_WAIT: Duration = Duration::from_secs(3);
 
-/// Time for which a restored copy is kept after the last request for its moment.
+/// Time for which a restored copy remains after the last request for data of the same time.
 pub const BACKUP_COPY_KEPT: Duration = Duration::from_secs(10 * 60);
 
 /// Time for which a copy of the newest data in the backup serves requests for the newest data. The backup may have

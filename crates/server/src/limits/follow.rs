@@ -11,8 +11,8 @@ pub(crate) const FOLLOW_BATCH_BYTES: usize = 1 << 20;
 /// it arrives before its superior.
 pub(crate) const FOLLOW_WAITING_BYTES_MAX: usize = 256 << 20;
 
-/// Maximum size of a followed server's entries that are kept until their group of changes ends, in octets. An entry is
-/// kept if it names other entries.
+/// Maximum size of a followed server's entries that are held in memory until their group of changes ends, in octets. An
+/// entry is held if it names other entries.
 pub(crate) const FOLLOW_LINKS_BYTES_MAX: usize = 64 << 20;
 
 /// Maximum number of entries that are recorded and logged as not copied. Any further entries are only counted.

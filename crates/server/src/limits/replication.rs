@@ -106,7 +106,7 @@ pub const COPY_RETRY: Duration = Duration::from_secs(1);
 /// contains no part.
 pub const COPY_WAIT: Duration = Duration::from_secs(1);
 
-/// Time for which a copy of the data is kept after its last use.
+/// Time for which a copy of the data remains on disk after its last use.
 pub const COPY_KEPT: Duration = Duration::from_secs(60);
 
 /// Rate at which a copy for replicas is made, in octets of rows per second.

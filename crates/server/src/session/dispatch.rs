@@ -168,7 +168,7 @@ impl Session {
                 self.forwarded(to, message, reservation);
             }
             Some(AdmittedChange { frame, work, reservation }) => {
-                // Decoding cannot fail, because the server encoded this message itself.
+                // Decoding cannot fail, because the server has encoded this message.
                 let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
                 let written = match &frame {
                     Cow::Owned(octets) => Message::decode(octets, &limits).ok(),

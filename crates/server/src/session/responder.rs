@@ -3,7 +3,7 @@
 use super::outstanding::RequestHead;
 use crate::session::context::Context;
 
-/// Responder of a request: the values that its answer needs besides the outcome.
+/// Responder of a request: the values that its answer needs in addition to the outcome.
 pub(super) struct Responder<'c> {
     pub(super) context: &'c mut Context,
     pub(super) head: RequestHead,

@@ -45,7 +45,7 @@ impl Session {
                 let mut bytes = Vec::new();
                 let (id, request) = (message.id, message.request);
                 Message { id, request, controls: controls.as_controls() }.encode(&mut bytes);
-                // Decoding cannot fail, because the server encoded the message itself.
+                // Decoding cannot fail, because the server has encoded the message.
                 let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
                 match Message::decode(&bytes, &limits) {
                     Ok(written) => {

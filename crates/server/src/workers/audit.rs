@@ -504,7 +504,7 @@ fn fate_of(change: &ValueChange) -> Described<'_> {
     Described { id: change.attribute, fate, until, values: &change.values }
 }
 
-/// Returns true if the server made the change for itself, such as an update of an account's state.
+/// Returns true if no client requested the change, for example an update of an account's state.
 fn is_own(record: &Record) -> bool {
     record.requester.is_empty() && record.origin.connection.is_none()
 }

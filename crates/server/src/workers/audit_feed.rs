@@ -33,7 +33,7 @@ pub(crate) struct AuditFeed {
     arrived: Condvar,
     /// Size in octets of the chunks that are not written yet.
     waiting_bytes: AtomicUsize,
-    /// Whether the audit trail lags so far behind the log that requests must wait.
+    /// Whether the audit trail lacks so many changes of the log that requests must wait.
     holds: AtomicBool,
     pub(crate) figures: AuditFigures,
 }
@@ -51,7 +51,7 @@ pub(crate) struct AuditFigures {
     pub(crate) position: AtomicU64,
     /// Number of lost events.
     pub(crate) lost: AtomicU64,
-    /// Whether the trail cannot be written now.
+    /// Whether the audit trail cannot be written now.
     pub(crate) is_failing: AtomicBool,
     /// Number of times that requests were held back.
     pub(crate) held: AtomicU64,

@@ -30,7 +30,7 @@ pub(crate) struct Login {
     /// Time of the login.
     pub(crate) time: i64,
     /// Last login that was recorded when this login happened. If the account has another value when this login is
-    /// recorded, that value is newer and is kept.
+    /// recorded, that value is newer and remains.
     pub(crate) over: Option<i64>,
 }
 

@@ -387,8 +387,8 @@ impl<'f> Session<'f> {
         }
     }
 
-    /// Adds a change. Pending earlier changes of the same entry are kept, because other entries may have been placed
-    /// below the names that the entry had in between.
+    /// Adds a change. Pending earlier changes of the same entry stay pending, because other entries may have been
+    /// placed below the names that the entry had in between.
     fn push(&mut self, change: Arc<SourceChange>) {
         if self.refresh.is_some() {
             // A waiting older change of the entry must not be made after this change.

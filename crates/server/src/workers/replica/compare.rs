@@ -23,7 +23,7 @@ impl Reports {
         if verdict == Verdict::Pending {
             return;
         }
-        // The digests of a later mark may have replaced these digests. In that case the later digests are kept.
+        // The digests of a later mark may have replaced these digests. In that case the later digests remain.
         drop(self.lock().take_if(|next| next == report));
         let Verdict::Compared(parts) = verdict else { return };
         let position = report.mark.position;
