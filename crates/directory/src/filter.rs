@@ -3,8 +3,8 @@
 //! An item that cannot be evaluated becomes Undefined and is never an error (RFC 4511 section 4.5.1.7). This applies to
 //! an item with an unknown attribute type, a value that does not conform to the assertion syntax, a type without the
 //! matching rule that the item needs, or an attribute that the requester may not read. Tests of object classes become
-//! tests of the entry's class set. The node row contains the class set, so most filters on `objectClass` read no entry
-//! row.
+//! tests of the entry's class set. The node row contains the class set and the place of an entry in the tree; the entry
+//! row contains the attributes. Therefore most filters on `objectClass` read no entry row.
 
 mod by_value;
 mod chain;

@@ -153,7 +153,7 @@ pub fn check_kinds(
     refuse(IndexKinds::EQUALITY, attribute_type.equality.is_some(), "equality rule")?;
     let ordering = attribute_type.equality.zip(attribute_type.ordering);
     let is_ordered = ordering.is_some_and(|(equality, ordering)| equality.shares_key_with(ordering));
-    // An index for prefixes also needs keys in the right order.
+    // A search for a prefix also needs ordered keys, so an index for prefixes has the kind `ordering`.
     let has_prefixes = attribute_type
         .equality
         .zip(attribute_type.substring)

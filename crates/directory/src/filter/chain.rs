@@ -42,7 +42,7 @@ const CHAINS_MAX: usize = 16;
 /// Number of links that cost as much to read as one check of a link by access rules.
 const LINKS_PER_DECISION: u64 = 4;
 
-/// Links that a chain follows.
+/// The links that chains follow: the attributes, and the direction.
 #[derive(Clone, Debug)]
 pub(crate) struct ChainLinks {
     pub(crate) attributes: AttributeNumbers,

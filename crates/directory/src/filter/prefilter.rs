@@ -24,7 +24,7 @@ const GUARD_TESTS_MAX: usize = 8;
 pub(crate) struct Guard<'f> {
     attribute: AttrId,
     test: &'f Test,
-    /// Items of the tests other than the first. Each item has one attribute number or none.
+    /// Items of all tests except the first test. Each item has one attribute number or none.
     others: &'f [Term],
     /// Whether the filter has further terms, so that rows that pass the guard must still be tested against the whole
     /// filter.
@@ -76,7 +76,7 @@ impl<'f> Guard<'f> {
     }
 }
 
-/// A test of a guard other than the first.
+/// Any test of a guard except the first test.
 pub(crate) struct OtherTest<'f> {
     attribute: AttrId,
     test: &'f Test,

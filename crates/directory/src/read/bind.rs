@@ -239,7 +239,7 @@ fn try_bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> Result<BindOutcom
     let dn = parse_dn(request.name)?;
     match (dn.is_empty(), password.is_empty()) {
         (true, true) => return Ok(BindOutcome::Done(Outcome::success(), Requester::Anonymous)),
-        // A password without a name.
+        // The request has a password but no name.
         (true, false) => return Err(OperationError::refused(ResultCode::INVALID_CREDENTIALS, "")),
         (false, true) => return Err(without_password()),
         (false, false) => {}

@@ -14,7 +14,7 @@ use crate::model::rows::{AttrId, EntryId, link_key};
 /// they are in few groups.
 const FEW_LINKS: u64 = 16;
 
-/// Minimum number of entries at which a hash table is used to find them.
+/// Minimum number of reached entries at which a hash table is used to find an entry.
 const MET_HASHED: usize = 16;
 
 /// Entries that chains of links reach from a candidate.

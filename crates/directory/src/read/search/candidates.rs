@@ -56,7 +56,7 @@ pub(crate) struct RowScan<'s> {
     /// Index, in the previous row, of the attribute that the guard tests first. This index is the first guess for the
     /// next row.
     place: Place,
-    /// Tests of the guard other than the first.
+    /// All tests of the guard except the first test.
     other_tests: Vec<OtherTest<'s>>,
     /// Located attributes of the other tests, row by row, in the current block.
     others: Vec<Option<Located<'s>>>,

@@ -431,7 +431,7 @@ impl ChangeSetBuilder {
     }
 }
 
-/// Returns a container and its superiors, up to the root.
+/// Returns the entry `container` and its superiors, up to the root.
 fn superiors(snapshot: &Snapshot, container: EntryId) -> Result<Vec<EntryId>> {
     let (state, names) = (snapshot.state(), &mut *snapshot.names());
     let (mut found, mut at) = (Vec::new(), container);

@@ -54,7 +54,7 @@ struct RegisteredSearches {
     last_number: u64,
 }
 
-/// A search in the feed.
+/// A search that is registered in the feed.
 struct RegisteredSearch {
     key: ListenerKey,
     base: EntryId,

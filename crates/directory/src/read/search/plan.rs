@@ -1,11 +1,11 @@
 //! Choice of the source of candidates: the source with the fewest candidates is best.
 //!
-//! The planner learns most numbers of candidates exactly and cheaply: a posting has a length, and counters hold the
-//! sizes of containers and subtrees. Of the terms of an *and*, the planner chooses the narrowest. If that term has many
-//! candidates, it is intersected with other terms. The remaining terms are tested on each candidate. An *or* needs an
-//! index for each of its terms. A filter that no index narrows needs a scan of all entries. A plan affects the cost of
-//! a search, never its results. The candidates include every entry that matches, and the filter is evaluated on each
-//! candidate, except for terms that every candidate matches because of the source.
+//! The planner learns most numbers of candidates exactly and cheaply: a posting (the set of ids under one key) has a
+//! known length, and counters hold the sizes of containers and subtrees. Of the terms of an *and*, the planner chooses
+//! the narrowest. If that term has many candidates, it is intersected with other terms. The remaining terms are tested
+//! on each candidate. An *or* needs an index for each of its terms. A filter that no index narrows needs a scan of all
+//! entries. A plan affects the cost of a search, never its results. The candidates include every entry that matches,
+//! and the filter is evaluated on each candidate, except for terms that every candidate matches because of the source.
 
 mod ahead;
 mod chain_ids;
@@ -64,7 +64,7 @@ pub(crate) enum Source {
     Scan,
 }
 
-/// A posting of an id set map.
+/// A posting: the set of ids under one key of a map.
 #[derive(Debug)]
 pub(crate) struct Posting {
     pub(crate) map: MapId,

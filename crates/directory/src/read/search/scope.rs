@@ -1,7 +1,7 @@
 //! The entries that a search covers.
 //!
 //! To test an entry, a search follows its superiors up to the root of a subtree in scope. The result is the same for
-//! all entries of one container.
+//! all entries with the same immediate superior.
 
 use ldap::{DerefAliases, ResultCode, Scope, SearchRequest};
 
@@ -59,7 +59,7 @@ pub(crate) struct SearchScope {
     pub(crate) subentries: Option<bool>,
     /// Whether the search reads only the attributes stored in each entry, without collective attributes.
     pub(crate) is_of_stored: bool,
-    /// Last container tested, and whether the entries below it are in a subtree in scope.
+    /// The superior that was tested last, and whether the entries below it are in a subtree in scope.
     pub(crate) last: Option<(EntryId, bool)>,
 }
 

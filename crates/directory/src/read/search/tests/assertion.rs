@@ -1,4 +1,4 @@
-//! Requests that are carried out only if an assertion is true (RFC 4528).
+//! Tests of requests that are carried out only if an assertion is true (RFC 4528).
 
 use ldap::ChangeOperation::{Add, Replace};
 use ldap::{

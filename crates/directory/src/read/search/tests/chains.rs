@@ -1,4 +1,4 @@
-//! The rule inchainMatch: chains of links in filters.
+//! Tests of the rule inchainMatch: chains of links in filters.
 
 use std::collections::HashSet;
 

@@ -68,7 +68,7 @@ fn results_mix_live_and_deleted_entries() {
     let one =
         showing(SUFFIX, Scope::WholeSubtree, "(&(isDeleted=TRUE)(mail=p1@example.com))").ask(&directory);
     assert_eq!(one.dns(), &names[1..2]);
-    // All scopes, also with the DN of a deleted entry as the base.
+    // All scopes are tested, also with the DN of a deleted entry as the base.
     for (base, scope, count) in [
         (SUFFIX, Scope::SingleLevel, 0),
         (PEOPLE, Scope::SingleLevel, 3),

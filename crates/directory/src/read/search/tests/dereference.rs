@@ -1,4 +1,4 @@
-//! The dereference control (draft-masarati-ldap-deref).
+//! Tests of the dereference control (draft-masarati-ldap-deref).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Dynamic groups: members that a `memberURL` describes.
+//! Tests of dynamic groups: members that a `memberURL` describes.
 
 use ldap::{ChangeOperation, CompareRequest, ResultCode, Scope};
 
@@ -243,7 +243,7 @@ fn groups_beyond_the_limit_have_no_members() {
     let (count, notices) = directory.directory.dynamic_groups();
     assert_eq!((count, notices.len()), (DYNAMIC_GROUPS_MAX, 2), "{notices:?}");
     assert!(notices[0].starts_with("2 "), "{notices:?}");
-    // Deleting groups makes room for others.
+    // Deleting groups makes room for other groups.
     directory.delete(&format!("cn=tall,{SUFFIX}"));
     directory.delete(&format!("cn=few,{SUFFIX}"));
     assert_eq!(values(&mut directory, "ann", "memberOf").len(), DYNAMIC_GROUPS_MAX);

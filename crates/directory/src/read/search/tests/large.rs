@@ -1,4 +1,4 @@
-//! Entries that are too large for memory.
+//! Tests of entries that are too large for memory.
 
 use ldap::{
     ChangeOperation, DecodeLimits, FilterBuf, MessageId, ResponseMessage, ResultCode, Scope, SearchRequest,

@@ -1,4 +1,4 @@
-//! Parts of sorted lists (draft-ietf-ldapext-ldapv3-vlv).
+//! Tests of parts of sorted lists (draft-ietf-ldapext-ldapv3-vlv).
 
 use ldap::{DecodeLimits, ListViewResult, PagedResults, ResponseMessage, ResultCode, oids};
 

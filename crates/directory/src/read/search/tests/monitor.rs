@@ -1,4 +1,4 @@
-//! The monitor entries.
+//! Tests of the monitor entries.
 
 use std::sync::Arc;
 

@@ -27,7 +27,7 @@ pub(super) type Keeps = fn(&str, &Attributes) -> bool;
 /// An entry that the client received.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Notification {
-    /// `None` for an initial result.
+    /// The change type and the previous DN; `None` for an initial result.
     pub(super) change: Option<(ChangeType, Option<String>)>,
     dn: String,
     attributes: Attributes,

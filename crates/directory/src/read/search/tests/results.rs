@@ -1,4 +1,4 @@
-//! Attributes and values that are returned.
+//! Tests of the attributes and values that searches return.
 
 use ldap::{ChangeOperation, ResultCode, Scope};
 

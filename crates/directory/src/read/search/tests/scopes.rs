@@ -1,4 +1,4 @@
-//! Bases, scopes, aliases, referrals, and their visibility.
+//! Tests of bases, scopes, aliases and referrals, and of their visibility.
 
 use ldap::{DerefAliases, ResultCode, Scope};
 

@@ -1,4 +1,4 @@
-//! Slices, limits, and changes of the directory between slices.
+//! Tests of slices, limits, and changes of the directory between slices.
 
 use ldap::{FilterBuf, MessageId, ResultCode, Scope, SearchRequest, SelectionBuf};
 

@@ -202,7 +202,7 @@ fn unsortable_results_come_unsorted_or_are_refused() {
         let messages = question.answer(&directory, false).unwrap();
         assert_eq!(sort_result(&messages), told_of, "{keys:?}");
         assert_eq!(received(&messages).dns(), plain.dns(), "{keys:?}");
-        // RFC 2891 section 2, scenario 3.
+        // With a critical control, the search fails (RFC 2891 section 2, scenario 3).
         make_critical(&mut question);
         let messages = question.answer(&directory, false).unwrap();
         assert_eq!(sort_result(&messages), told_of, "{keys:?}");
@@ -356,7 +356,7 @@ fn sorting_holds_no_more_than_it_may() {
     let messages = question.answer(&directory, false).unwrap();
     assert_eq!(sort_result(&messages), Some((ResultCode::ADMIN_LIMIT_EXCEEDED, None)));
     assert_eq!(received(&messages).dns(), plain.dns());
-    // Pages of that size give the same result.
+    // Pages of `count` - 1 entries are not sorted either.
     let pages = question.pages(&mut directory, count as u32 - 1, false);
     assert_eq!(dns(&pages), plain.dns());
     // Smaller pages need less memory, so they are sorted.

@@ -623,7 +623,7 @@ fn unsupported_synchronizations_are_refused() {
         [start(false), start(true)]
     };
     assert_eq!(anonymous, [None, unwilling]);
-    // The result of a rule with times changes without a record in the log.
+    // The effect of a rule with times can change without a record in the log.
     let under = |rule: &str| {
         let mut directory = TestDirectory::with_suffix_entry();
         let rules = vec![rule.to_owned(), "base: allow browse to authenticated".to_owned()];

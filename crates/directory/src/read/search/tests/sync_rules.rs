@@ -132,7 +132,7 @@ pub(super) fn change_some(directory: &mut TestDirectory, random: &mut fastrand::
             let change = (operation, "member", &[REQUESTER_DN][..]);
             (format!("{operation:?} the asker of {group}"), directory.modify(&group, &[change]))
         }
-        // A replace that does not contain the removed members.
+        // Replaces all members. The change does not contain the removed members.
         3 => {
             let change = (ChangeOperation::Replace, "member", &["cn=nobody"][..]);
             (format!("empty {group}"), directory.modify(&group, &[change]))

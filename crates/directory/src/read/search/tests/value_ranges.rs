@@ -1,4 +1,4 @@
-//! Ranges of values: `member;range=0-9`.
+//! Tests of ranges of values: `member;range=0-9`.
 
 use ldap::{ResultCode, Scope};
 
