@@ -22,10 +22,10 @@ use test_support::SUFFIX;
 /// Number of source addresses of the flood, each with one connection.
 pub(crate) const SOURCES: usize = 1_000;
 
-/// Number of binds sent per second. Fewer are sent if the connections still wait for answers.
+/// Number of binds sent per second. Fewer binds are sent while all connections wait for answers.
 pub(crate) const BINDS_PER_SECOND: u32 = 2_000;
 
-/// Searches per second.
+/// Number of searches per second of the other client.
 const SEARCHES_PER_SECOND: u32 = 500;
 
 /// Time between two rounds of the flood.
@@ -152,7 +152,8 @@ pub(crate) fn p99_of_searches(server: SocketAddr, length: Duration) -> Duration 
     while started.elapsed() < length {
         let due = started + pace * times.len() as u32;
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        // If this thread itself wakes late, the server is not at fault, and the latency counts from now.
+        // If this thread wakes late although the previous answer came in time, the server is not at fault, and the
+        // latency counts from now.
         let begun = if answered > due { due } else { Instant::now() };
         assert!(connection.entry(PERSON, &["cn"]).unwrap().is_some());
         answered = Instant::now();

@@ -19,10 +19,11 @@ use crate::wire::{bind, endings, open, sasl_bind, start_tls};
 use test_support::pando::{Pando, Start};
 use test_support::{SUFFIX, Scratch};
 
-/// Maximum ratio between the 99th percentiles of another client's searches, with and without a flood.
+/// Maximum ratio between the 99th percentile of another client's searches during a flood and the same percentile
+/// without a flood.
 const P99_TIMES_MAX: f64 = 2.0;
 
-/// Number of measurements. Their median counts.
+/// Number of measurements. Their median is compared with the limit.
 const P99_RUNS: usize = 5;
 
 /// Maximum latency of a bind of a known client after an attack.
@@ -105,7 +106,7 @@ fn scram_first(nonce: &str) -> Vec<u8> {
     format!("n,,n=ahuber,r={nonce}").into_bytes()
 }
 
-/// SASL exchanges that are started again and again and never completed.
+/// Sends SASL exchanges that are started again and again and never completed.
 fn sasl_half_done(pando: &Pando, count: usize) -> Finding {
     const TIMES: i32 = 3;
     offer_scram(pando);
@@ -146,7 +147,7 @@ fn sasl_half_done(pando: &Pando, count: usize) -> Finding {
     with_a_right_bind(pando, finding)
 }
 
-/// Binds whose clients do not wait: they abandon the bind, unbind, send another bind or StartTLS, or close the
+/// Sends binds of clients that do not wait: they abandon the bind, unbind, send another bind or StartTLS, or close the
 /// connection.
 fn storm(pando: &Pando, count: usize) -> Finding {
     let wrong = |id| bind(id, PERSON, "a wrong password");
@@ -171,7 +172,8 @@ fn storm(pando: &Pando, count: usize) -> Finding {
     with_a_right_bind(pando, finding)
 }
 
-/// Malformed SASL messages. None of them may succeed as a bind. The server must answer each or close its connection.
+/// Sends malformed SASL messages. None of these may succeed as a bind. The server must answer each or close its
+/// connection.
 fn hostile(pando: &Pando, each: usize) -> Finding {
     offer_scram(pando);
     let (long, first) = ("x".repeat(1_000_000), scram_first("nonce"));
@@ -226,8 +228,8 @@ fn hostile(pando: &Pando, each: usize) -> Finding {
     with_a_right_bind(pando, finding)
 }
 
-/// Stored passwords whose verification requires hours, or all memory. A bind with such a password must fail as fast as
-/// other binds.
+/// Binds with stored passwords whose verification requires hours, or all memory. A bind with such a password must fail
+/// as fast as other binds.
 fn costly(pando: &Pando, count: usize) -> Finding {
     let stored = [
         "{PBKDF2-SHA256}2000000000$MDEyMzQ1Njc4OWFiY2RlZg$uwFxsdBRF2CLLoqwi4RcVSZqX3wqfj0VVtWvFRVuDzE",
@@ -240,7 +242,7 @@ fn costly(pando: &Pando, count: usize) -> Finding {
     let mut admin = pando.administrator();
     let name = |index: usize| format!("uid=costly{index},ou=people,{SUFFIX}");
     for (index, stored) in stored.iter().enumerate() {
-        // Written like an import, which stores passwords in the given form.
+        // Write the entries as an import does, because an import stores passwords in the given form.
         let attributes =
             [("objectClass", "inetOrgPerson"), ("cn", "x"), ("sn", "x"), ("userPassword", *stored)];
         let outcome = admin.add(&name(index), &attributes).unwrap();

@@ -1,5 +1,5 @@
-//! A client that uses the server during an attack, from its own address. Every answer must arrive; the slowest is
-//! reported.
+//! A client that uses the server during an attack, from its own address. Every answer must arrive, and the latency of
+//! the slowest answer is reported.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -33,7 +33,7 @@ pub(crate) struct Bystander {
     thread: JoinHandle<Observations>,
 }
 
-/// Observations of the client.
+/// Results that the client has measured.
 #[derive(Debug, Default)]
 pub(crate) struct Observations {
     answers: u64,

@@ -1,10 +1,10 @@
-//! Damage to a data directory. Each of its files is damaged in several ways: after a kill with changes pending in the
-//! redo log, and after a clean stop.
+//! Damage to a data directory. Each file of the directory is damaged in several ways. This is done both after a kill
+//! with changes pending in the redo log, and after a clean stop.
 //!
-//! The server must then do one of two things. It may refuse to start with exit code 4, name the file, and change
-//! nothing: once the file is restored, all data is present. Or it may start with all acknowledged changes, unless
-//! `docs/reference/store-format.md` describes the damage as undetectable. The check of all rows must find damage in the
-//! rows of `data.mdb`, if the start did not.
+//! The server must then do one of two things. It may refuse to start. It must then end with exit code 4, name the file,
+//! and change nothing, so that all data is present once the file is restored. Or it may start with all acknowledged
+//! changes, unless `docs/reference/store-format.md` describes the damage as undetectable. If the start does not find
+//! damage in the rows of `data.mdb`, the check of all rows must find it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -97,7 +97,7 @@ struct Template {
 impl Template {
     fn make(name: &str, is_killed: bool) -> Template {
         let scratch = Scratch::new(&format!("assault-damage-{name}"));
-        // Changes that are already in the data file.
+        // These changes are checkpointed, so they are in the data file.
         let pando = Start::new(&scratch).ready();
         plant_suffix(&mut pando.administrator());
         assert!(pando.stop().success());
@@ -234,7 +234,7 @@ fn last_used(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0)
 }
 
-/// Returns a position in the middle of the part before [`last_used`].
+/// Returns the position in the middle between the beginning and [`last_used`].
 fn middle(bytes: &[u8]) -> usize {
     let half = last_used(bytes) / 2;
     half + bytes[half..].iter().position(|byte| *byte != 0).unwrap_or(0)
@@ -261,7 +261,8 @@ fn open(trial: &Scratch) -> Outcome {
     match Start::new(trial).ready_or_ended() {
         Ok(pando) => {
             let found = count(&mut pando.administrator());
-            // A start reports damage before the server is ready. The check of all rows is an additional step.
+            // A start that finds damage reports it before the server is ready. The command `verify` then checks all
+            // rows.
             assert!(pando.stop().success(), "it stops");
             let is_sound = command(&["verify"], Some(&Pando::data(trial))).code == Some(0);
             Outcome::Opened { found: found.unwrap_or(0), is_sound: is_sound && found.is_some() }
@@ -291,7 +292,7 @@ fn count(admin: &mut Connection) -> Option<usize> {
     Some(found)
 }
 
-/// Returns the complaint about an outcome; `None` if the outcome is acceptable.
+/// Returns a description of the fault if an outcome is not acceptable; otherwise `None`.
 fn judge(outcome: &Outcome, name: &str, way: DamageKind, files: &[String]) -> Option<String> {
     match outcome {
         Outcome::Opened { found, is_sound } => {
@@ -319,8 +320,9 @@ fn judge(outcome: &Outcome, name: &str, way: DamageKind, files: &[String]) -> Op
 }
 
 /// Returns the number of changes that may be lost undetected (see docs/explanation/security.md). These are: the last
-/// group, which a crash may have torn; the newest groups of the current segment if they are zeroed, because an unused
-/// part of a file looks the same; and the data file as a whole if no changes are pending in the redo log.
+/// group, which a crash may have torn; the newest groups of the current segment if they are overwritten with zeroes,
+/// because they then look like an unused part of the file; and the data file as a whole if no changes are pending in
+/// the redo log.
 fn undetectable(name: &str, way: DamageKind, files: &[String]) -> usize {
     let newest = files.iter().rfind(|file| is_redo(file));
     match way {
@@ -337,7 +339,7 @@ fn undetectable(name: &str, way: DamageKind, files: &[String]) -> usize {
 }
 
 /// Returns true if a refusal names the file. If the data file is damaged, the name of its folder is sufficient. If a
-/// file belongs to another directory, the server cannot know which of the files is wrong.
+/// file belongs to another directory, the server cannot know which file is wrong.
 fn names(line: &str, name: &str, way: DamageKind, files: &[String]) -> bool {
     line.contains(name)
         || (name == "data.mdb" && line.contains("/data:"))
@@ -350,8 +352,9 @@ fn last_line(said: &str) -> &str {
 }
 
 /// Restores the damaged file and starts the server. All changes must be present, because the refused start must have
-/// lost nothing. If `is_strict` is true, the refused start must not have changed any octet. Damage in the middle of the
-/// data file may be found only during the replay of the redo log, which may then contain its last group twice.
+/// lost nothing. If `is_strict` is true, the refused start must not have changed any octet. It is false for damage in
+/// the middle of the data file: this may be found only during the replay of the redo log, when the log may already
+/// contain its last group twice.
 fn mend(
     trial: &Scratch,
     template: &Template,
@@ -379,7 +382,7 @@ fn mend(
     }
 }
 
-/// Random damage to octets of the redo log. At most the last change may be lost undetected.
+/// Damages random octets of the redo log. At most the last change may be lost undetected.
 fn groups(plan: &Plan, template: &Template) -> Finding {
     let mut random = plan.random("damage/groups");
     let files: Vec<String> = template.files().into_iter().filter(|name| is_redo(name)).collect();

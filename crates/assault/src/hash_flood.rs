@@ -1,4 +1,5 @@
-//! Floods of password hashing by 64 users from 64 addresses, while other clients bind for the first time.
+//! Floods of requests that need password hashing, by 64 users from 64 addresses, while other clients bind for the first
+//! time.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -145,7 +146,7 @@ fn flood(
     let server = pando.address();
     let (attackers, victims) = people.split_at(ATTACKERS);
     let mut victims = victims.iter().enumerate();
-    // Each name and each address is used once.
+    // Each name and each address is used only once, so that each bind is a first bind.
     let mut first_bind = |name: Option<(&str, &str)>| {
         let (number, victim) = victims.next().expect("people enough");
         let (name, password) = name.unwrap_or((victim, PERSON_PASSWORD));

@@ -1,5 +1,5 @@
-//! Sends the same requests to two servers whose data differs only in parts that their users may not see. All answers
-//! must be equal. `crates/pando/tests/access/hidden.rs` sends the same requests.
+//! Sends the same requests to two servers whose data differs only in values and entries that the requesters may not
+//! see. All answers must be equal. `crates/pando/tests/access/hidden.rs` sends the same requests.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::plan::Plan;
 use crate::report::{Finding, Report};
 use test_support::hidden_data;
 
-/// Minimum number of requests.
+/// Minimum number of requests in a quick run and, in the next constant, in a full run.
 const QUICK: usize = 5_000;
 const FULL: usize = 100_000;
 

@@ -26,7 +26,7 @@ const TURN: usize = 256 << 10;
 /// per source.
 const FIRST_SOURCE: u32 = u32::from_be_bytes([127, 1, 0, 1]);
 
-/// Hostile connections.
+/// A group of hostile connections.
 pub(crate) struct HostileConnections {
     members: Vec<Member>,
 }
@@ -79,8 +79,8 @@ impl HostileConnections {
             let source = hostile_source(if one_source { 0 } else { index });
             let stream = connect_from(source, server).unwrap();
             stream.set_nonblocking(true).unwrap();
-            // A close resets the connection. After an orderly close, the server would still handle the messages in its
-            // socket.
+            // Closing the socket then resets the connection. After an orderly close, the server would still handle the
+            // messages in its socket.
             socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
             Member { stream, pending: Vec::new(), written: 0, sent: 0, state: State::Sending }
         };

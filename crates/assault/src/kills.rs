@@ -1,5 +1,5 @@
-//! kill -9 at all stages of a server's life. No acknowledged change may be lost, no change may be applied partially,
-//! and the check of all rows must pass.
+//! Kills of the server by SIGKILL at all stages of its life. No acknowledged change may be lost, no change may be
+//! applied partially, and the check of all rows must pass.
 //!
 //! The writers record their acknowledged and outstanding changes; see `support/writers.rs`.
 
@@ -33,7 +33,7 @@ const START_CALLS_MAX: u64 = 40;
 /// Maximum number of file calls after which a server under load is killed. Enough for several checkpoints.
 const CALLS_MAX: u64 = 4_000;
 
-/// Minimum number of acknowledgements before a stop.
+/// Minimum number of acknowledgements before the server is stopped.
 const BEFORE_A_STOP: u64 = 60;
 
 /// Maximum number of microseconds between the stop signal and the kill. A stopping server checkpoints the pending
@@ -198,8 +198,8 @@ impl Scene {
         });
     }
 
-    /// Compares the server's data with the acknowledgements. If `stops` is true, stops the server afterwards, so that
-    /// the next round has nothing to replay.
+    /// Compares the server's data with the acknowledgements. If `stops` is true, stops the server in the end, so that
+    /// the next start has nothing to replay.
     fn check(&mut self, stops: bool) {
         let pando = Start::new(&self.scratch).ready();
         let mut admin = pando.administrator();

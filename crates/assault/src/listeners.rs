@@ -24,8 +24,8 @@ use crate::wire::{bind, open};
 use test_support::pando::{Pando, Start};
 use test_support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 
-/// Limits of memory and latency. The memory allows some kilobytes for each search, and the changes for clients that do
-/// not read.
+/// Limits of memory and latency. The memory allows some kilobytes for each search, and space for changes that clients
+/// do not read.
 const BOUNDS: Bounds = Bounds { cost: 256 * MIB, slowest: Duration::from_secs(2) };
 
 /// Maximum time until a search ends after its client closed the connection.
@@ -74,7 +74,7 @@ fn listen(id: i32, base: &str) -> Vec<u8> {
     bytes
 }
 
-/// Connections with [`PER_CONNECTION`] searches each.
+/// Opens connections with [`PER_CONNECTION`] searches each.
 fn listeners(pando: &Pando, connections: usize, (name, password): (&str, &str)) -> Vec<TcpStream> {
     (0..connections)
         .map(|index| {

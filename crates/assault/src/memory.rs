@@ -1,5 +1,5 @@
-//! Memory that hostile connections can make the server use: the worst shapes of requests, measured as the growth of its
-//! resident memory.
+//! Memory that hostile connections can make the server use: the requests that need the most memory, measured by the
+//! growth of the server's resident memory.
 //!
 //! Each shape runs on its own server while another client uses that server. Eight connections may cost 512 MiB. A
 //! thousand may cost a quarter of the server's permitted memory, which is twice the limit of request memory
@@ -28,7 +28,7 @@ const FEW_COST_MAX: u64 = 512 * MIB;
 /// Number of connections that count as few.
 const FEW: usize = 8;
 
-/// Setting of request memory for many connections, so that their cost is the same on every machine.
+/// Setting of request memory for many connections, so that the cost of the connections is the same on every machine.
 pub(crate) const REQUEST_MEMORY: u64 = 256 * MIB;
 
 /// Maximum memory cost of many connections with that setting: twice its value for requests, and a fixed amount for the
@@ -148,10 +148,10 @@ const ENTRIES: usize = 1_000;
 /// Maximum size in octets of the answers in the client's socket, so that most of them wait in the server.
 const RECEIVED_MAX: usize = 64 << 10;
 
-/// One connection has the maximum number of outstanding requests and sends one more search, and its client reads
-/// nothing. Then the client either abandons all requests and sends a small request (RFC 4511 section 4.11), or unbinds
-/// (section 4.3). Finally it reads. Few entries may arrive, because the server reads an abandon or unbind even if it
-/// reads no other request.
+/// Attack with one connection that has the maximum number of outstanding requests and sends one more search. Its client
+/// reads nothing. Then the client either abandons all requests and sends a small request (RFC 4511 section 4.11), or
+/// unbinds (section 4.3). Finally it reads. Few entries may arrive, because the server reads an abandon or unbind even
+/// if it reads no other request.
 fn over_its_budget(scratch: &Scratch, then: AndThen) -> Finding {
     let node_file = scratch.write("few.toml", format!("[limits]\noutstanding = {OUTSTANDING}\n"));
     let pando = start(scratch, &["--node", node_file.to_str().unwrap()]);

@@ -1,4 +1,4 @@
-//! Extent of a run (quick, or a number of minutes), and the seed of its random choices.
+//! Plan of a run: its extent (quick, or a number of minutes), and the seed of its random choices.
 
 use std::time::Duration;
 
@@ -24,9 +24,9 @@ impl Plan {
         self.seed
     }
 
-    /// Returns the random generator of an attack. It does not depend on which other attacks run.
+    /// Returns the random generator of an attack. Its numbers do not depend on which other attacks run.
     pub(crate) fn random(&self, attack: &str) -> fastrand::Rng {
-        // FNV-1a hash of the name, so that attacks differ.
+        // The FNV-1a hash of the name gives each attack its own seed.
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         fastrand::Rng::with_seed(attack.bytes().fold(self.seed ^ 0xcbf2_9ce4_8422_2325, step))
     }

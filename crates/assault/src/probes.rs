@@ -77,7 +77,7 @@ fn start(scratch: &Scratch, is_secure: bool) -> Start {
     Start::new(scratch).arguments(&["--anonymous-read", "--node", node.to_str().unwrap()])
 }
 
-/// Returns the address of the metrics listener from the server's log.
+/// Returns the address of the metrics listener, which is in the server's log.
 fn metrics_address(pando: &Pando) -> SocketAddr {
     let log = pando.log();
     // Each start appends to the log, so the last line counts.
@@ -133,7 +133,7 @@ fn hold(
     let mut hello = Vec::new();
     Tls::insecure().unwrap().session("localhost").unwrap().write_tls(&mut hello).unwrap();
     let connect = |index: usize| {
-        // The probes connect from the first address, too.
+        // The probes connect from the first of these addresses, too.
         let source = Ipv4Addr::from(u32::from(PROBE_SOURCE) + (index % usize::from(sources)) as u32);
         let mut stream = connect_from(source, at).ok()?;
         let octets: &[u8] = match manner {

@@ -20,7 +20,8 @@ pub(crate) fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Returns the number of connections that this process can open. Some descriptors are kept in reserve.
+/// Returns the number of connections that this process can open. Some descriptors of the limit are reserved for other
+/// purposes.
 pub(crate) fn connections_possible() -> usize {
     getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| (limit as usize).saturating_sub(200))
 }
@@ -35,7 +36,7 @@ pub(crate) struct Memory {
 impl Memory {
     /// Starts the measurement, and resets the peak.
     pub(crate) fn watch(id: u32) -> Memory {
-        // 5 resets the peak; see proc_pid_clear_refs(5).
+        // The value 5 resets the peak; see proc_pid_clear_refs(5).
         let _ = fs::write(format!("/proc/{id}/clear_refs"), "5");
         Memory { id, before: field(id, "VmRSS:") }
     }
@@ -86,7 +87,7 @@ pub(crate) fn descriptors(id: u32) -> usize {
     fs::read_dir(format!("/proc/{id}/fd")).map_or(0, |entries| entries.count())
 }
 
-/// Checks repeatedly until `is_so` returns true, at most for `longest`. Returns true if `is_so` did.
+/// Calls `is_so` repeatedly until it returns true, at most for `longest`. Returns the last result.
 pub(crate) fn wait_until(longest: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
     loop {

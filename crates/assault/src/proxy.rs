@@ -83,7 +83,7 @@ fn with_additions(size: usize) -> Vec<u8> {
     binary(0x21, 0x11, u16::try_from(12 + additions.len()).unwrap(), &[&ENDS[..], &additions].concat())
 }
 
-/// Headers that never end, some of which continue octet by octet. The server must close the connections.
+/// Sends headers that never end, some of them octet by octet. The server must close the connections.
 fn half_done(pando: &Pando, count: usize) -> Finding {
     let binary_header = binary_sample();
     let lies = binary(0x21, 0x11, 4_000, &ENDS);
@@ -132,8 +132,8 @@ fn shapes() -> Vec<(&'static str, Vec<u8>, bool)> {
     ]
 }
 
-/// All kinds of headers, each with a search after it. A connection with a valid header must be accepted. A connection
-/// with an invalid header must be closed immediately.
+/// Sends all kinds of headers, each followed by a search. A connection with a valid header must be accepted. A
+/// connection with an invalid header must be closed immediately.
 fn broken(pando: &Pando, each: usize) -> Finding {
     let (shapes, mut wrong) = (shapes(), Vec::new());
     for (what, header, is_right) in &shapes {
@@ -160,7 +160,7 @@ fn broken(pando: &Pando, each: usize) -> Finding {
     )
 }
 
-/// Valid headers, sent octet by octet.
+/// Sends valid headers octet by octet.
 fn octet_by_octet(pando: &Pando, count: usize) -> Finding {
     let request = search(1, SUFFIX, "(uid=ahuber)");
     let mut streams: Vec<TcpStream> = (0..count).map(|index| open(pando.address(), index)).collect();
@@ -181,7 +181,8 @@ fn octet_by_octet(pando: &Pando, count: usize) -> Finding {
     )
 }
 
-/// Headers from an address that is not the address of a proxy. The requests after them must not be processed.
+/// Sends headers from an address that is not the address of a proxy. The requests after these headers must not be
+/// processed.
 fn strangers(pando: &Pando, each: usize) -> Finding {
     let headers = [LINE.to_vec(), binary_sample(), binary(0x20, 0, 0, b"")];
     let connect = |index: usize| {

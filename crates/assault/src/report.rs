@@ -1,4 +1,4 @@
-//! Output: one line for each attack, and a summary.
+//! The report of a run: one line for each attack, and a summary.
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,7 +31,8 @@ impl Finding {
         self.timely(is_kept, true, measured, bound)
     }
 
-    /// Adds a measurement with a time limit. The two booleans are whether it is correct, and whether it is in time.
+    /// Adds a measurement with a time limit. The two booleans state whether the result is correct and whether it came
+    /// in time.
     pub(crate) fn timely(
         mut self,
         is_right: bool,
@@ -47,7 +48,7 @@ impl Finding {
         self
     }
 
-    /// Adds a measurement without a limit.
+    /// Adds to the finding a measurement without a limit.
     pub(crate) fn noted(mut self, measured: impl std::fmt::Display) -> Finding {
         self.measures.push(measured.to_string());
         self

@@ -1,7 +1,7 @@
 //! Servers that lack descriptors, memory, disk space, or a working disk.
 //!
-//! Changes must either continue, or stop with an ERROR line that states the cause; then the exit code at SIGTERM is 1.
-//! An acknowledged change must exist after a restart, whatever failed.
+//! Changes must either continue, or stop with an ERROR line that states the cause; in that case, the exit code after
+//! SIGTERM is 1. An acknowledged change must exist after a restart, whatever failed.
 
 mod faults;
 
@@ -35,8 +35,8 @@ const FILLING: usize = 12_000;
 /// Maximum time until the server notices that there is disk space again.
 const RECOVERY: Duration = Duration::from_secs(5);
 
-/// Number of writes and syncs among which the failing one is chosen. A server makes about that many while it starts and
-/// makes changes.
+/// Number of calls among which the failing write or sync is chosen. A server makes about that many such calls while it
+/// starts and makes changes.
 const CALLS_MAX: u64 = 300;
 
 /// Number of acknowledgements after which a trial ends even if the failure did not occur.
@@ -76,7 +76,8 @@ fn descriptors_used_up() -> Finding {
             Ok(connection) => accepted.push(connection),
             Err(_) => refused += 1,
         }
-        // Other connections wait for the descriptors of the refused connections.
+        // Some connections are refused only because others have not been closed yet, so continue until several are
+        // refused.
         if refused > 4 {
             break;
         }
@@ -124,17 +125,17 @@ fn count(admin: &mut Connection) -> usize {
 struct Tally {
     /// Number of servers that did not start, and reported the reason.
     not_started: usize,
-    /// Number of servers whose changes continued, or that never made the failing call.
+    /// Number of servers whose changes continued, or that never made the call that should fail.
     went_on: usize,
     /// Number of servers whose changes stopped.
     stopped: usize,
-    /// Number of servers that made the failing call, if known.
+    /// Number of servers that are known to have made the call that should fail.
     came: usize,
     complaints: Vec<String>,
 }
 
-/// Attacks one server for each trial. Several trials run concurrently, because each one mostly waits. A panic becomes a
-/// complaint.
+/// Attacks one server for each trial. Several trials run concurrently, because each trial mostly waits. A panic is
+/// recorded as a fault.
 fn each_in_turn<T: Sync>(
     trials: &[T],
     name: impl Fn(&T) -> String + Sync,
@@ -161,7 +162,7 @@ fn each_in_turn<T: Sync>(
     all.into_inner().unwrap()
 }
 
-/// One random write or sync fails. The trials use each error in turn.
+/// Makes one random write or sync of a server fail. The trials use the errors in turn.
 fn failing(plan: &Plan, name: &str, kind: FailKind) -> Finding {
     let mut random = plan.random(&format!("resources/failing-{name}"));
     let trials: Vec<_> = (0..plan.count(12, 150))

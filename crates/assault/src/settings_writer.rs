@@ -10,7 +10,7 @@ use test_support::{ADMIN_DN, ADMIN_PASSWORD};
 
 const CONFIG: &str = "cn=config";
 
-/// An index that is used by no other part of the attack.
+/// An index that no other part of the attack uses.
 const INDEX: &str = "cn=title,cn=indexes,cn=config";
 
 /// Values of the settings that the client changes.

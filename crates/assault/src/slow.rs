@@ -150,7 +150,7 @@ fn slow_reader(pando: &Pando, count: usize) -> Finding {
     )
 }
 
-/// Connections that open and close as quickly as possible, some of them in the middle of a message or of a result.
+/// Opens and closes connections as quickly as possible, some in the middle of a message or a result.
 fn storm(pando: &Pando, count: usize) -> Finding {
     let large = search(1, MANY, "(objectClass=device)");
     let started = Instant::now();

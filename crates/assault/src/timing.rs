@@ -1,5 +1,5 @@
-//! Information about names and passwords that an attacker can gain from the duration of failing binds, and the cost of
-//! binds of disconnected clients.
+//! Measurements of the information about names and passwords that an attacker can gain from the duration of failing
+//! binds, and of the cost of binds whose clients have disconnected.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -22,8 +22,8 @@ use test_support::{ADMIN_DN, SUFFIX};
 /// Maximum relative difference of medians, with [`SAMPLES`] binds of each kind.
 const MEDIANS_MAX: f64 = 0.05;
 
-/// Maximum share of the binds of two kinds that a threshold on the duration may classify correctly. A random guess is
-/// right for half of them.
+/// Maximum share of binds that an attacker may classify correctly as one of two kinds by a threshold on the duration.
+/// Random guesses classify half of the binds correctly.
 const CLASSIFIED_MAX: f64 = 0.55;
 
 /// Number of failing binds of each kind in the full run. With n times fewer binds, both limits are wider by a factor of
@@ -164,7 +164,7 @@ fn best_threshold(one: &[f64], other: &[f64]) -> f64 {
     0.5 + apart.fold(0.0, f64::max) / 2.0
 }
 
-/// Clients that search continuously, and one that binds continuously.
+/// Load of a server: clients that search continuously, and a client that binds continuously.
 struct Load {
     stop: Arc<AtomicBool>,
     threads: Vec<std::thread::JoinHandle<()>>,
@@ -194,7 +194,7 @@ impl Load {
                 }
             })
         };
-        // The binds are so few that most of the measured binds do not wait for them.
+        // This load binds so rarely that most of the measured binds do not wait for its binds.
         let (searching, binding) = (Duration::from_micros(300), Duration::from_millis(250));
         let threads = vec![thread(searching, false), thread(searching, false), thread(binding, true)];
         Load { stop, threads }

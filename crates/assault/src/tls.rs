@@ -128,8 +128,8 @@ impl Write for Dripping {
     }
 }
 
-/// Clients send half of their first message, the whole message and no more, or the beginning of the next message, or
-/// they are silent after the handshake. The server must close each connection.
+/// Clients that stop at different stages of the handshake: in the middle of their first message, after it, in the
+/// middle of the next message, or after the handshake. The server must close each connection.
 fn half_done(pando: &Pando, count: usize) -> Finding {
     let (server, hello) = (secure_address(pando), client_hello());
     let begun = [&hello[..], &[0x17, 3, 3, 0x40, 0], &[7; 100]].concat();
@@ -195,7 +195,7 @@ fn broken_records() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Octets that are not TLS. The server must close immediately, and send at most an alert.
+/// Sends octets that are not TLS. The server must close the connection immediately, and send at most an alert.
 fn garbage(pando: &Pando, each: usize) -> Finding {
     let (server, shapes) = (secure_address(pando), broken_records());
     let (mut left, mut said) = (Vec::new(), Vec::new());
@@ -232,7 +232,8 @@ fn garbage(pando: &Pando, each: usize) -> Finding {
         )
 }
 
-/// Octets that an attacker in the network appends to the StartTLS request. The server must never process them.
+/// Appends octets to the StartTLS request, as an attacker in the network can. The server must never process these
+/// octets.
 fn after_start_tls(pando: &Pando, each: usize) -> Finding {
     let behind = [
         search(2, SUFFIX, "(uid=ahuber)"),
@@ -257,7 +258,7 @@ fn after_start_tls(pando: &Pando, each: usize) -> Finding {
     )
 }
 
-/// StartTLS is requested again under TLS. Each request must be refused, and the connection must continue.
+/// Requests StartTLS again over TLS. Each request must be refused, and the connection must continue.
 fn start_tls_again(pando: &Pando, count: usize) -> Finding {
     let mut connection = pando.connect().start_tls(&tls(), "localhost").unwrap();
     let again = |_: &usize| {

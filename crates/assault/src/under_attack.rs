@@ -1,5 +1,5 @@
-//! A server under attack: another client uses it during the attack, and its memory and descriptors must be released
-//! afterwards.
+//! Attack of a server while another client uses the server. After the attack, the server must release the memory and
+//! descriptors.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ pub(crate) struct Bounds {
 /// Maximum growth in octets of the server's memory that may remain after the attack.
 const KEPT_MAX: u64 = 40 * MIB;
 
-/// Maximum number of additional descriptors after the attack: descriptors for the other client, because it reconnects,
-/// and descriptors of the store, because it has written.
+/// Maximum number of additional descriptors after the attack: descriptors for connections of the other client, which
+/// reconnects, and descriptors of the store, which has written data.
 const DESCRIPTORS_KEPT_MAX: usize = 12;
 
 /// Maximum time until the descriptors of closed connections are released. Some of these connections have a bind that

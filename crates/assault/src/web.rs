@@ -138,7 +138,7 @@ fn connections(pando: &Pando, count: usize) -> Finding {
     let at = console_address(pando);
     let connect = |_| {
         let mut stream = connect_from(hostile_source(0), at).unwrap();
-        // An octet is needed: the kernel holds back connections that send nothing, so the server would not see them.
+        // Send an octet, because the kernel does not pass a connection to the server before it has received data.
         let _ = stream.write(b"G");
         stream
     };
@@ -157,7 +157,7 @@ fn connections(pando: &Pando, count: usize) -> Finding {
     with_a_browser(at, finding)
 }
 
-/// Requests whose head or body does not end, some of which continue octet by octet.
+/// Sends requests whose head or body does not end, some of them octet by octet.
 fn slow(pando: &Pando, count: usize) -> Finding {
     let at = console_address(pando);
     let starts: [&[u8]; 4] = [
@@ -192,7 +192,7 @@ fn slow(pando: &Pando, count: usize) -> Finding {
     )
 }
 
-/// Bodies above the limit: announced by their length, in chunks, and to SCIM.
+/// Sends bodies above the limit: with a length in the head, in chunks, and to SCIM.
 fn bodies(pando: &Pando, each: usize) -> Finding {
     let at = console_address(pando);
     let head = |path: &str, more: &str| {
@@ -281,7 +281,7 @@ fn sign_ins(pando: &Pando, length: Duration) -> Finding {
         )
 }
 
-/// SCIM with wrong credentials, wrong paths and malformed bodies.
+/// Sends SCIM requests with wrong credentials, wrong paths and malformed bodies.
 fn scim(pando: &Pando, each: usize) -> Finding {
     let at = console_address(pando);
     let requests = [

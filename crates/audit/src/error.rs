@@ -43,7 +43,7 @@ impl AuditError {
         move |error| AuditError::Io { path, error }
     }
 
-    /// Returns true if the disk is full.
+    /// Returns true if the error means that the disk is full.
     pub fn is_full(&self) -> bool {
         matches!(self, AuditError::Io { error, .. } if matches!(
             error.kind(),
@@ -61,7 +61,7 @@ pub struct TrailPlace {
     pub block: Option<u64>,
     /// Offset of the first affected byte in the segment.
     pub offset: u64,
-    /// Number of affected bytes; 0 if bytes are missing.
+    /// Number of affected bytes; 0 if the damage is that bytes are missing.
     pub length: u64,
 }
 
@@ -121,7 +121,8 @@ pub enum Damage {
     /// The end of a segment is missing, although another segment follows.
     #[error("the last block of the segment is cut off")]
     Cut,
-    /// A restart recorded the bytes that a crash had left after the last whole block. These bytes have changed since.
+    /// A restart recorded the bytes that a crash had left after the last whole block. These bytes have changed after
+    /// that restart.
     #[error("the torn end was changed after the restart that found it")]
     TornChanged,
     /// The payload of a block does not agree with the block's head.
@@ -130,7 +131,7 @@ pub enum Damage {
     /// An anchor's signature is invalid.
     #[error("the anchor's signature does not match the key of the trail")]
     Signature,
-    /// The signatures were made with a different key than the given key.
+    /// The trail is signed with a key other than the key that the caller gave.
     #[error("the trail is signed by another key than the one given")]
     OtherKey,
     /// The trail ends before the block that the file `head` specifies.
@@ -139,7 +140,7 @@ pub enum Damage {
         /// Block of the last anchor.
         block: u64,
     },
-    /// The trail lacks the block with the given number, or the block has another hash than the given hash.
+    /// The trail lacks the block with the given number, or the hash of that block differs from the given hash.
     #[error("block {block} is not the one with the hash given")]
     AnchorMismatch {
         /// Number of the block.

@@ -8,11 +8,11 @@
 //! unknown numbers. Text is UTF-8.
 //!
 //! The values of a changed attribute are one byte for the kind (0 added, 1 removed, 2 replaced, 3 value before the
-//! change), then the attribute's name and each value. The name and each value have their length before them, as a
+//! change), then the attribute's name and each value. The length of the name and of each value precedes it, as a
 //! varint.
 //!
-//! An [`EventWriter`] appends fields to a buffer. A field that no longer fits is omitted as a whole. An [`Event`] is a
-//! view of bytes that were already checked.
+//! An [`EventWriter`] appends fields to a buffer. A field that would make the event too long is omitted as a whole. An
+//! [`Event`] is a view of bytes that were already checked.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,7 @@ macro_rules! numbered {
         pub enum $name { $($(#[$variant_doc])* $variant = $number,)* }
 
         impl $name {
-            /// All variants.
+            /// All variants, in the order of their numbers.
             pub const ALL: &[$name] = &[$($name::$variant,)*];
 
             /// Returns the variant with this number.
@@ -59,13 +59,13 @@ numbered! {
         ActsAs = 8,
         /// Address of the client.
         Network = 9,
-        /// Session tracking: source address.
+        /// Source address in the session tracking control.
         TrackingAddress = 10,
-        /// Session tracking: source name.
+        /// Source name in the session tracking control.
         TrackingName = 11,
-        /// Session tracking: OID of the format of the identifier.
+        /// OID of the format of the identifier in the session tracking control.
         TrackingFormat = 12,
-        /// Session tracking: identifier in the format that [`Field::TrackingFormat`] names.
+        /// Identifier in the session tracking control, in the format that [`Field::TrackingFormat`] names.
         TrackingIdentifier = 13,
         /// DN of the entry, or base of the search.
         Target = 14,
@@ -75,7 +75,7 @@ numbered! {
         Filter = 16,
         /// Filter of the search, as text.
         FilterText = 17,
-        /// An attribute that was requested, compared or changed.
+        /// Name of an attribute that was requested, compared or changed.
         Attribute = 18,
         /// Number of entries that were returned, or deleted with their superior.
         Entries = 19,
@@ -149,7 +149,7 @@ numbered! {
         Stopped = 49,
         /// Events were lost.
         Lost = 50,
-        /// The trail lacks some changes.
+        /// The trail lacks some changes of the directory's log.
         Gap = 51,
         /// Segments were removed.
         Retired = 52,
@@ -206,7 +206,7 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 fn take_varint(from: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for (shift, &byte) in (0..64).step_by(7).zip(from.iter()) {
-        // Of the tenth byte, only the lowest bit fits into 64 bits.
+        // Only the lowest bit of the tenth byte fits into 64 bits.
         if shift == 63 && byte > 1 {
             return None;
         }

@@ -40,8 +40,8 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<u64>, AuditError> {
     Ok(numbers)
 }
 
-/// Returns the number of the last block that an anchor proves to be durable, with all blocks before it. The anchor is
-/// in the file `head`, which `key` must have signed for this trail.
+/// Returns the number of the last block of which an anchor proves that it and all earlier blocks are durable. The
+/// anchor is in the file `head`, which `key` must have signed for this trail.
 pub(crate) fn anchored(folder: &Path, trail: [u8; 16], key: PublicKey) -> Option<u64> {
     let bytes = fs::read(folder.join("head")).ok()?;
     let (head, text, signature) = HeadFile::decode(&bytes)?;
@@ -115,7 +115,7 @@ impl SegmentFile {
         }
     }
 
-    /// Reads the content at `offset`. Treats the segment as if it ended at `end`.
+    /// Reads the content at `offset`. Ignores the segment's bytes from `end` on.
     pub(crate) fn block_at(&self, offset: u64, end: u64) -> Result<Found, AuditError> {
         let left = end.saturating_sub(offset);
         if left == 0 {
@@ -183,7 +183,7 @@ impl SegmentFile {
 
     /// Returns the last whole block, and its end. Blocks up to `anchored` were synced, so a broken block among them was
     /// changed later. The search continues after such a block. After `anchored`, a power cut may have lost any page.
-    /// The first broken block there is the end, even if whole blocks follow.
+    /// Therefore the first broken block after `anchored` is the end, even if whole blocks follow it.
     pub(crate) fn last_whole(
         &self,
         anchored: Option<u64>,

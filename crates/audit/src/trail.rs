@@ -1,10 +1,10 @@
 //! Writer of a trail. It writes blocks and anchors, begins and removes segments by size and age, and continues after a
 //! stop or a crash.
 //!
-//! Each opening begins a segment. Its first block records the point from which the trail continues. The block also
-//! describes the torn bytes that a crash left at the end of the previous segment. The previous segment is not changed.
-//! The first write after a disk error starts at the end of the last whole block, so a failed write leaves no bytes in
-//! the trail.
+//! Each opening begins a segment. The first block of the segment records the position from which the trail continues.
+//! The block also describes the torn bytes that a crash left at the end of the previous segment. The previous segment
+//! is not changed. The first write after a disk error starts at the end of the last whole block, so a failed write
+//! leaves no bytes in the trail.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -28,7 +28,7 @@ use crate::segments::{self, SegmentFile, path_of};
 /// Compression level. It is the fastest level that still finds repeated names and addresses.
 const LEVEL: i32 = 1;
 
-/// Options with which a trail is opened.
+/// Options for opening a trail.
 #[derive(Debug)]
 pub struct Options {
     /// Folder of the trail. It is created if it does not exist.
@@ -103,8 +103,8 @@ pub struct Trail {
 }
 
 impl Trail {
-    /// Opens or creates a trail at the time `now_micros`. A new trail contains changes after the log position
-    /// `position`.
+    /// Opens or creates a trail at the time `now_micros`. If the trail is new, it contains the changes after the log
+    /// position `position`.
     ///
     /// # Errors
     /// The folder cannot be used, another process writes to the trail, or the newest segment cannot be continued.
@@ -221,7 +221,7 @@ impl Trail {
         Ok(())
     }
 
-    /// Returns true if a block was written since the last anchor.
+    /// Returns true if a block was written after the last anchor.
     pub fn wants_anchor(&self) -> bool {
         !self.is_anchored
     }

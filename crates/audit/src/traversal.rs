@@ -52,9 +52,10 @@ pub struct Traversal {
     offset: u64,
     /// Offset at which the traversal of the current segment ends, which is before any torn bytes.
     end: u64,
-    /// Offset of the torn bytes at the end of the segment; `None` if none are known.
+    /// Offset of the torn bytes at the end of the segment; `None` if no torn bytes are known.
     torn_from: Option<u64>,
-    /// Whether another segment follows, and its record about the end of the current segment was read.
+    /// Whether the end of the current segment is known, because another segment follows and its record about that end
+    /// was read.
     is_complete: bool,
     /// Number of the segment that was entered last.
     last_segment: Option<u64>,
@@ -149,7 +150,7 @@ impl Traversal {
     }
 
     /// Returns the next item of a trail that is being written. Returns `None` at its present end, and may be called
-    /// again. An incomplete block at the end is not damage here.
+    /// again. An incomplete block at the end is not reported as damage, because it may still be in progress.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -239,7 +240,7 @@ impl Traversal {
         Ok(())
     }
 
-    /// Reads what the next segment records about the end of this segment.
+    /// Reads the record about the end of this segment from the next segment.
     fn complete(&mut self, segment: &SegmentFile) -> Result<(), AuditError> {
         self.is_complete = true;
         match self.torn_end(segment.number)? {
@@ -263,8 +264,8 @@ impl Traversal {
         self.links = vec![header.hash()];
     }
 
-    /// Returns the torn bytes at the end of the segment `number` that the next segment records: offset, number of
-    /// bytes, and hash.
+    /// Returns the record of torn bytes at the end of the segment `number`: their offset, number and hash. The next
+    /// segment contains this record.
     fn torn_end(&mut self, number: u64) -> Result<Option<(u64, u64, Vec<u8>)>, AuditError> {
         let Some(&next) = self.ahead.front() else { return Ok(None) };
         let segment = SegmentFile::open(&self.folder, next)?;
@@ -292,7 +293,7 @@ impl Traversal {
     ) -> Result<(), AuditError> {
         let place = self.place(segment.number, None, offset, bytes);
         if self.end < offset {
-            // Whole blocks are also missing, which another check detects.
+            // Not only torn bytes but also whole blocks are missing. Another check detects that.
             return Ok(());
         }
         let is_same = offset.checked_add(bytes) == Some(self.end)
@@ -367,7 +368,7 @@ impl Traversal {
         } else if !self.links.is_empty() && !self.links.contains(&head.link) {
             self.damage(place, Damage::Link);
         }
-        // After a damaged block, the next block may link to the stored hash or to the computed one.
+        // After a damaged block, the next block may link to the stored hash or to the computed hash.
         self.links = vec![block.hash, block.stored_hash];
         self.next_number = head.number.checked_add(1);
         let mut events = Vec::new();

@@ -1,4 +1,4 @@
-//! Verification of a whole trail: its chain, its signatures, and anchors that were recorded outside of it.
+//! Verification of a whole trail: its chain, its signatures, and anchors that were recorded outside of the trail.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::format::{Hash, HeadFile};
 use crate::key::{PublicKey, parse_hex};
 use crate::traversal::{Block, Item, Traversal};
 
-/// An anchor that is recorded outside of the trail, as [`Report::anchored`] returns it.
+/// An anchor that is recorded outside of the trail, in the form of [`Report::anchored`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Anchored {
     /// Number of the anchor's block.
@@ -65,8 +65,8 @@ pub struct Report {
     pub damage: Vec<(TrailPlace, Damage)>,
 }
 
-/// Verifies the trail in a folder. If `key` is given, it must have made the signatures. `noted` are anchors that the
-/// trail must contain.
+/// Verifies the trail in a folder. If `key` is given, the signatures must have been made with it. `noted` are anchors
+/// that the trail must contain.
 ///
 /// # Errors
 /// The folder cannot be read, or contains no trail. Damage is not an error: see [`Report::damage`].
@@ -121,8 +121,8 @@ pub fn verify(folder: &Path, key: Option<PublicKey>, noted: &[Anchored]) -> Resu
     let is_there = |block: u64, hash: Hash| seen.contains(&(block, hash));
     match head.as_deref().and_then(HeadFile::decode) {
         Some((head, text, signature)) => {
-            // If no header can be read, no key is known that could check the signature. The damaged headers are
-            // reported instead.
+            // If no header can be read, no key is known with which the signature could be checked, so the signature
+            // counts as valid. The damaged headers are reported in any case.
             let is_signed = traversal.public_key().is_none_or(|key| key.has_signed(&text, &signature));
             if !is_signed || traversal.trail().is_some_and(|trail| trail != head.trail) {
                 report.damage.push((end, Damage::HeadFile));

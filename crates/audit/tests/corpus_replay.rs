@@ -1,4 +1,4 @@
-//! Replays the corpus of the fuzz target for this crate. The stable toolchain suffices for it.
+//! Replays the corpus of the fuzz target for this crate. The replay needs only the stable toolchain.
 
 mod properties;
 #[path = "../../../fuzz/replay.rs"]

@@ -67,7 +67,7 @@ fn event(text: &str) -> Vec<u8> {
 }
 
 /// Writes a trail of three segments, two of them complete. The trail has about 12 blocks with a few events each.
-/// Returns the places of the blocks.
+/// Returns the places of the blocks; the flag is true for an anchor.
 fn sample(folder: &Folder) -> Vec<(TrailPlace, bool)> {
     for start in 0..3 {
         let (mut trail, _) = folder.open(start * 100 * SECOND);

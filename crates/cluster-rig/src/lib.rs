@@ -35,14 +35,14 @@ const MENU: &str = "\
 
 pub use measure::Measure;
 
-/// Task of the rig.
+/// Task of the rig, which is the set of brokers and nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Run {
     /// A menu, until the user quits.
     Menu,
     /// Five rounds that are the same in each run.
     Smoke,
-    /// A number of rounds with all kinds of faults. The second number is the seed that chooses them.
+    /// A number of rounds with all kinds of faults. The second number is the seed that determines the faults.
     Rounds(u64, u64),
     /// Measurement of costs and rates.
     Measure(Measure),

@@ -102,7 +102,7 @@ fn drive(address: SocketAddr, others: &[SocketAddr], run: u64, counts: &Counts) 
         let number = counts.next.fetch_add(1, Ordering::Relaxed);
         let name = format!("ou=r{run}n{number},{SUFFIX}");
         if change(connection, &name, number.is_multiple_of(4), counts, &mut answers).is_none() {
-            // The node died during a change.
+            // The node ended during a change, so the state of the entry is unknown.
             answers.doubtful.insert(name);
             open = None;
         } else if number % 4 == 1 && answers.added.contains(&name) {

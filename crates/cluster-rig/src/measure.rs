@@ -28,7 +28,7 @@ use replicas::{Measured, Peers};
 pub struct Measure {
     /// Folder of the results, which is created.
     pub to: PathBuf,
-    /// Number of people in the directory.
+    /// Number of entries of people in the directory.
     pub entries: u64,
     /// Duration of each step, in seconds.
     pub seconds: u64,
@@ -43,7 +43,8 @@ const CHANGES: u64 = 2_000;
 const CLIENTS: [u64; 3] = [10, 50, 500];
 /// Number of repetitions of searches at the node and at the single server, and of kills of the writer.
 const ROUNDS: usize = 3;
-/// Step whose result describes the machine and the program. The description applies to all steps.
+/// Step from whose result the description of the machine and the program is taken. The description applies to all
+/// steps.
 const FIRST_KEPT: &str = "search-alone-round-1";
 /// Load during a join and during lookups on other nodes: changes per second, connections, and lookups per second.
 const LOAD: u64 = 200;
@@ -132,7 +133,7 @@ impl<'m> TestBed<'m> {
         self.steps.push(json!({ "step": name, "figures": figures, "cores": cost.cores() }));
     }
 
-    /// Waits until the background work of the nodes is done, such as a comparison after a start.
+    /// Waits until the nodes have no background work left, such as a comparison after a start.
     fn settle(&self) -> Result<()> {
         until("nodes that have nothing to do", || {
             let cost = self.processes();
@@ -222,8 +223,8 @@ impl<'m> TestBed<'m> {
         Ok(())
     }
 
-    /// Measures the cost of comparing the nodes' data, which follows a start of a node: the processor time, and
-    /// searches during the comparison.
+    /// Measures the cost of comparing the nodes' data, which they do after a start of a node. Measures the processor
+    /// time, and searches during the comparison.
     fn comparison(&mut self) -> Result<()> {
         self.settle()?;
         let (writer, (_, url, searched)) = (self.nodes.writer()?, self.follower()?);

@@ -24,14 +24,14 @@ pub(crate) enum Party {
     Broker(usize),
 }
 
-/// Cut between parties.
+/// A cut of the connections between parties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// Between a node and the other nodes.
+    /// The connections between a node and the other nodes.
     NodeAndNodes(usize),
-    /// Between a node and all brokers.
+    /// The connections between a node and all brokers.
     NodeAndBrokers(usize),
-    /// Between a broker and the other brokers. Nodes still reach the broker.
+    /// The connections between a broker and the other brokers. Nodes still reach the broker.
     BrokerAndBrokers(usize),
 }
 
@@ -66,7 +66,7 @@ struct Shared {
 struct State {
     processes: HashMap<Party, u32>,
     cuts: Vec<Cut>,
-    /// Number of delays since the cuts were last repaired.
+    /// Number of times that data was delayed since the cuts were last repaired.
     delayed: u64,
 }
 
@@ -78,7 +78,7 @@ struct Connection {
 }
 
 impl Net {
-    /// Starts a proxy before a port of `party`. Returns the address that the other parties must use.
+    /// Starts a proxy for a port of `party`. Returns the address that the other parties must use.
     pub(crate) fn before(&self, party: Party, to: SocketAddr) -> io::Result<SocketAddr> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
@@ -104,7 +104,7 @@ impl Net {
         self.0.is_cut.store(true, Ordering::SeqCst);
     }
 
-    /// Returns the number of delays caused by the present cuts.
+    /// Returns the number of times that the present cuts have delayed data.
     pub(crate) fn delayed(&self) -> u64 {
         self.0.lock().delayed
     }

@@ -44,7 +44,7 @@ pub(crate) struct Nodes {
 struct Node {
     process: Option<Child>,
     address: SocketAddr,
-    /// Address of this node for other nodes.
+    /// Address at which other nodes reach this node.
     for_nodes: SocketAddr,
 }
 
@@ -175,7 +175,7 @@ impl Nodes {
         if is_ready { Ok(()) } else { Err(format!("node {node} does not start").into()) }
     }
 
-    /// Kills a node without warning, as a power failure would.
+    /// Kills a node by SIGKILL.
     pub(crate) fn kill(&mut self, node: usize) -> Result<()> {
         let mut child = self.node(node)?.process.take().ok_or("it does not run")?;
         child.kill()?;

@@ -1,4 +1,4 @@
-//! Brokers and nodes with their network and disks.
+//! The rig: brokers and nodes, with their network and disks.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -13,7 +13,7 @@ use crate::{Result, verify};
 const CHANGES: u64 = 60;
 /// Number of records that a node must lack before its cut is repaired.
 const LAG: u64 = 20;
-/// Duration of each fault of the smoke test. The time for events that the fault waits for is added.
+/// Duration of each fault of the smoke test. A fault that waits for an event takes longer.
 const SMOKE: Duration = Duration::from_millis(2_500);
 
 /// Kind of fault.

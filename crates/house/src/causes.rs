@@ -1,7 +1,7 @@
-//! Causes of unwillingToPerform. Every place in the program that creates an outcome with this code has a text. The text
-//! must advise what to do, after a colon; otherwise docs/reference/errors.md must quote its beginning and give advice.
-//! A quote that matches no place is an offence. The metrics count refusals by these quotes, so the list in [`COUNTED`]
-//! must contain the same quotes.
+//! Causes of unwillingToPerform. Every place in the program that creates an outcome with this code has a text. Either
+//! the text contains advice after a colon, or docs/reference/errors.md quotes the beginning of the text and gives
+//! advice. A quote that matches no place is an offence. The metrics count refusals by these quotes, so the list in
+//! [`COUNTED`] must contain the same quotes.
 //!
 //! The text of a place is the literal next to the code, or the literal in the `let` or `const` that is named next to
 //! it. If a function or closure receives the text, each call is a place. [`OTHERS`] lists the places that this search
@@ -18,7 +18,7 @@ const CODE: &str = "UNWILLING_TO_PERFORM";
 
 const PAGE: &str = "docs/reference/errors.md";
 
-/// File whose list `CAUSES` has the causes that the metrics count.
+/// File whose list `CAUSES` contains the causes that the metrics count.
 const COUNTED: &str = "crates/server/src/telemetry/refusals.rs";
 
 /// Heading of the section of the page that quotes the texts.
@@ -48,7 +48,7 @@ const OTHERS: [(&str, &str, &str); 6] = [
     ("directory/src/write/modify_dn.rs", "decide", "{what} is made by the server"),
 ];
 
-/// A token. If it is a group, also the tokens inside.
+/// A token. If it is a group, `inner` has the tokens inside the group.
 #[derive(Debug)]
 struct Tree {
     token: TokenTree,
@@ -64,7 +64,7 @@ struct Source {
     trees: Vec<Tree>,
 }
 
-/// A function or closure that receives the text as an argument.
+/// A function or closure that creates an outcome and receives its text as an argument.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Helper {
     name: String,
@@ -108,7 +108,8 @@ fn is_program(name: &str) -> bool {
     is_source && !name.contains("/tests") && name != DEFINITION
 }
 
-/// Returns the places in sources, which are given by name and text. Also returns the helpers that are never called.
+/// Returns the places in the sources `texts`, each given by its name and text. Also returns the helpers that are never
+/// called.
 fn causes(texts: &[(String, String)]) -> Result<(Vec<Cause>, Vec<String>), String> {
     let (mut found, mut offences) = (Vec::new(), Vec::new());
     let mut helpers: BTreeSet<Helper> = BTreeSet::new();
@@ -188,7 +189,7 @@ impl Helper {
     }
 }
 
-/// Returns the tokens, without those of test items.
+/// Returns the tokens of a stream, without the tokens of test items.
 fn trees(stream: TokenStream) -> Vec<Tree> {
     let (mut all, mut is_test) = (Vec::new(), false);
     for token in stream {
@@ -304,7 +305,8 @@ fn neighbor(source: &Source, place: &Place<'_>) -> Neighbor {
     Neighbor::Nothing
 }
 
-/// Returns the first literal. If the tokens decide between several, returns the literal of each block and arm.
+/// Returns the first literal. If the tokens choose between several literals, as `if` and `match` do, returns the
+/// literal of each block and arm.
 fn texts(trees: &[Tree]) -> Vec<String> {
     for (index, tree) in trees.iter().enumerate() {
         let found = match &tree.token {
@@ -621,7 +623,7 @@ mod tests {
         );
         let unused = format!("{items}- `h`: do.\n");
         assert_eq!(of(good(), &unused), "docs/reference/errors.md: nothing says `h` any more");
-        // Each entry of the list matches exactly one existing place.
+        // Each entry of the list of other places must match exactly one existing place.
         let twice = of([good(), vec![cause("f", &[])]].concat(), items);
         assert!(
             twice.starts_with("crates/a.rs:1: the text of unwillingToPerform in f is not seen"),

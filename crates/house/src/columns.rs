@@ -1,4 +1,4 @@
-//! Columns: no line of code, scripts, settings or text is longer than [`COLUMNS_MAX`].
+//! Check of columns: no line of code, scripts, settings or text may be longer than [`COLUMNS_MAX`].
 
 use crate::files::Files;
 
@@ -10,7 +10,7 @@ const COLUMNS_MAX: usize = 120;
 const ENDINGS: [&str; 5] = [".md", ".py", ".rs", ".sh", ".toml"];
 const SCRIPTS: [&str; 2] = [".ci/run", "dev"];
 
-/// Files that keep their form: results of measurements, fuzzing corpora, and tables of publishers.
+/// Folders of files that are not checked: results of measurements, fuzzing corpora, and published tables.
 const DATA: [&str; 3] = ["bench-runs/", "crates/bench/documents/", "fuzz/corpus/"];
 
 /// Returns the lines that are too long.
@@ -37,7 +37,7 @@ fn wide_lines(name: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns true if a line has no space to break at: a hash, a link, the definition of a link.
+/// Returns true if a line has no space to break at: such as a hash, a link, or the definition of a link.
 fn is_unbreakable(line: &str) -> bool {
     let content = line.trim_start().trim_start_matches(['/', '!', '#']).trim_start();
     let mut words = content.split_whitespace();

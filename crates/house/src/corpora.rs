@@ -1,5 +1,5 @@
-//! Corpora: every fuzz target has a corpus, and a test replays each corpus, so that faults found by fuzzing stay fixed
-//! without fuzzing.
+//! Check of corpora: every fuzz target must have a corpus, and a test must replay each corpus, so that faults found by
+//! fuzzing stay fixed without fuzzing.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! Floors: a module uses only modules on floors below its own floor. Two siblings never use each other, at any depth.
+//! Check of floors, which are layers of modules: a module may use only modules on floors below its own floor. Two
+//! siblings must not use each other, at any depth.
 //!
 //! A file and its own children may use each other. All other uses must be in one direction, so the uses among the
 //! children of a module form no cycle. A child is its file with everything below it. For a crate with existing cycles,
@@ -13,7 +14,7 @@ use serde::Deserialize;
 
 use crate::modules::{ModulePath, Modules};
 
-/// One crate's part of `floors.toml`.
+/// The part of `floors.toml` for one crate.
 #[derive(Debug, Deserialize)]
 struct Crate {
     /// Modules below the root, lowest floor first.

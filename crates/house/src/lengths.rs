@@ -1,5 +1,5 @@
-//! Lengths of functions: no body has more than [`LINES_MAX`] lines. Existing longer functions are listed in
-//! `lengths.toml`, whose numbers may only decrease.
+//! Check of the lengths of functions: no body may have more than [`LINES_MAX`] lines. Existing longer functions are
+//! listed in `lengths.toml`, whose numbers may only decrease.
 
 use std::collections::BTreeMap;
 

@@ -31,7 +31,7 @@ pub(crate) struct Module {
 #[derive(Debug, Default)]
 pub(crate) struct Modules(pub(crate) BTreeMap<ModulePath, Module>);
 
-/// Maximum number of steps from a name to its definition. Re-exports are two or three deep.
+/// Maximum number of steps from a name to its definition. A name is re-exported at most two or three times.
 const ALIAS_DEPTH_MAX: usize = 16;
 
 impl Modules {
@@ -59,7 +59,8 @@ impl Modules {
             child_path.push(child.clone());
             let flat = folder.join(format!("{child}.rs"));
             match named.get(&child) {
-                // The child modules of this one are in the folder of the named file (Rust reference, path attributes).
+                // The child modules of this module are in the folder of the named file (Rust reference, path
+                // attributes).
                 Some(named) => {
                     let file = file.parent().unwrap_or(folder).join(named);
                     let below = file.parent().unwrap_or(folder).to_owned();

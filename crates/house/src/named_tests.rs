@@ -1,6 +1,6 @@
-//! Tests named in documents. In a page below `docs/`, `CRATE/PATH.rs::NAME` is the test with that name in that file
-//! below `crates/`. A name alone after "Test:" is a test in any file. If a named test is removed, the page must change
-//! too.
+//! Check of the tests that documents name. In a page below `docs/`, `CRATE/PATH.rs::NAME` is the test with that name in
+//! that file below `crates/`. A name alone after "Test:" is a test in any file. If a named test is removed, the page
+//! must change too.
 
 use crate::files::Files;
 
@@ -8,7 +8,7 @@ use crate::files::Files;
 #[derive(Debug, PartialEq, Eq)]
 struct Named {
     line: usize,
-    /// The file below `crates/`; `None` for any file.
+    /// The test's file below `crates/`; `None` if the test may be in any file.
     file: Option<String>,
     test: String,
 }

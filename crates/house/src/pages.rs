@@ -1,9 +1,10 @@
-//! Lists of pages: docs/README.md has a link to every page below docs/. Exceptions are decisions, which
-//! docs/decisions/README.md lists by their titles. `./dev docs` generates the book's table of contents from both.
+//! Check of lists of pages: docs/README.md must have a link to every page below docs/. Exceptions are decisions, which
+//! docs/decisions/README.md lists by their titles. `./dev docs` generates the book's table of contents from both lists.
 
 use crate::files::Files;
 
-/// Returns the pages that are missing in their list, and the listed titles that differ from the titles of the pages.
+/// Returns the pages that are missing from the list in which they belong, and the listed titles that differ from the
+/// titles of the pages.
 pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     let mut offences = Vec::new();
     let pages: Vec<&str> = files.names.iter().filter_map(|name| page(name)).collect();

@@ -11,7 +11,7 @@ pub(crate) enum Kind {
     Comment,
     /// String literal of several words.
     Message,
-    /// Name of an item, with `_` between words.
+    /// Name of an item, in which `_` separates words.
     Name,
     /// Line of a page or a script.
     Page,
@@ -97,7 +97,7 @@ struct Source<'t> {
     rest: &'t str,
     line: usize,
     pieces: Vec<Piece>,
-    /// Line of the last doc comment, to recognize opening lines.
+    /// Line of the last doc comment, by which the first line of a doc comment is recognized.
     doc_line: Option<usize>,
     /// Whether the last word was a keyword before the name of an item.
     keyword: bool,

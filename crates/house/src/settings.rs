@@ -1,5 +1,5 @@
-//! Names of settings: messages, help texts and pages name settings with their table, such as `limits.size_limit`.
-//! docs/reference/settings.md must explain each of them.
+//! Check of the names of settings. Messages, help texts and pages name a setting together with its table, such as
+//! `limits.size_limit`. docs/reference/settings.md must explain each of them.
 //!
 //! The server's own tests compare that page with the settings that the program accepts, so every name that passes both
 //! checks exists. This check reads string literals of sources, text in backquotes of pages, and the tables in examples
@@ -14,10 +14,10 @@ use crate::files::Files;
 /// The page that explains every setting.
 const PAGE: &str = "docs/reference/settings.md";
 
-/// Pages about files that are not settings, or about former settings.
+/// Pages that are not checked: they are about files other than settings files, or about former settings.
 const OTHERS: [&str; 3] = ["docs/decisions/", "docs/how-to/benchmark.md", "docs/how-to/declare.md"];
 
-/// Endings of file names.
+/// Endings of file names, by which names of files are distinguished from names of settings.
 const ENDINGS: [&str; 8] = ["json", "key", "ldif", "md", "pem", "rs", "toml", "txt"];
 
 /// Returns the names that are not settings.
@@ -123,7 +123,7 @@ fn gather(stream: TokenStream, found: &mut Vec<(usize, String)>) {
 /// Returns the words of a text with the form `TABLE.KEY` for one of the tables.
 fn names<'t>(text: &'t str, tables: &BTreeSet<&str>) -> Vec<&'t str> {
     let words = text.split(|letter: char| !is_letter(letter) && letter != '.');
-    // The word is a table and a key, not the name of a file or host.
+    // Check that the word is a table and a key, and not the name of a file or a host.
     let is_name = |word: &&str| {
         let word = word.trim_end_matches('.');
         let key = word.split_once('.').filter(|(table, key)| tables.contains(table) && is_key(key));

@@ -1,4 +1,4 @@
-//! The paths that a file uses: in `use` items, in code, and in the arguments of macros.
+//! The paths that a file uses: in `use` items, in code, and in macro arguments.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::Visit;

@@ -1,6 +1,6 @@
-//! Words: prose can be understood at the first reading if it avoids the openings and words in [`PATTERNS`]. Each
-//! pattern is counted in comments, names, messages, pages and scripts. `words.toml` has a maximum for each count, which
-//! may only decrease.
+//! Check of words: prose is easier to understand at the first reading if it avoids the openings and words in
+//! [`PATTERNS`]. Each pattern is counted in comments, names, messages, pages and scripts. `words.toml` has a maximum
+//! for each count, which may only decrease.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Configuration as entries, whatever its original format.
+//! The configuration of another server as entries, whatever its original format is.
 
 use std::io::BufRead;
 
@@ -120,8 +120,8 @@ fn base_name(description: &str) -> String {
     description.split(';').next().unwrap_or_default().to_ascii_lowercase()
 }
 
-/// Returns true if a name belongs to the configuration rather than the data. The files of slapd.d contain names
-/// relative to their folder.
+/// Returns true if a name belongs to the configuration rather than the data. In the files of slapd.d, names are
+/// relative to the folder of the file.
 fn is_configuration(dn: &str) -> bool {
     let dn = dn.to_ascii_lowercase().replace(", ", ",");
     let is_relative_of_slapd = dn.starts_with("olc") || (dn.starts_with("cn={") && !dn.contains(','));

@@ -19,7 +19,7 @@ const BUILT_IN: [(&str, &str); 10] = [
     ("PAM Pass Through Auth", "passwords can be verified by PAM: `pass_through.saslauthd` of the node file"),
 ];
 
-/// Plug-ins that are enabled by default and whose function is part of any server.
+/// Plug-ins that are enabled by default and whose function every server has.
 const PARTS: [&str; 36] = [
     "syntax",
     "bit string",
@@ -208,7 +208,7 @@ fn other_value(value: &ConfigValue, found: &mut Found) {
 
 /// Reads an index definition of a database.
 fn index(entry: &ConfigEntry, found: &mut Found) {
-    // Definitions for new databases, and the server's own indexes.
+    // Skip definitions for new databases, and the server's own indexes.
     if entry.is_below("cn=default indexes,cn=config,cn=ldbm database,cn=plugins,cn=config")
         || entry.says("nssystemindex", "true")
     {
@@ -270,7 +270,7 @@ fn plugin(entry: &ConfigEntry, found: &mut Found) {
         let advice = "`value_limits` can demand it (docs/how-to/values.md), if old clients need ASCII.";
         found.decide(&entry.dn, "only ASCII in uid, mail and userPassword", advice);
     } else if lower == "auto membership plugin" || is_part(&lower) {
-        // The plug-in has its rules in entries below it, or is part of any server.
+        // Nothing to do: the rules of the plug-in are in entries below it, or every server has its function.
     } else {
         found.decide(&entry.dn, format!("plug-in {name}"), "Pando has no counterpart of this name.");
     }
@@ -311,8 +311,8 @@ fn next_number(entry: &ConfigEntry, found: &mut Found) {
     found.decide(&entry.dn, format!("next numbers for {}", types.join(", ")), advice);
 }
 
-/// Password policy attributes of `cn=config`: the name, the switch that must be on (empty for none), and the name in
-/// Pando.
+/// Password policy attributes of `cn=config`. Each row has the attribute's name, the name of the attribute that enables
+/// it (empty for none), and the name in Pando.
 const OF_POLICY: [(&str, &str, &str); 11] = [
     ("passwordmaxage", "passwordexp", "pwdMaxAge"),
     ("passwordwarning", "passwordexp", "pwdExpireWarning"),
@@ -327,7 +327,8 @@ const OF_POLICY: [(&str, &str, &str); 11] = [
     ("passwordmustchange", "", "pwdMustChange"),
 ];
 
-/// Returns the policy line of an attribute that has one; empty if a switch disables it.
+/// Returns the line of a password policy that corresponds to an attribute; `None` if there is no such line. The line is
+/// empty if the attribute is disabled.
 fn policy_line(entry: &ConfigEntry, name: &str) -> Option<String> {
     let switch = |name: &str| name.is_empty() || entry.says(name, "on");
     if ["passwordexp", "passwordhistory", "passwordchecksyntax", "passwordlockout", "passwordunlock"]
@@ -362,7 +363,7 @@ fn policy(entry: &ConfigEntry, found: &mut Found) {
     if entry.says("passwordchecksyntax", "on") {
         lines.push("pwdCheckQuality: 1".to_owned());
     }
-    // Without attributes, a policy would have the same effect as no policy.
+    // A policy without attributes would have no effect.
     if !lines.is_empty() && !found.suffixes.is_empty() {
         found.add_policy("global", &lines);
     }

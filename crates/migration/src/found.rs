@@ -158,7 +158,8 @@ impl Found {
             return;
         }
         let name = known.name().to_owned();
-        // The equality index answers presence if few entries have the attribute. If many do, no index helps.
+        // The equality index answers presence if few entries have the attribute. If many entries have the attribute, no
+        // index helps.
         let kinds =
             if kinds.contains(IndexKinds::EQUALITY) { kinds.without(IndexKinds::PRESENCE) } else { kinds };
         let (possible, impossible): (Vec<_>, Vec<_>) = IndexKinds::ALL
@@ -183,7 +184,7 @@ impl Found {
         self.schema.attribute_type(attribute).is_some_and(is_link_type)
     }
 
-    /// Preserves referential integrity: link attributes are updated when entries are deleted.
+    /// Adds settings that preserve referential integrity: link attributes are updated when entries are deleted.
     pub(crate) fn add_integrity(&mut self, place: &str, attributes: impl IntoIterator<Item = String>) {
         for attribute in attributes {
             if self.is_link(&attribute) {

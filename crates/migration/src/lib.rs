@@ -53,7 +53,7 @@ impl Product {
         })
     }
 
-    /// Returns the full name of the product.
+    /// Returns the full name of the product, for people.
     pub fn name(self) -> &'static str {
         match self {
             Product::OpenLdap => "OpenLDAP",

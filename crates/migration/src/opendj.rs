@@ -53,7 +53,8 @@ pub(crate) fn analyse(configuration: &Configuration, found: &mut Found) {
     }
 }
 
-/// Returns true if an unread entry configures something: it is neither a container of entries nor disabled.
+/// Returns true if an entry that was not read has an effect in OpenDJ: it is enabled, and is not only a container of
+/// other entries.
 fn is_left_out(entry: &ConfigEntry) -> bool {
     !(is_data(entry)
         || entry.says("ds-cfg-enabled", "false")
@@ -156,7 +157,7 @@ fn plugin(entry: &ConfigEntry, found: &mut Found) {
             "Samba's hashes are not derived from passwords.",
         );
     } else {
-        // Most plug-ins are part of any server, such as the change number control or entryUUID.
+        // The functions of most plug-ins, such as entryUUID or the change number control, are part of any server.
         found.skip_entry(entry);
     }
 }

@@ -12,7 +12,7 @@ use crate::found::{Found, in_toml, quoted, without_number};
 /// Types of databases with data.
 const OF_DATA: [&str; 5] = ["mdb", "hdb", "bdb", "ldif", "wt"];
 
-/// Databases without a suffix that do not belong to an overlay.
+/// Types of databases that have no suffix and do not belong to an overlay.
 const ALONE: [&str; 3] = ["config", "frontend", "monitor"];
 
 /// Attributes that Pando does not need, because it sizes, names and writes its files itself.
@@ -62,16 +62,16 @@ const NEEDLESS: [&str; 49] = [
     "olcmaxderefdepth",
     "olcsaslsecprops",
     "olcreverselookup",
-    // Read before all other attributes.
+    // These attributes are read before all other attributes.
     "olcobjectidentifier",
     "olcldapsyntaxes",
     "olcattributetypes",
     "olcobjectclasses",
 ];
 
-/// Database to which the following overlays belong.
+/// Database to which the overlays that follow in the configuration belong.
 enum Place {
-    /// The frontend, whose overlays apply to all databases. In a slapd.conf they come first.
+    /// The frontend, whose overlays apply to all databases. In a slapd.conf, these overlays come first.
     All,
     Data,
     /// A database whose data are not migrated.
@@ -108,7 +108,7 @@ pub(crate) fn analyse(configuration: &Configuration, found: &mut Found) {
             continue;
         }
         match database.as_deref() {
-            // The databases of the overlays chain, pcache and translucent have no suffix.
+            // This is a database of an overlay: those of chain, pcache and translucent have no suffix.
             Some(kind) if !ALONE.contains(&kind) && entry.first("olcsuffix").is_none() => {
                 entry
                     .values
@@ -265,7 +265,7 @@ fn security(value: &ConfigValue, found: &mut Found) {
             _ => is_whole = false,
         }
     }
-    // A database may require less than the global entry.
+    // Keep a stricter requirement of the global entry, because a database may require less.
     let everything = in_toml("everything");
     if let Some(need) = need.map(in_toml).filter(|_| found.node.get("tls.needed_for") != Some(&everything)) {
         found.node.insert("tls.needed_for", need);

@@ -26,7 +26,7 @@ impl Proposal {
         settings(self.product, &self.found)
     }
 
-    /// Returns the node file.
+    /// Returns the proposed node file.
     pub fn node(&self) -> String {
         node(self.product, &self.found)
     }

@@ -25,9 +25,10 @@ pub(crate) fn masked(text: &str) -> String {
     while !rest.is_empty() {
         let (mut word, mut after) = rest.split_at(word_end(rest));
         match secret_start(word) {
-            // A quote that began before the secret ends after it.
+            // The secret is inside quotes that begin before it, and the closing quote follows the secret.
             Some(start) => {
-                // slapd writes quotes around a secret, but does not escape quotes in it.
+                // slapd writes quotes around a secret, but does not escape quotes in the secret, so mask everything up
+                // to the next name.
                 if word.contains('"') {
                     (word, after) = rest.split_at(word.len() + next_name(after));
                 }

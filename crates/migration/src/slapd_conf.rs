@@ -112,7 +112,8 @@ fn add_text(
     }
 }
 
-/// Adds a directive to its entry: to an overlay if the directive belongs to it, otherwise to the last database.
+/// Adds a directive to its entry: to the last overlay if the directive belongs to an overlay, otherwise to the last
+/// database.
 fn add_value(configuration: &mut Configuration, directive: &str, value: ConfigValue) {
     let named = |table: &[(&str, &str)]| {
         table.iter().find(|(name, _)| *name == directive).map(|(_, attribute)| (*attribute).to_owned())

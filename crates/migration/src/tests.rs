@@ -1,4 +1,4 @@
-//! Configurations of each product, and the resulting proposals.
+//! Tests with configurations of each product and the resulting proposals.
 
 use super::*;
 
@@ -397,7 +397,7 @@ ds-cfg-trust-store-pin: s3cr2
         assert!(!files.contains("s3cr"), "a password is shown:\n{files}");
     }
     let page = propose(&of_conf(conf)).unwrap().page();
-    // Everything else in the values is shown, including quotes.
+    // The rest of the values is shown, including quotes.
     for what in [
         "provider=ldap://b binddn=\"cn=a b\" credentials=*** searchbase=dc=a`",
         "olcsyncrepl: rid=2 credentials=*** searchbase=dc=c`",
@@ -445,7 +445,7 @@ fn the_strength_of_connections_is_read_as_numbers() {
     assert_eq!(need("security update_ssf=112\n"), (String::new(), 1));
 }
 
-/// Entries in the order of slapd.d, with the attributes that slapd adds itself.
+/// The test has entries in the order of slapd.d, with the attributes that slapd itself adds.
 #[test]
 fn overlays_of_all_databases_and_after_a_chain_are_read() {
     let text = "\

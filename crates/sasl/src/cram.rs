@@ -26,7 +26,7 @@ pub struct CramKey {
     outer: [u8; 16],
 }
 
-/// The text omits the key.
+/// Does not show the key.
 impl std::fmt::Debug for CramKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CramKey").finish_non_exhaustive()
@@ -84,8 +84,8 @@ fn state_after(block: [u8; BLOCK_SIZE]) -> [u8; 16] {
 
 /// Returns an MD5 computation that continues from `state`, the state after one block.
 fn continued(state: [u8; 16]) -> Option<Md5> {
-    // Besides the state, the serialized form contains the number of blocks and an empty buffer. Both are the same after
-    // any block.
+    // Besides the state, the serialized form contains the number of blocks and an empty buffer. The number and the
+    // empty buffer are the same after any single block.
     let mut serialized: SerializedState<Md5> = Md5::new().chain_update([0; BLOCK_SIZE]).serialize();
     serialized.iter_mut().zip(state).for_each(|(octet, of)| *octet = of);
     Md5::deserialize(&serialized).ok()

@@ -1,9 +1,10 @@
-//! DIGEST-MD5 (RFC 2831). RFC 6331 has withdrawn it. It is supported for clients that support no better mechanism.
+//! DIGEST-MD5 (RFC 2831). RFC 6331 has made this mechanism historic. Pando supports it for clients that support no
+//! better mechanism.
 //!
-//! The server stores H(user:realm:password). Therefore a key is valid only for one spelling of the name in one realm.
-//! The key is sufficient for a bind without the password. Only `qop=auth` is offered, because TLS protects the
-//! connection and no security layer of the mechanism is necessary. A nonce can be used only once. Therefore every
-//! exchange is an initial authentication (section 2.1).
+//! The server stores the key H(user:realm:password). Therefore a key is valid only for one spelling of the user name
+//! and one realm. The key is sufficient for a bind without the password. Only `qop=auth` is offered, because TLS
+//! protects the connection and no security layer of the mechanism is necessary. A nonce can be used only once.
+//! Therefore every exchange is an initial authentication (section 2.1).
 //!
 //! The service in the client's digest-uri is checked, but the host is not. The server does not know all names and
 //! addresses by which clients reach it, for example those of load balancers.

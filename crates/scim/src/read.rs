@@ -12,8 +12,8 @@ use crate::selection::Selection;
 use crate::session::FoundEntry;
 use crate::time;
 
-/// The LDAP attributes that a search for a resource requests: those to return, and those that contain DNs of other
-/// resources.
+/// The LDAP attributes that a search for a resource requests: the attributes to return, and the attributes that contain
+/// DNs of other resources.
 #[derive(Debug)]
 pub(crate) struct RequestedAttributes {
     pub(crate) attributes: Vec<String>,
@@ -34,7 +34,8 @@ impl RequestedAttributes {
         )
     }
 
-    /// Returns the attributes that clients can set, without the members of a group. A change reads them first.
+    /// Returns the attributes that clients can set, without the members of a group. Before a change, the service reads
+    /// these attributes.
     pub(crate) fn of_change(resource: &ResourceType) -> RequestedAttributes {
         let is_read = |attribute: &&Attribute| {
             !matches!(attribute.binding, Binding::Members(_) | Binding::Groups(_) | Binding::Password(_))
@@ -65,7 +66,7 @@ impl RequestedAttributes {
                 requested.links.push(name.clone());
             }
         }
-        // `name_of` needs other attributes too. From them it detects whether a name is a default.
+        // `name_of` needs further attributes to detect whether a name is a default.
         if resource.name == ResourceName::User {
             requested.attributes.push(UNSET.to_owned());
             let name = |attribute: &&Attribute| ["userName", "displayName", "name"].contains(&attribute.name);
@@ -79,13 +80,13 @@ impl RequestedAttributes {
     }
 }
 
-/// Returns the id of an entry's resource. Every entry has one.
+/// Returns the id of an entry's resource. Every entry has such an id.
 pub(crate) fn id_of(found: &FoundEntry) -> String {
     found.entry.text(ENTRY_UUID).unwrap_or_default()
 }
 
-/// Returns the version of an entry (RFC 7644 section 3.14). It is a weak entity tag, because an entry has several
-/// representations. Returns `None` if the requester cannot read it.
+/// Returns the version of an entry (RFC 7644 section 3.14). The version is a weak entity tag, because an entry has
+/// several representations. Returns `None` if the requester cannot read the version.
 pub(crate) fn version_of(found: &FoundEntry) -> Option<String> {
     found.entry.text(ENTRY_CSN).map(|csn| format!("W/\"{csn}\""))
 }
@@ -98,7 +99,7 @@ pub(crate) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Returns the resource of an entry. It has only the selected attributes.
+    /// Returns the resource of an entry, with only the selected attributes.
     pub(crate) fn resource(
         &self,
         resource: &ResourceType,
@@ -201,8 +202,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns references to the resources whose DNs are in the LDAP attribute `name`. If they are members, each has
-    /// the kind of its resource.
+    /// Returns references to the resources whose DNs are in the LDAP attribute `name`. If `is_member` is true, each
+    /// reference also contains the kind of its resource.
     fn links(&self, found: &FoundEntry, name: &str, is_member: bool) -> Vec<Value> {
         let links = found.links.iter().filter(|link| link.attribute.eq_ignore_ascii_case(name));
         let value = |link: &crate::session::Link| {

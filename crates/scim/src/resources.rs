@@ -311,7 +311,7 @@ impl Resources<'_> {
         Ok(self.names_of(session, std::iter::once(id.to_owned()))?.remove(&id.to_ascii_lowercase()))
     }
 
-    /// Returns the DNs of the resources with these ids. One search finds many of them.
+    /// Returns the DNs of the resources with these ids. Sends one search for many ids.
     fn names_of(&self, session: &mut Session, ids: impl Iterator<Item = String>) -> Result<Names> {
         let mut wanted: Vec<String> = ids.filter(|id| is_id(id)).map(|id| id.to_ascii_lowercase()).collect();
         wanted.sort();

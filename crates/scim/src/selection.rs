@@ -45,7 +45,7 @@ impl Selection {
         }
     }
 
-    /// Removes the attributes that are not selected from a complete resource.
+    /// Removes from a complete resource the attributes that are not selected.
     pub(crate) fn prune(&self, resource: &ResourceType, object: &mut Map<String, Value>) {
         if !self.is_stated() {
             return;
@@ -106,7 +106,7 @@ fn paths(names: &[String]) -> Result<Vec<AttributePath>> {
 }
 
 /// Returns true if `path` refers to the attribute `name` of the core schema or of the extension. Also returns true if
-/// it refers to that whole schema.
+/// `path` refers to the whole schema.
 fn names(resource: &ResourceType, path: &AttributePath, name: &str, is_extension: bool) -> bool {
     let schema = match &resource.extension {
         Some(extension) if is_extension => extension.schema,

@@ -188,7 +188,7 @@ impl Service {
         if request.method != "GET" {
             return Err(not_allowed(request.method));
         }
-        // A filter must be refused here (RFC 7644 section 4).
+        // A request for these documents with a filter must be refused (RFC 7644 section 4).
         if pairs(request.query)?.iter().any(|(name, _)| name.eq_ignore_ascii_case("filter")) {
             return Err(ScimError::new(403, "these documents cannot be filtered"));
         }

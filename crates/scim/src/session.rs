@@ -26,7 +26,7 @@ pub(crate) struct Session {
     end: Instant,
 }
 
-/// An entry with the ids of the entries that it refers to.
+/// An entry, with the ids of the other entries to which it refers.
 #[derive(Debug)]
 pub(crate) struct FoundEntry {
     pub(crate) entry: Entry,
@@ -38,7 +38,7 @@ pub(crate) struct FoundEntry {
 pub(crate) struct Link {
     /// Attribute that contains the reference.
     pub(crate) attribute: String,
-    /// DN that the reference consists of.
+    /// DN in the reference.
     pub(crate) dn: String,
     pub(crate) id: String,
     pub(crate) classes: Vec<String>,
@@ -49,7 +49,7 @@ pub(crate) struct Query<'a> {
     pub(crate) base: &'a str,
     pub(crate) filter: &'a str,
     pub(crate) attributes: &'a [String],
-    /// Attributes that contain references. The search returns the entries that they refer to.
+    /// Attributes that contain references. The search also returns the entries to which these attributes refer.
     pub(crate) links: &'a [String],
     /// Attribute by which the result is sorted. The boolean is true for descending order.
     pub(crate) sort: Option<(&'a str, bool)>,

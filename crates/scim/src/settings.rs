@@ -7,22 +7,22 @@ pub struct ScimSettings {
     pub users: String,
     /// DN below which the groups are. New groups are added there.
     pub groups: String,
-    /// Attribute that the RDN of a new user consists of.
+    /// Attribute in the RDN of a new user.
     pub user_rdn: String,
-    /// Attribute that the RDN of a new group consists of.
+    /// Attribute in the RDN of a new group.
     pub group_rdn: String,
-    /// Object classes of a new user. Every entry with the first of them is a user.
+    /// Object classes of a new user. Every entry with the first of these classes is a user.
     pub user_classes: Vec<String>,
-    /// Object classes of a new group. Every entry with the first of them is a group.
+    /// Object classes of a new group. Every entry with the first of these classes is a group.
     pub group_classes: Vec<String>,
-    /// Additional object classes. Every entry with one of them is a group too.
+    /// Additional object classes. Every entry with one of these classes is a group too.
     pub other_group_classes: Vec<String>,
     /// LDAP attributes of users. Each text has the form `NAME=ATTRIBUTE`. NAME is the SCIM attribute, and ATTRIBUTE the
     /// LDAP attribute that stores it. If ATTRIBUTE is empty, no LDAP attribute stores it.
     pub user_attributes: Vec<String>,
     /// LDAP attributes of groups, in the same form.
     pub group_attributes: Vec<String>,
-    /// URL at which clients reach the service. It is necessary if a proxy changes the URL.
+    /// URL at which clients reach the service. The setting is necessary if a proxy changes the URL.
     pub url: Option<String>,
 }
 

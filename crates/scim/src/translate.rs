@@ -113,7 +113,7 @@ fn attribute(
     }
 }
 
-/// Joins the filters for several LDAP attributes. With `ne`, all filters must match; otherwise one is enough.
+/// Joins the filters for several LDAP attributes. With `ne`, all filters must match; otherwise at least one must match.
 fn any_of(filters: Vec<String>, comparison: Option<(Operator, &Value)>) -> Result<String> {
     if filters.len() == 1 {
         return Ok(filters.concat());
@@ -153,7 +153,8 @@ fn text(name: &str, path: &AttributePath, comparison: Option<(Operator, &Value)>
     Ok(compared(name, operator, value))
 }
 
-/// Returns the LDAP filter that compares the attribute `name` with a value. The value has the form of LDAP.
+/// Returns the LDAP filter that compares the attribute `name` with a value. The value is already in the form that LDAP
+/// uses.
 fn compared(name: &str, operator: Operator, value: &str) -> String {
     let is_empty = value.is_empty();
     let value = filter_value(value);

@@ -32,8 +32,9 @@ pub(crate) enum TargetContent {
 /// LDAP attributes, and the content that they must have.
 pub(crate) type TargetAttributes = Vec<(String, TargetContent)>;
 
-/// Returns the content that a checked resource determines, without the members of a group. If an attribute is missing
-/// in the resource, it must be empty. However, a password or a lock does not change if it is missing.
+/// Returns the content that an entry must have so that it stores a checked resource. Omits the members of a group. If
+/// an attribute is missing in the resource, it must be empty. However, a password or a lock does not change if it is
+/// missing.
 ///
 /// # Errors
 /// invalidValue if an entry cannot have all of the values.
@@ -171,7 +172,7 @@ fn full_name(object: &Map<String, Value>) -> Option<String> {
     }
 }
 
-/// Changes the formatted name if it consists of other names and these have changed.
+/// Updates the formatted name if it consists of the other names and these names have changed.
 pub(crate) fn follow_names(before: &Map<String, Value>, after: &mut Map<String, Value>) {
     let formatted =
         |object: &Map<String, Value>| Some(object.get("name")?.get("formatted")?.as_str()?.to_owned());
@@ -271,8 +272,7 @@ impl EntryChanges {
     }
 }
 
-/// Adds the changes to `changes` after which the entry has this content. Content that the entry already has does not
-/// change.
+/// Adds to `changes` the changes that give the entry this content. Content that the entry already has does not change.
 ///
 /// # Errors
 /// invalidValue if an id belongs to no resource.

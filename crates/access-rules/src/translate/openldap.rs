@@ -651,8 +651,8 @@ fn words_of(rights: Rights) -> Vec<&'static str> {
     match (rights.add, rights.delete) {
         (true, true) => words.push("write"),
         _ if rights.own => words.extend(["join", "leave"]),
-        // Report the other cases: except for the requester's own name as a value, rules cannot grant only the right to
-        // add values or only the right to delete values.
+        // A rule cannot grant only the right to add values or only the right to delete values, except for the
+        // requester's own name as a value.
         _ => {}
     }
     words

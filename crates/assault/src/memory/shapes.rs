@@ -14,12 +14,12 @@ use test_support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX};
 /// Function that returns the message with a number, counted from 0, or `None` after the last message.
 pub(super) type Messages = Box<dyn Fn(usize) -> Option<Vec<u8>>>;
 
-/// A kind of request, and the connections that send it.
+/// A kind of request, and parameters of the connections that send it.
 pub(super) struct Shape {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
     pub(super) connections: usize,
-    /// Whether all connections come from one address. Otherwise each has its own address.
+    /// Whether all connections come from one address. If false, each connection has its own address.
     pub(super) one_source: bool,
     /// Name and password of the bind; `None` for anonymous.
     pub(super) bind: Option<(&'static str, &'static str)>,
@@ -315,7 +315,7 @@ fn big_names() -> Messages {
     let filter = FilterBuf::parse(&substrings_filter(10)).unwrap();
     let selection = SelectionBuf::new();
     let long = format!("cn={},{SUFFIX}", "x".repeat(LARGE));
-    // The maximum number of RDNs, each as long as the size of the message permits.
+    // A DN with the maximum number of RDNs, each as long as the size of the message permits.
     let part = format!("cn={},", "x".repeat(LARGE / 1_100));
     let deep = format!("{}{SUFFIX}", part.repeat(1_000));
     Box::new(move |number| {
@@ -350,7 +350,7 @@ fn unfinished() -> Messages {
     Box::new(move |number| (number == 0).then(|| bytes.clone()))
 }
 
-/// Searches that collect and sort entry ids, each with its own base or page.
+/// Returns searches that collect and sort entry ids, each with its own base or page.
 fn candidates() -> Messages {
     let filters = ["(objectClass=device)", "(&(objectClass=*)(description=*number*))", "(cn>=m1)"];
     let filters = filters.map(|text| FilterBuf::parse(text).unwrap());
@@ -366,7 +366,7 @@ fn candidates() -> Messages {
     })
 }
 
-/// Searches that keep the sort keys of all their results. Every second search returns a page.
+/// Returns searches that hold the sort keys of all their results in memory. Every second search returns a page.
 fn sorted() -> Messages {
     let filter = FilterBuf::parse("(objectClass=device)").unwrap();
     let selection = SelectionBuf::from_iter(["1.1"]);
@@ -384,7 +384,7 @@ fn sorted() -> Messages {
     })
 }
 
-/// Searches that compare each value of their candidates with the maximum number of items. No item matches.
+/// Returns searches that compare each value of their candidates with the maximum number of items. No item matches.
 fn matched() -> Messages {
     let filter = FilterBuf::parse("(objectClass=device)").unwrap();
     let selection = SelectionBuf::from_iter(["*", "+"]);
@@ -400,7 +400,7 @@ fn matched() -> Messages {
     })
 }
 
-/// Searches that receive changes (RFC 4533), each with a long filter, and changes that they receive.
+/// Returns searches that wait for changes (RFC 4533), each with a long filter, and changes that these searches receive.
 fn followers() -> Messages {
     let filter = FilterBuf::parse(&format!("(|(objectClass=*){})", substrings_filter(500))).unwrap();
     let selection = SelectionBuf::from_iter(["*", "+"]);
@@ -419,8 +419,8 @@ fn followers() -> Messages {
     })
 }
 
-/// Changes of a large entry, whose answers contain the entry before and after (RFC 4527). The first message adds the
-/// entry.
+/// Returns changes of a large entry. The answers contain the entry before and after the change (RFC 4527). The first
+/// message adds the entry.
 fn copies() -> Messages {
     let entry = format!("cn=large,{SUFFIX}");
     let mut attributes = AttributesBuf::new();
@@ -441,7 +441,7 @@ fn copies() -> Messages {
     })
 }
 
-/// Changes of another user's entry. A new password is first hashed by the hash pool.
+/// Returns changes of another user's entry. A new password is first hashed by the hash pool.
 fn changes(attribute: &'static str) -> Messages {
     let mut list = ChangesBuf::new();
     list.push(ChangeOperation::Replace, "description", ["x".repeat(HUGE)]);
@@ -465,7 +465,7 @@ fn adds() -> Messages {
     })
 }
 
-/// Binds with the longest permitted password and with a far longer one, alternately.
+/// Returns binds, alternately with the longest permitted password and with a far longer password.
 fn binds(count: usize) -> Messages {
     let passwords = [vec![b'x'; 4_000], vec![b'x'; LARGE]];
     Box::new(move |number| {

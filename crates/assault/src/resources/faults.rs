@@ -1,5 +1,5 @@
-//! System calls that fail for a while, for each thread and each kind of call. Such failures occur on a machine without
-//! descriptors, memory or disk space, or with a bad disk.
+//! Faults of system calls for a limited time, for each thread and each kind of call. Such failures occur on a machine
+//! without descriptors, memory or disk space, or with a bad disk.
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +29,7 @@ const EDQUOT: i32 = 122;
 /// Expected behavior of the server after the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExpectedBehavior {
-    /// Changes must continue: nothing of a group had been written when the call failed.
+    /// Changes must continue, because nothing of a group had been written when the call failed.
     GoesOn,
     /// Changes must stop with an error message, because the state of the disk is unknown.
     Stops,
@@ -100,7 +100,7 @@ const CASES: &[Case] = &[
         errors: &[EIO, ENOSPC],
         wanted: ExpectedBehavior::Either,
     },
-    // Creation of threads, and descriptors and memory of threads that serve clients.
+    // The system cannot create a thread, or has no descriptors or memory for the threads that serve clients.
     Case {
         call: FaultCall::Accept,
         thread: "*",
@@ -144,7 +144,7 @@ const FAULT: Duration = Duration::from_millis(2_600);
 /// Maximum time until the server continues after the fault.
 const RECOVERY: Duration = Duration::from_secs(10);
 
-/// Size in octets of some changes, so that enough of them need new segments.
+/// Size in octets of some changes, so large that the redo log needs new segments.
 const FILLING: usize = 12_000;
 
 /// Runs each case with each of its errors, on its own server.
@@ -243,7 +243,8 @@ fn write_meanwhile(pando: &Pando, writer: &mut Writer, bulk: &mut Connection, sw
             let attributes = [("objectClass", "device"), ("description", &filling[..])];
             match bulk.add(&format!("cn={name},{SUFFIX}"), &attributes).unwrap() {
                 outcome if outcome.is_success() => acknowledged.push(name),
-                // Changes are refused during the fault, or have stopped. Meanwhile other requests are sent.
+                // Changes are refused during the fault, or have stopped. The other requests of this loop are still
+                // sent.
                 _ => std::thread::sleep(Duration::from_millis(20)),
             }
             // A new client may have to wait, but must be served.

@@ -12,9 +12,9 @@ use test_support::pando::Start;
 /// Seconds without a request after which a session ends: see `console/src/limits.rs`.
 const IDLE: u32 = 15 * 60;
 
-/// Sessions are used after their time has passed: by the cookie, with the token, and by live figures, which a browser
-/// requests by itself. Each attempt must be refused, and so must a second attempt. The clock is never set back, because
-/// a monotonic clock does not go back.
+/// Uses sessions after their time has passed, in three ways: with the cookie, with the token, and by requests for live
+/// figures, which a browser sends by itself. Each attempt must be refused, and so must a second attempt. The clock is
+/// never set back, because a monotonic clock does not go back.
 pub(super) fn expired(scratch: &Scratch) -> Finding {
     let (almost, late) = (scratch.join("almost"), scratch.join("late"));
     let faults = [

@@ -1,4 +1,4 @@
-//! A writer of the console that has stopped, is slow, or does not return.
+//! Attacks on the console while the server's writer has stopped, is slow, or does not answer in time.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ const HALT: Duration = Duration::from_secs(24);
 /// Longest answer of a page that waits for the writer.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-/// Number of users of the administrator's account who add entries at the same time.
+/// Number of browsers that add entries at the same time, all signed in as the administrator.
 const ADDING: usize = 6;
 
 /// Limits a fault to the syncs of the writer.

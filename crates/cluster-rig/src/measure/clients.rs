@@ -116,7 +116,7 @@ fn add_all(name: &str, address: SocketAddr, pause: Option<Duration>, stop: &Atom
 }
 
 /// Adds entries at a node, and searches for each entry on all other nodes. Returns the times until all nodes return an
-/// entry, counted from the request and from its answer.
+/// entry, counted once from the request and once from its answer.
 pub(super) fn see_everywhere(
     at: SocketAddr,
     others: &[SocketAddr],

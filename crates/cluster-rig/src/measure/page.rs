@@ -1,4 +1,4 @@
-//! Page of a measurement: tables of its figures, and notes on them.
+//! The page of a measurement, with tables of its figures and notes about the figures.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,8 @@ const PROMISES: [(&str, &str); 2] = [
     ),
 ];
 
-/// Tables: title, steps and figures.
+/// Tables of the page. Each row has the title of the table, the prefix of the names of its steps, and the figures in
+/// its columns.
 const TABLES: [(&str, &str, &[&str]); 8] = [
     ("Searches without changes", "search, ", &["per_second", "p50_ms", "p99_ms", "cpu_micros"]),
     (

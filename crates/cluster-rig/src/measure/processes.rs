@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
-/// Clock ticks a second in /proc: USER_HZ.
+/// Clock ticks per second in /proc (USER_HZ).
 const TICKS: f64 = 100.0;
 /// Unit of `st_blocks`.
 const BLOCK: u64 = 512;

@@ -1,4 +1,4 @@
-//! Other replicating servers, compared with the cluster. The same driver makes the same changes of the same people, at
+//! Other replicating servers, compared with the cluster. The same driver makes the same changes of the same entries, at
 //! one group of servers at a time.
 
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::nodes::SUFFIX;
 const CATCH_UP_MAX: Duration = Duration::from_secs(300);
 /// Warm-up of servers that compile at run time, before they are measured.
 const JAVA_WARM_UP: &str = "10s";
-/// Seed of `pando generate`. It gives the same people as in the cluster.
+/// Seed of `pando generate`. With this seed, the data is the same as in the cluster.
 const SEED: u64 = 1;
 
 /// Other servers that are installed on this machine.

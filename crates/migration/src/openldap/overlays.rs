@@ -1,4 +1,4 @@
-//! The overlays of a database: slapo-*(5).
+//! The overlays of a database, which the manual pages slapo-*(5) describe.
 
 use directory::index::IndexKinds;
 use ldap::LdapUrl;
@@ -181,15 +181,15 @@ fn constraint(entry: &ConfigEntry, text: &str, suffix: &str, found: &mut Found) 
     }
 }
 
-/// A limit of values.
+/// A rule that limits the values of an attribute.
 struct Limit {
-    /// Text without the name.
+    /// Text of the rule without its name.
     text: String,
     /// Attribute with the allowed values, which needs an index.
     source: Option<String>,
 }
 
-/// Converts a constraint. The error is advice.
+/// Converts a constraint. If that is not possible, the error contains advice for the administrator.
 fn limit(words: &[String], suffix: &str, found: &Found) -> Result<Limit, &'static str> {
     let (Some(attributes), Some(kind), Some(value)) = (words.first(), words.get(1), words.get(2)) else {
         return Err("Not understood: see docs/how-to/values.md.");
@@ -239,7 +239,7 @@ fn whole_value_pattern(pattern: &str) -> String {
         Some(rest) if !rest.ends_with('\\') => ("", rest),
         _ => (".*", rest),
     };
-    // The anchors of one alternative do not apply to the other alternatives.
+    // Anchors may be used only if there are no alternatives, because an anchor applies only to its own alternative.
     if start.is_empty() && end.is_empty() && !rest.contains('|') {
         return rest.to_owned();
     }

@@ -7,7 +7,8 @@ use crate::error::{Result, ScimError};
 use crate::limits::{FILTER_DEPTH_MAX, FILTER_SIZE_MAX, FILTER_TERMS_MAX};
 use crate::path::{AttributePath, is_path_char};
 
-/// The target of a PATCH operation: an attribute, a filter that selects values of it, and a part of these values.
+/// The target of a PATCH operation: an attribute, a filter that selects values of the attribute, and a part of these
+/// values.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PatchPath {
     pub(crate) path: AttributePath,
@@ -105,7 +106,7 @@ impl<'t> Parser<'t> {
         is_next
     }
 
-    /// Parses filters that are joined by `or`. It is the operator with the lowest precedence.
+    /// Parses filters that are joined by `or`. The operator `or` has the lowest precedence.
     fn any_of(&mut self, depth: usize) -> Result<Filter> {
         let mut filters = vec![self.all_of(depth)?];
         while self.next_keyword("or") {
@@ -141,7 +142,7 @@ impl<'t> Parser<'t> {
                 self.expect(")")?;
                 return Ok(Filter::Not(Box::new(filter)));
             }
-            // Here the word is the name of an attribute.
+            // The word was not an operator, so it is the name of an attribute.
             self.position = start;
         }
         if self.take("(") {

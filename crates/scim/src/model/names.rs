@@ -1,4 +1,4 @@
-//! Names of the LDAP attributes: the defaults, and those in the settings.
+//! Names of the LDAP attributes: the default names, and the names in the settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,8 +38,8 @@ impl<'a> Names<'a> {
         Some(name.to_owned())
     }
 
-    /// Returns the LDAP attribute that stores the SCIM attribute `key`. The settings must not leave it without an LDAP
-    /// attribute.
+    /// Returns the LDAP attribute that stores the SCIM attribute `key`. The settings must define an LDAP attribute for
+    /// it.
     pub(super) fn required(&mut self, key: &'static str, default: &str) -> String {
         let name = self.of(key, default);
         if name.is_none() {

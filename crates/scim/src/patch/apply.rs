@@ -15,7 +15,7 @@ use crate::model::{Resolved, ResourceType};
 struct WorkBudget(usize);
 
 impl WorkBudget {
-    /// Subtracts the work for values of `octets` in total that are examined `times` times.
+    /// Subtracts the work of examining `octets` octets of values `times` times.
     ///
     /// # Errors
     /// tooMany if the limit is exceeded.
@@ -56,7 +56,8 @@ pub(crate) fn apply(
     }
     let active = resource.core().find(|attribute| matches!(attribute.binding, Binding::Active(_)));
     if let Some(active) = active {
-        // Null means that the value was removed. In a PUT, a missing attribute has another meaning.
+        // Null records that the operations removed the value, because a missing value means "no change" when the
+        // resource is stored.
         object.entry(active.name).or_insert(Value::Null);
     }
     for attribute in resource.all().filter(|attribute| attribute.is_required) {
@@ -166,7 +167,8 @@ fn at_path(
         None => (0, 1),
     };
     work.spend(present, path.filter.as_ref().map_or(1, Filter::weight))?;
-    // A new part is copied to every value. A new value is compared with every other value.
+    // The work is a product, because a new part is copied to every value, and a new value is compared with every other
+    // value.
     work.spend(octets(&value), count)?;
     match (&path.filter, part) {
         (Some(filter), part) => filtered(target, attribute, filter, part, action, value)?,
@@ -205,7 +207,7 @@ fn whole(target: &mut Map<String, Value>, attribute: &Attribute, action: Action,
             }
         }
         (Action::Add | Action::Replace, Some(Value::Object(present)), Some(Value::Object(added))) => {
-            // Of a complex attribute, only the parts that the operation contains are replaced (RFC 7644 section
+            // If the attribute is complex, only those parts are replaced that the operation contains (RFC 7644 section
             // 3.5.2.3).
             present.extend(added);
         }
@@ -327,7 +329,7 @@ fn put_checked(target: &mut Map<String, Value>, attribute: &Attribute, value: Va
     Ok(())
 }
 
-/// Returns true if a value has no other part than its type.
+/// Returns true if a value has no parts other than `type` and `primary`.
 fn is_hollow(value: &Value) -> bool {
     value.as_object().is_none_or(|object| object.keys().all(|name| name == "type" || name == "primary"))
 }
@@ -369,8 +371,9 @@ mod tests {
         (0..count).map(|number| json!({ "value": format!("{number}@x") })).collect()
     }
 
-    /// The body of a request has at most 1 MiB, but the work of its operations is a product: each value of one
-    /// operation is compared with each value of another operation, and a text is copied to every value.
+    /// The body of a request has at most 1 MiB, but the work of its operations can be far larger, because it is a
+    /// product: each value of one operation is compared with each value of another operation, and a text is copied to
+    /// every value.
     #[test]
     fn the_product_of_operations_is_limited() {
         let add = |count: usize| json!({ "op": "add", "path": "emails", "value": mails(count) });

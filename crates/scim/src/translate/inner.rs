@@ -1,8 +1,8 @@
 //! Filters on the parts of one value. Example: `emails[type eq "work" and value co "@example.com"]`.
 //!
 //! All comparisons apply to the same value. An LDAP filter with two comparisons cannot express that. Therefore
-//! comparisons of parts that the settings determine (`type`) are evaluated first. The rest may be one comparison, or
-//! several that are joined by `or`.
+//! comparisons of parts that the settings determine (`type`) are evaluated during the translation. The rest may be one
+//! comparison, or several that are joined by `or`.
 
 use serde_json::{Map, Value};
 
@@ -53,8 +53,8 @@ pub(super) fn values(
     })
 }
 
-/// Returns the filter for entries that have a value which matches `inner`. Only the values of one type are considered,
-/// or all values.
+/// Returns the filter for entries that have a value which matches `inner`. If the slot has a type, only the values of
+/// this type are considered.
 fn of_slot(
     attribute: &Attribute,
     path: &AttributePath,
@@ -72,7 +72,8 @@ fn of_slot(
     })
 }
 
-/// A filter after the parts that the settings determine were evaluated: a constant, or a filter on the other parts.
+/// Result of evaluating the comparisons of the parts that the settings determine: a constant, or a filter on the other
+/// parts.
 enum Reduced {
     Constant(bool),
     Filter(String),
