@@ -1,4 +1,4 @@
-//! Limit on the bytes of messages that were read and not applied yet. A reader that reaches it waits.
+//! Limit on the bytes of messages that were read and not applied yet. A reader that reaches the limit waits.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -21,7 +21,7 @@ impl Budget {
     /// Reserves `bytes` for a message. Waits until the budget has room for them. Returns false if the budget is closed.
     pub(super) fn take(&self, bytes: usize) -> bool {
         let mut state = self.lock();
-        // A message of any size is accepted if no other is pending.
+        // A message of any size is accepted if no other message is pending.
         while !state.is_closed && state.bytes > 0 && state.bytes + bytes > READ_BYTES_MAX {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -29,7 +29,7 @@ impl Budget {
         !state.is_closed
     }
 
-    /// Returns to the budget the bytes of a message that was applied.
+    /// Gives the bytes of an applied message back to the budget.
     pub(super) fn release(&self, bytes: usize) {
         self.lock().bytes -= bytes;
         self.changed.notify_all();

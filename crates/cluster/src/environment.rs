@@ -77,7 +77,7 @@ pub(crate) trait Peers: Send {
     fn fetch_keys(&mut self, sources: Vec<(NodeId, String)>, number: u32) -> io::Result<()>;
 }
 
-/// Returns the system's time in microseconds since 1970; 0 if its clock is before 1970.
+/// Returns the system's time in microseconds since 1970; 0 if the system's clock is before 1970.
 pub(crate) fn system_micros() -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX)

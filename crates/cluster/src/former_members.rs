@@ -1,4 +1,4 @@
-//! Nodes that have left the cluster. Their certificates are valid for years; other nodes refuse them.
+//! Nodes that have left the cluster. Their certificates are valid for years, but other nodes refuse these certificates.
 
 use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock};

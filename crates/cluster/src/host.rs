@@ -19,7 +19,7 @@ pub struct Answer {
     pub outcome: Outcome,
     /// Value of the response, for an extended operation. For other operations, the encoded controls of the response.
     pub value: Option<Vec<u8>>,
-    /// Position of the record, if the change made one on this node.
+    /// Position of the record, if the change made a record on this node.
     pub position: Option<u64>,
     /// Positions of the records of a transaction, one for each change.
     pub positions: Vec<Option<u64>>,
@@ -36,8 +36,8 @@ impl From<Outcome> for Answer {
 /// Times of a change on its way through the cluster.
 #[derive(Clone, Copy, Debug)]
 pub enum ChangeTimes {
-    /// This node decided the change. The times are the begin and the end of the decision, and the time at which the log
-    /// had the change.
+    /// This node decided the change. The times are the beginning and the end of the decision, and the time at which the
+    /// log had the change.
     Decided([Instant; 3]),
     /// The writer decided the change. The times are when this node sent the change, when it received the answer, and
     /// when its data contained the change.
@@ -69,7 +69,7 @@ pub struct LocalChange {
     pub work: LocalWork,
     /// Clear passwords of the change with their stored forms.
     pub passwords: Prepared,
-    /// Origin of the change for the audit trail. `None` if records do not contain it.
+    /// Origin of the change for the audit trail. `None` if records do not contain the origin.
     pub origin: Option<Box<Origin>>,
     /// Whether the record contains the values that the change replaces.
     pub keeps_old_values: bool,

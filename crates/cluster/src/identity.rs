@@ -276,7 +276,7 @@ impl Identity {
         let papers = MemberIdentity { authority, certificate, certificate_key, ..self.papers.clone() };
         let renewed = Identity { folder: self.folder.clone(), papers };
         renewed.server_config()?;
-        // Other nodes verify the new certificate with the authority's certificate that they have.
+        // Other nodes verify the new certificate with their copy of the authority's certificate.
         let (chain, _) = renewed.chain()?;
         let signed = webpki_accepts(&self.roots()?, chain.first());
         signed
@@ -285,7 +285,8 @@ impl Identity {
         write_private(&self.folder, IDENTITY_FILE, text.as_bytes()).map_err(failed(&self.folder))
     }
 
-    /// Returns the end of the node's certificate, in seconds since 1970. Other nodes refuse it after that time.
+    /// Returns the end of the node's certificate, in seconds since 1970. Other nodes refuse the certificate after that
+    /// time.
     pub fn certificate_end(&self) -> Option<i64> {
         let (chain, _) = self.chain().ok()?;
         Some(schema::certificate_facts(chain.first()?).ok()?.not_after)
@@ -302,7 +303,7 @@ impl Identity {
                 tracing::warn!(%error, "{} is not removed", file.display());
             }
         }
-        // Fails, and has no effect, if the folder contains anything else.
+        // The removal fails, and has no effect, if the folder contains anything else.
         let _ = fs::remove_dir(&self.folder);
     }
 
@@ -508,7 +509,7 @@ mod tests {
         for identity in [&third, &further[1]] {
             assert!(identity.invite(false).err().unwrap().to_string().contains("--may-invite"));
         }
-        // When the numbers have run out, none is assigned twice.
+        // When the numbers have run out, no number is assigned twice.
         write_private(&second.folder, NEXT_NODE_FILE, b"2999").unwrap();
         assert!(second.invite(false).err().unwrap().to_string().contains("no more numbers"));
         let refused = last.invite(true).err().unwrap().to_string();
@@ -518,7 +519,7 @@ mod tests {
         }
     }
 
-    /// Regression: certificates of nodes ended after ten years, without a warning or a way to renew them.
+    /// Regression test: certificates of nodes ended after ten years, without a warning or a way to renew them.
     #[test]
     fn a_renewed_certificate_is_only_for_its_node() {
         let first = Identity::create(&folder("renewing")).unwrap();

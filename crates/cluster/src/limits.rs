@@ -38,8 +38,8 @@ pub const FRAMES_MAX: usize = CONNECTIONS_MAX;
 /// Time limit for a frame between nodes and its answers.
 pub const FRAME_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Rate at which a node copies its data, in bytes of rows a second. Limited because clients and other nodes use the
-/// same disk.
+/// Rate at which a node copies its data, in bytes of rows a second. The rate is limited because clients and other nodes
+/// use the same disk.
 pub const COPY_BYTES_PER_SECOND: u64 = 96 << 20;
 
 /// Rate at which a node sends a copy of its data to another, in bytes a second.

@@ -80,7 +80,7 @@ pub(crate) struct Parts {
 /// The node's thread.
 pub(crate) struct Node {
     parts: Parts,
-    /// State in the protocol. `None` until the node has found its position in the log.
+    /// State of this node in the protocol. `None` until the node has found its position in the log.
     member: Option<Member>,
     /// Reason why the node has stopped following the log; it does not resume.
     stopped: Option<String>,
@@ -122,7 +122,8 @@ pub(crate) struct Node {
     holes: u32,
     /// Whether the node has started over since its last commit.
     has_started_over: bool,
-    /// Set while the disk is full. After the disk has room again, the node waits for this delay and takes part again.
+    /// Set while the disk is full. When the disk has room again, the node waits for this delay and then follows the log
+    /// again.
     waits_for_room: Option<Duration>,
     growth: Growth,
     announced: AnnouncedCommits,
@@ -408,8 +409,8 @@ impl Node {
                 return;
             }
         };
-        // Events arrive in order. So all messages that had been read at the last answer were in the log before this
-        // query.
+        // Events arrive in order, so all messages that this node had read at the last answer were in the log before
+        // this query.
         let read = std::mem::replace(&mut self.read_at_last_end, next);
         if end < read
             && let Some(member) = &mut self.member

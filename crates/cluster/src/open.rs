@@ -64,10 +64,11 @@ pub fn log_settings(settings: &NodeSettings, identity: &Identity) -> Settings {
     }
 }
 
-/// Checks that the topic can serve as a log. Returns the size of the largest message that it accepts, or `None` if
-/// Kafka cannot be reached at present.
+/// Checks that the topic can serve as a log. Returns the size of the largest message that the topic accepts, or `None`
+/// if Kafka cannot be reached at present.
 ///
 /// # Errors
+///
 /// The topic does not exist, or its settings make it unsuitable.
 pub fn check_topic(settings: &Settings) -> Result<Option<usize>, ClusterError> {
     let facts = match topic_facts(settings) {

@@ -21,7 +21,7 @@ pub struct NodeSettings {
     pub append_timeout_ms: Option<u32>,
     /// Milliseconds that a change waits before its client is refused.
     pub change_timeout_ms: Option<u32>,
-    /// Minutes between comparisons of a slice of the data of all nodes; 0 disables them.
+    /// Minutes between comparisons of a slice of the data of all nodes; 0 disables comparisons.
     pub compare_minutes: Option<u32>,
     /// Maximum bytes of rows in a slice.
     pub compare_bytes: Option<u32>,

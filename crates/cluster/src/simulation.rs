@@ -28,7 +28,7 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
     first..first + count
 }
 
-/// No acknowledged change is lost, none is decided twice, and all nodes end with equal data.
+/// No acknowledged change is lost, no change is decided twice, and all nodes end with equal data.
 #[test]
 fn every_seed_of_real_nodes_holds() {
     let (mut sum, range) = (Figures::default(), seeds(6));

@@ -24,7 +24,7 @@ use crate::limits::{CONNECTIONS_MAX, FRAME_PATIENCE};
 
 /// Time limit of each step of opening a connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
-/// Interval at which a thread that waits for answers checks whether they are still wanted.
+/// Interval at which a thread that waits for answers checks whether the answers are still wanted.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// State that a listener needs to serve other nodes.
@@ -200,7 +200,7 @@ impl Peers for TlsPeers {
 /// Frames that this node sends to the writer, one at a time.
 pub(crate) struct Forwarder {
     frames: Sender<Outgoing>,
-    /// Number of the newest frame whose answers are still wanted; 0 if none is.
+    /// Number of the newest frame whose answers are still wanted; 0 if no answers are wanted.
     wanted: Arc<AtomicU64>,
 }
 
@@ -475,7 +475,8 @@ mod tests {
         assert_eq!(take(second.client_config().unwrap()).unwrap().len(), 2);
         assert!(take(foreign.client_config().unwrap()).is_err());
 
-        // Refused: the certificate of another node, a certificate of another cluster, and no certificate.
+        // The listener refuses the certificate of another node, a certificate of another cluster, and a client without
+        // a certificate.
         assert!(ask(second.client_config().unwrap(), listener.address(), 1).is_err());
         assert!(ask(foreign.client_config().unwrap(), listener.address(), 2).is_err());
         let nobody = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -491,7 +492,7 @@ mod tests {
         let impostor = Listener::start("127.0.0.1:0", services(config, Arc::default(), sender)).unwrap();
         assert!(ask(second.client_config().unwrap(), impostor.address(), 2).is_err());
 
-        // After a node has left, its connection is useless, and it cannot open a new one.
+        // After a node has left, it cannot use its connection, and cannot open a new one.
         let (sender, events) = channel();
         let forwarder = Forwarder::start(second.client_config().unwrap(), 1, sender).unwrap();
         let send = |number| {

@@ -48,8 +48,8 @@ pub enum Event {
     },
     /// Whether this node is elected now.
     Elected(bool),
-    /// Answer to a query that is repeated at intervals: the offsets of the log's first message and of the next one, or
-    /// the reason why they are unknown.
+    /// Answer to a query that is repeated at intervals: the offsets of the log's first message and of the next message,
+    /// or the reason why these offsets are unknown.
     Ends {
         /// Time of the query.
         requested: Instant,

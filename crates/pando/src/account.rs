@@ -193,7 +193,7 @@ fn other_passwords(description: &str, values: &[Vec<u8>]) -> String {
         let schemes: Vec<String> = values.iter().map(|value| scheme(value)).collect();
         return format!("  {:<28} {name}: {}\n", "password of application", schemes.join(", "));
     }
-    // Skipped: `app-list` prints the expiry and the last use of application passwords.
+    // These attributes are skipped, because `app-list` prints the expiry and the last use of application passwords.
     if apps::is_time(description) {
         return String::new();
     }

@@ -431,7 +431,8 @@ mod tests {
         );
     }
 
-    /// Gathers the commands without exit codes in their own help or in the help of a command that contains them.
+    /// Gathers the commands for which neither their own help nor the help of a command that contains them lists exit
+    /// codes.
     fn without_exit_codes(command: &Command, found: &mut Vec<String>) {
         for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
             let help = below.get_after_help().map(ToString::to_string).unwrap_or_default();

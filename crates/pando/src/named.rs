@@ -1,4 +1,4 @@
-//! Entries with short names, such as users and groups: looking them up and changing them.
+//! Lookup and change of entries that have short names, such as users and groups.
 
 use std::process::ExitCode;
 

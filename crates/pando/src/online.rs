@@ -14,8 +14,8 @@ use server::values::DnText;
 
 use crate::data_arguments::DataArguments;
 
-/// Maximum wait for the next message of a response. It is long, because a search that reads all entries may find none
-/// for a long time.
+/// Maximum wait for the next message of a response. It is long, because a search that reads all entries may find no
+/// match for a long time.
 const SILENCE_MAX: Duration = Duration::from_secs(3_600);
 
 /// Data directory of the service that the Debian package installs.

@@ -296,7 +296,7 @@ mod tests {
                 assert!((1..bytes.len()).all(|end| Notice::decode(&bytes[..end]).is_none()));
             }
         }
-        // Invalid: a slice that ends before it begins, and an unknown flag.
+        // A slice that ends before it begins is invalid, and so is an unknown flag.
         let backwards = Mark { position: 7, slice: slice(b"e2", b"e1") };
         assert_eq!(Notice::decode(&Notice { mark: Some(backwards), verdict: None }.encode()), None);
         assert_eq!(Notice::decode(&[4]), None);

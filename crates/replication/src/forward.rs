@@ -217,7 +217,8 @@ pub enum Reply {
         /// Position of its record.
         position: u64,
     },
-    /// The operation's id is too old to know whether it was applied. The client receives `unavailable`.
+    /// The operation's id is too old, so it is unknown whether the operation was applied. The client receives
+    /// `unavailable`.
     TooOld,
     /// The request was not decided: this node is not the writer of that epoch, has not reached the position, or knows a
     /// newer connection of the sender. The sender must send it again to the present writer.

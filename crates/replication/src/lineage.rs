@@ -1,4 +1,4 @@
-//! Lineage of a replicated directory: the servers that were its writers, each from a certain position on.
+//! Lineage of a replicated directory: the sequence of its writers, with the position at which each one began.
 //!
 //! A directory that is replicated without a shared log has one writer. A promotion makes another server the writer and
 //! begins an *epoch* at the next position. Random bytes identify the epoch. The list of epochs is the lineage of the
@@ -11,7 +11,7 @@
 
 use crate::codec::Reader;
 
-/// Maximum number of epochs of a lineage. Each promotion adds one.
+/// Maximum number of epochs of a lineage. Each promotion adds one epoch.
 pub const EPOCHS_MAX: usize = 1_024;
 
 /// Bytes of an encoded epoch.

@@ -14,7 +14,7 @@ pub type EpochName = [u8; 16];
 pub struct KeptLog {
     /// Position of the oldest record, or the position after `newest` if the log is empty.
     pub first: u64,
-    /// Position of the last record, or of the data if the log is empty.
+    /// Position of the last record, or the position of the data if the log is empty.
     pub newest: u64,
 }
 

@@ -90,7 +90,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Returns the cursor in the rows of a node. `None` if they contain no cursor.
+    /// Returns the cursor in the rows of a node. `None` if the rows contain no cursor.
     pub fn of_rows<K: AsRef<[u8]>, V: AsRef<[u8]>>(rows: &[(K, V)]) -> Option<Cursor> {
         rows.iter().find_map(|(key, value)| match Row::decode(key.as_ref(), value.as_ref()) {
             Some(Row::Cursor(cursor)) => Some(cursor),

@@ -1,4 +1,4 @@
-//! Announcements in the log by this node and by others.
+//! Announcements in the log by this node and by other nodes.
 
 use std::time::Instant;
 
@@ -32,7 +32,7 @@ impl AnnouncedCommits {
 
 impl Node {
     /// Announces the offset up to which this node has committed. The first announcement, at the start, registers the
-    /// node. Further ones follow at intervals if the node has applied more groups.
+    /// node. Further announcements follow at intervals if the node has applied more groups.
     pub(super) fn announce_if_due(&mut self) {
         let Some(member) = self.member.as_ref().filter(|_| self.parts.log.is_open()) else { return };
         let is_due = match self.announced.last {

@@ -106,8 +106,8 @@ impl Node {
         }
     }
 
-    /// Computes this node's digests at a barrier. If a computation is in progress, this one follows it. The data
-    /// contains all messages before the barrier and none after it.
+    /// Computes this node's digests at a barrier. If a computation is in progress, the new computation follows it. The
+    /// data contains all messages before the barrier and none after it.
     pub(super) fn sum_up(&mut self, mark: u64, slice: Slice) {
         let now = self.now();
         self.digests.marked = Some(now);
@@ -195,8 +195,8 @@ impl Node {
         disputed.push_back((slice, text));
     }
 
-    /// Handles a digest barrier at which no nodes differ: ends the disputes about its slice. If another slice is still
-    /// disputed, starts another comparison of that slice.
+    /// Handles a digest barrier at which no nodes differ: ends the disputes about the slice of the barrier. If another
+    /// slice is still disputed, starts another comparison of that slice.
     fn settle(&mut self, mark: u64) {
         let Some(slice) = self.digests.slices.get(&mark).cloned() else { return };
         self.digests.disputed.retain(|(of, _)| !slice.covers(of));

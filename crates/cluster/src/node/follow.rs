@@ -16,7 +16,7 @@ pub(crate) struct GatheredCommit {
     bytes: usize,
     pub(super) rows: Vec<RowChange>,
     groups: u64,
-    /// The digest barrier, if the last message is one.
+    /// The digest barrier, if the last message is a digest barrier.
     pub(super) mark: Option<(u64, Slice)>,
 }
 

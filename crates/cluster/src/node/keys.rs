@@ -84,8 +84,8 @@ impl Node {
         }
     }
 
-    /// Offers a new key if an administrator requests one. The writer also offers a key if one is due, or if the offered
-    /// key is lost.
+    /// Offers a new key if an administrator requests one. The writer also offers a key if a new key is due, or if the
+    /// offered key is lost.
     fn offer_if_due(&mut self) {
         let now = self.now();
         let Some(member) = &self.member else { return };
@@ -202,7 +202,7 @@ impl Node {
         self.close_log();
     }
 
-    /// Records which keys the log contains, because only these may be given to other nodes.
+    /// Records which keys the log contains, because only these keys may be given to other nodes.
     pub(super) fn see_keys(&mut self, follower: &Follower) {
         let offered = follower.offered().map(|offered| offered.fingerprint.number());
         for number in offered.into_iter().chain([follower.cursor().key]) {

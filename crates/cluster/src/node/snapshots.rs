@@ -44,7 +44,7 @@ pub(crate) struct Snapshots {
 
 /// Snapshot that was read back completely.
 pub struct Verified {
-    /// Offset of the last message of the log that it contains.
+    /// Offset of the last message of the log that the snapshot contains.
     pub offset: u64,
     /// Result of the check.
     pub checked: CheckSummary,
@@ -73,7 +73,7 @@ pub fn verify(folder: &Path) -> Result<Verified, String> {
     Ok(Verified { offset: cursor.offset, checked })
 }
 
-/// Makes a snapshot in a folder and removes the earlier ones.
+/// Makes a snapshot in a folder and removes the earlier snapshots.
 fn make(directory: &Weak<Directory>, folder: &Path) -> Result<u64, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     let making = folder.join(MAKING);
@@ -119,7 +119,7 @@ fn age(folder: &Path) -> Option<Duration> {
 }
 
 impl Node {
-    /// Makes a snapshot if the last one is too old, and deletes messages that no node needs.
+    /// Makes a snapshot if the last snapshot is too old, and deletes messages that no node needs.
     pub(super) fn snapshot_if_due(&mut self) {
         let (Some(schedule), Some(member)) = (&self.parts.snapshots, &self.member) else { return };
         let now = self.parts.runtime.now();

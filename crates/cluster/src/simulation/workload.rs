@@ -387,7 +387,7 @@ fn rename(rng: &mut fastrand::Rng) -> Vec<u8> {
     }))
 }
 
-/// Returns the entryUUID of an entry that was deleted, if the directory has any.
+/// Returns the entryUUID of a deleted entry, if the directory has deleted entries.
 fn deleted_entry(rng: &mut fastrand::Rng, directory: &Arc<Directory>) -> Option<[u8; 16]> {
     let snapshot = directory.snapshot().unwrap();
     let list = deleted::list(snapshot.state(), &DeletedRequest { from: &[], name: None }).unwrap();

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::online::refusal;
 use crate::print::Report;
 
-/// Random octets in a password. Each supplies five bits, so a password has 100 random bits.
+/// Number of random octets in a password. Each octet supplies five bits, so a password has 100 random bits.
 const PASSWORD_SIZE: usize = 20;
 
 /// Beginning of the attribute description of an application password.

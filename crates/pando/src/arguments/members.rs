@@ -9,8 +9,8 @@ const APPLY: &str = "`settings` (`new`, `changes`, `notes`, `applied`); of entri
          `result`, `reason`, `attributes`; last `plan` and the counts `add`, `change`, `delete` (`plan`) or `added`, \
          `changed`, `deleted` (`apply`), `refused`";
 
-/// Members of the JSON objects of each command. A row has the names of commands, without `pando` and separated by
-/// commas, and the members in backquotes, with explanations.
+/// Members of the JSON objects of each command. A row has the names of commands, separated by commas and without
+/// `pando`, and the members in backquotes, with explanations.
 pub(super) const MEMBERS: [(&str, &str); 60] = [
     ("init", "`node_file`, `settings_file`, `data`, `suffix`, `admin_dn`, `password_file`, `notes`"),
     ("doctor", "`check`, `weight` (`fine`, `warning`, `problem`), `text`"),

@@ -156,7 +156,7 @@ fn simple_search() -> Result<Workload, Stop> {
     Ok(workload)
 }
 
-/// Measures the null responder under each load of a run. Prints its rates, and adds them to the result.
+/// Measures the null responder under each load of a run. Prints the measured rates, and adds them to the result.
 pub(super) fn add_floors(run: &mut RunResult, options: &Options, cpus: Option<&Cpus>) -> Result<(), Stop> {
     let is_loaded =
         |result: &&WorkloadResult| result.unsupported.is_none() && result.parameters.connections > 0;

@@ -8,8 +8,8 @@ use ldap::ldif::{LdifBody, LdifRecord, LdifWriter};
 
 use crate::output::Output;
 
-/// The rejects file, if one is requested. It receives its name only when it is complete, and only if it contains a
-/// record.
+/// The rejects file, if one is requested. The file receives its name only when it is complete, and only if it contains
+/// a record.
 #[derive(Default)]
 pub(super) struct Rejects {
     writer: Option<LdifWriter<Output>>,

@@ -25,7 +25,7 @@ pub(super) struct Declarations {
     pub(super) entries: Vec<DeclaredEntry>,
 }
 
-/// A declared entry. Its attributes that are not declared stay as they are.
+/// A declared entry. Attributes that the declaration does not contain stay as they are.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DeclaredEntry {
     pub(super) file: PathBuf,

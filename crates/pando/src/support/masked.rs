@@ -74,7 +74,7 @@ fn without_secrets(word: &str) -> String {
     format!("{scheme}{}", without_query(&rest))
 }
 
-/// Masks the values in the query of a URL that have the name of a secret, or that contain a URL with a user.
+/// Masks values in the query of a URL: values with the name of a secret, and values that contain a URL with a user.
 fn without_query(url: &str) -> String {
     let Some((path, query)) = url.split_once('?') else { return url.to_owned() };
     let masked = query.split('&').map(|part| match part.split_once('=') {

@@ -488,7 +488,7 @@ fn long_searches_and_large_entries_obey_the_rules_too() {
     ];
     assert!(admin.modify("cn=config", no_limit).unwrap().is_success());
     let mut nobody = pando.connect();
-    // All entries are visible, but descriptions only in ou=open. Both searches scan all entries.
+    // All entries are visible, but descriptions are visible only in ou=open. Both searches scan all entries.
     assert_eq!(counts(&mut nobody, "(objectClass=*)"), (PEOPLE + 5, PEOPLE / 2 + 2));
     assert_eq!(counts(&mut nobody, "(description=*erso*)"), (PEOPLE / 2, PEOPLE / 2));
     assert_eq!(counts(&mut nobody, "(!(description=*none*))"), (PEOPLE / 2 + 4, PEOPLE / 2 + 2));

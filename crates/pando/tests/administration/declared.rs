@@ -125,7 +125,8 @@ fn entries_of_others_are_not_taken() {
     assert_eq!(entry.texts("sn"), ["anna"], "what is not declared stays");
     let other = anna.replace("hr", "it");
     with(&scratch, &["apply"], &other).expect_code(6).expect_error("belongs to the owner hr");
-    // Each entry is a separate change. If the server refuses one, it is reported, and the others are made.
+    // Each entry is a separate change. If the server refuses a change, the refusal is reported, and the other changes
+    // are made.
     let text = "owner = \"it\"\n[[entry]]\ndn = \"cn=a,ou=groups,dc=example,dc=com\"\nobjectClass = \"person\"\n\
                 [[entry]]\ndn = \"cn=b,ou=groups,dc=example,dc=com\"\nobjectClass = \"applicationProcess\"\n";
     let planned = with(&scratch, &["plan"], text).expect_code(6);

@@ -206,7 +206,7 @@ fn idle_clients_keep_no_probe_out() {
                 (1, false) => &begun[..7],
                 (_, false) => &begun,
             };
-            // Writing fails if the server has already closed the connection in favor of another.
+            // Writing fails if the server has already closed the connection in favor of another connection.
             let _ = stream.write_all(octets);
             idle.push(stream);
             if number % 30 == 0 {
@@ -277,7 +277,7 @@ fn work_is_counted_by_listener_index_and_client() {
     let anonymous = pando.connect();
     let mut anna = pando.connect();
     assert!(anna.bind(&person("anna"), "secret").unwrap().is_success());
-    // The last search uses the index twice, and counts once.
+    // The last search uses the index twice, but it is counted once.
     for filter in [["(uid=bert)"; 4].as_slice(), &["(|(uid=bert)(uid=missing))"]].concat() {
         let found = administrator.search(SUFFIX, Scope::WholeSubtree, filter, &["uid"]).unwrap();
         assert_eq!(found.entries.len(), 1);

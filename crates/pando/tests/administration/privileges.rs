@@ -235,7 +235,7 @@ fn core_dumps_contain_no_passwords() {
     );
 }
 
-/// Returns the mappings in the writable memory of a process that contain these octets.
+/// Returns the mappings of a process's writable memory that contain these octets.
 fn in_memory(pando: &Pando, octets: &[u8]) -> Vec<String> {
     let maps = fs::read_to_string(format!("/proc/{}/maps", pando.id())).unwrap();
     let memory = fs::File::open(format!("/proc/{}/mem", pando.id())).unwrap();

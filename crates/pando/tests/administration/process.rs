@@ -183,8 +183,8 @@ fn an_interrupted_command_leaves_no_unfinished_file() {
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
         };
         let file = scratch.join("people.ldif.zst");
-        // Generates more than fits on the disk, so that the command does not end by itself. The signals need their
-        // default actions, because a shell lets its background jobs ignore them.
+        // The command generates more data than fits on the disk, so that it does not end by itself. The signals need
+        // their default actions, because a shell lets its background jobs ignore them.
         let mut command = std::process::Command::new("env")
             .args([
                 "--default-signal",

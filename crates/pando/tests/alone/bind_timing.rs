@@ -85,7 +85,7 @@ fn every_failing_bind_costs_one_hash_on_the_pool() {
     let mut connection = pando.connect();
     for (kind, name) in kinds() {
         let before = figures(&mut administrator);
-        // A password above the maximum length costs the same as a short one.
+        // A bind with a password above the maximum length costs as much as a bind with a short password.
         for password in ["wrong".to_owned(), "x".repeat(20_000)] {
             let outcome = connection.bind(&name, &password).unwrap();
             assert_eq!(outcome.code, ResultCode::INVALID_CREDENTIALS, "{kind}: {outcome:?}");

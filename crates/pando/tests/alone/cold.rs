@@ -1,7 +1,8 @@
 //! A directory whose data is not in memory. Prefetch threads read the pages that requests need, or perform dry runs.
 //! Every answer must be the same as without prefetching.
 //!
-//! Each test runs alone: others would keep the disk busy, and the server measures the time that it waits for the disk.
+//! Each test runs alone: other tests would keep the disk busy, and the server measures the time that it waits for the
+//! disk.
 
 use std::fmt::Write as _;
 use std::fs::File;

@@ -1,6 +1,6 @@
 //! Guessed passwords from one address: their answers are delayed, and other clients are not affected.
 //!
-//! Each test runs alone: its binds must arrive while others of its binds wait, and a busy machine prevents that.
+//! Each test runs alone: some of its binds must arrive while other binds wait, and a busy machine prevents that.
 
 use client::Connection;
 use ldap::{Authentication, BindRequest, ChangeOperation, Controls, MessageId, Request, ResultCode};
@@ -58,10 +58,10 @@ fn answers_to_guesses_wait_and_few_at_a_time() {
     for (name, sent) in names.iter().zip(sent) {
         let (wrong, busy) = answers(sent);
         assert_eq!(wrong + busy, GUESSES, "{name}");
-        // Three binds are verified at once, and eight wait. Some may be finished before the last bind is sent.
+        // Three binds are verified at the same time, and eight wait. Some may be finished before the last bind is sent.
         assert!(wrong >= 11 && busy >= 1, "{name}: {wrong} wrong, {busy} busy");
     }
-    // The right password is accepted at once, and resets the delay.
+    // The right password is accepted immediately, and resets the delay.
     assert!(pando.connect().bind(&person_dn("anna"), "anna-secret").unwrap().is_success());
 }
 
@@ -76,8 +76,8 @@ fn both_names_of_an_entry_count_as_one() {
         .map(|number| send(&pando, if number % 2 == 0 { "anna" } else { ANNA }, &format!("guess{number}")))
         .collect();
     let (wrong, busy) = answers(sent);
-    // For each account, three binds are verified at once, and eight wait. If the names counted as two accounts, at
-    // least 22 binds would be wrong.
+    // For each account, three binds are verified at the same time, and eight wait. If the names counted as two
+    // accounts, at least 22 binds would be wrong.
     assert!((11..22).contains(&wrong) && wrong + busy == GUESSES, "{wrong} wrong, {busy} busy");
 }
 

@@ -63,7 +63,7 @@ fn people_bind_with_tickets() {
     kdc.run_as("anna", "ldapsearch", &search).expect_code(0).expect_output("cn: bert");
     assert_eq!(offered(&mut pando.connect()), ["GSSAPI", "GSS-SPNEGO", "PLAIN"]);
 
-    // The server has no security layers: a client that requires one gets an error.
+    // The server has no security layers: a client that requires a security layer gets an error.
     let strong = ["-O", "minssf=56"];
     assert_ne!(who_am_i(&kdc, &pando, "anna", "GSSAPI", &strong).code, Some(0));
     who_am_i(&kdc, &pando, "anna", "GSS-SPNEGO", &strong).expect_code(7).expect_error("use TLS");

@@ -89,8 +89,8 @@ fn the_other_server_says_whether_a_password_is_right() {
     let url = format!("ldap://{}", pando.address());
     let plain = ["-Q", "-O", "none", "-H", &url, "-Y", "PLAIN", "-U", "anna", "-w", "anna-secret"];
     run("ldapwhoami", &plain, "").expect_code(0).expect_output("uid=anna");
-    // Under a policy, a verification counts as an attempt. If the policy has a scheme, the verified password is then
-    // stored.
+    // Under a policy, a verification counts as an attempt. If the policy names a storage scheme, the verified password
+    // is then stored.
     let mut administrator = pando.administrator();
     let policy = [
         ("objectClass", "pandoPwdPolicy"),

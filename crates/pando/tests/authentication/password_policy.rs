@@ -332,7 +332,7 @@ fn the_nearest_policy_governs() {
     assert!(administrator.modify(&person_dn("bert"), name).unwrap().is_success());
     assert_eq!(replace(&mut administrator, "bert", "abcdefg"), too_short);
     assert_eq!(replace(&mut administrator, "bert", "abcdefghi"), nothing(OK));
-    // A changed policy applies at once, and a deleted one no longer applies.
+    // A changed policy applies immediately, and a deleted policy no longer applies.
     let shorter: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pwdMinLength", &["8"])];
     assert!(administrator.modify(&strict, shorter).unwrap().is_success());
     assert_eq!(replace(&mut administrator, "bert", "abcdefgh"), nothing(OK));
@@ -477,7 +477,7 @@ fn administrators_look_at_accounts_from_the_command_line() {
     command(&["account", "show", "ghost"], Some(&data)).expect_code(1).expect_error("there is no user ghost");
 }
 
-/// The answer to a wrong password is delayed. Meanwhile a right password is answered at once.
+/// The answer to a wrong password is delayed. Meanwhile, a right password is answered immediately.
 #[test]
 fn a_policy_holds_answers_to_failures_back() {
     let scratch = Scratch::new("policy-delay");
@@ -579,7 +579,8 @@ fn change_with_old(connection: &mut Connection, old: &str, new: &str) -> [Result
     [code, connection.extended(MODIFY_PASSWORD, Some(&change.encode())).unwrap().outcome.code]
 }
 
-/// Waits until this number of failures of anna is recorded. Failures that do not lock are written after their answers.
+/// Waits until this number of failures of anna is recorded. Failures that do not lock the account are written after
+/// their answers.
 fn wait_for_failures(pando: &Pando, count: usize) {
     let since = std::time::Instant::now();
     while state(pando, "anna").values("pwdFailureTime").len() != count {
@@ -623,7 +624,7 @@ fn a_wrong_old_password_is_a_failure_as_in_a_bind() {
         let two: &[(_, &str, &[&str])] = &[(ChangeOperation::Delete, "userPassword", &["wrong", "wronger"])];
         assert_eq!(own.modify(&person_dn("anna"), two).unwrap().code, ResultCode::NO_SUCH_ATTRIBUTE);
         wait_for_failures(&pando, 2);
-        // A wrong old password from a requester who may not change the password does not count.
+        // A wrong old password from a requester who may not change the password is not counted as a failure.
         let anonymous = change_with_old(&mut pando.connect(), "wrong", "new");
         assert_eq!(anonymous, [ResultCode::STRONGER_AUTH_REQUIRED; 2]);
         assert_eq!(state(&pando, "anna").values("pwdFailureTime").len(), 2);

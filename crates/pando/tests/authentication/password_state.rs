@@ -142,7 +142,7 @@ fn the_administrator_sets_what_is_on_record() {
     // A bind is answered before its time is recorded, so wait for the time.
     while administrator.entry(&anna, &["pwdLastSuccess"]).unwrap().unwrap().text("pwdLastSuccess").is_none() {
     }
-    // An idle account cannot bind. If one operation of a request is refused, none has an effect.
+    // An idle account cannot bind. If one operation of a request is refused, no operation of the request has an effect.
     let idle = [operation(SET_LAST_LOGIN, &["20010101000000Z"]), operation(55, &[])];
     let answer = state(&mut administrator, &anna, &idle).unwrap();
     assert_eq!(answer[1], (55, vec!["false".to_owned()]));

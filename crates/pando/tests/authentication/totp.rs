@@ -100,7 +100,7 @@ fn a_code_is_valid_after_the_password_and_once() {
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
 }
 
-/// Clocks may differ by as much as the policy permits.
+/// The clocks of the server and of a device may differ by as much as the policy permits.
 #[test]
 fn the_policy_says_how_far_clocks_may_differ() {
     let scratch = Scratch::new("totp-window");

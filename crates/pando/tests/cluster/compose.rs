@@ -38,7 +38,7 @@ fn containers_of_nodes_become_one_cluster() {
     let invitations = cluster.scratch.join("invitations");
     std::fs::create_dir(&invitations).unwrap();
 
-    // A node that is started before the first one is ready fails, and must be started again.
+    // A node that is started before the first node is ready fails, and must be started again.
     start(&cluster, 2, "127.0.0.1:1").expect_code(1).expect_error("there is no invitation for node 2 yet");
     start(&cluster, 1, "").expect_code(0).expect_output("it serves");
     start(&cluster, 2, "127.0.0.1:1").expect_code(1).expect_error("127.0.0.1:1");

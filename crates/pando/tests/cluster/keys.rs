@@ -15,7 +15,7 @@ use test_support::cluster::{Cluster, add_unit, figure, figure_of, read, unit, un
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Returns settings with which a client of the broker that is not a node opens the log.
+/// Returns settings with which a client that is not a node opens the log.
 fn log_of(cluster: &Cluster) -> Settings {
     Settings {
         brokers: cluster.brokers.bootstrap().to_owned(),
@@ -48,7 +48,7 @@ fn first_key(identity: PathBuf) -> KeyRing {
     KeyRing::new(1, ClusterKey::new(&secret))
 }
 
-/// Forges the next group with an old key. The group is a copy of the last one, with the next number and position, and
+/// Forges the next group with an old key. The group is a copy of the last group, with the next number and position, and
 /// another entry name.
 fn forged(log: &Settings, keys: &KeyRing) -> Vec<u8> {
     let all = messages(log);

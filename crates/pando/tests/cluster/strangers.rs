@@ -205,7 +205,7 @@ fn a_stranger_forwards_nothing(cluster: &Cluster, first: Pando) {
     assert!(third.stop().success());
     let node = MemberIdentity::of(cluster, 3);
 
-    // The listener for clients requests certificates of the cluster's authority, so it also accepts these in TLS.
+    // The listener for clients requests certificates of the cluster's authority, so it accepts them in TLS.
     assert!(first.stop().success());
     let authority = cluster.scratch.write("authority.pem", &node.authority);
     let file = cluster.node_file(1);
@@ -221,7 +221,7 @@ fn a_stranger_forwards_nothing(cluster: &Cluster, first: Pando) {
     let secure: SocketAddr = secure.split_whitespace().next().unwrap().parse().unwrap();
     let servers = std::fs::read(cluster.data(1).join("tls/certificate.pem")).unwrap();
 
-    // The frame itself is valid: sent by the node to the cluster listener, the change is applied.
+    // The frame itself is valid: if the node sends it to the cluster listener, the change is applied.
     let tls = node.tls(node.authority.as_bytes());
     let stream = TcpStream::connect(for_nodes).unwrap();
     let mut connection = Connection::secured(stream, &tls, "node-1.pando-cluster").unwrap();

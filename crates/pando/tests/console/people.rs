@@ -124,7 +124,7 @@ fn pages_offer_each_person_its_actions() {
 /// A form: its name, its path, and its fields.
 type Form<'f> = (&'f str, &'f str, Vec<(&'f str, &'f str)>);
 
-/// Sends forms, and returns the names of those that are accepted.
+/// Sends forms, and returns the names of the accepted forms.
 fn accepted<'f>(browser: &Browser, forms: &[Form<'f>]) -> Vec<&'f str> {
     let is_accepted = |(name, path, fields): &&Form<'f>| {
         let answer = browser.post(path, fields);

@@ -54,7 +54,7 @@ fn photos_are_uploaded_and_served_as_images_alone() {
     assert_eq!(put(&[JPEG, &vec![0; 600 * 1024]].concat()).status, 422);
     assert_eq!(put(&[JPEG, &vec![0; 2 << 20]].concat()).status, 413);
     assert_eq!(upload(&browser, &dn, JPEG, "forged").status, 403);
-    // An attribute that is not an image is not served as one.
+    // An attribute that is not an image is not served as an image.
     assert_eq!(browser.get(&format!("/photo?dn={}&attribute=cn", quoted(&dn))).status, 404);
     let anna = Browser::signed_in(&pando, "anna", "anna-secret");
     assert_eq!(upload(&anna, &dn, JPEG, &anna.token).status, 403, "no right to write it");

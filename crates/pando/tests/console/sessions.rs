@@ -184,7 +184,7 @@ fn a_reset_password_is_changed_first() {
     assert!(pando.stop().success());
 }
 
-/// The sessions of one source are limited. If a user has too many, a new session ends the oldest one.
+/// The number of sessions of one source is limited. If a user has too many sessions, a new session ends the oldest one.
 #[test]
 fn sign_ins_beyond_the_bound_are_refused() {
     let scratch = Scratch::new("console-flood");

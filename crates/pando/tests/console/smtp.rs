@@ -107,7 +107,7 @@ impl Client {
         let connection = ServerConnection::new(Arc::clone(&self.tls)).unwrap();
         let tls = Mutex::new(StreamOwned::new(connection, stream));
         let (mut input, mut output) = (BufReader::new(Shared(&tls)), Shared(&tls));
-        // A client that speaks no TLS here fails at the greeting.
+        // A client that does not use TLS fails at the greeting.
         if !self.settings.implicit_tls || output.write_all(GREETING).is_ok() {
             self.talk(&mut input, &mut output, true);
         }

@@ -86,7 +86,7 @@ fn keeps_every_moment(scratch: &Scratch, storage: &S3) {
         .expect_output("not verified");
     pando(&["backup", "verify", &place]).expect_code(0).expect_output("3 files are whole");
     pando(&["backup", "list", &place]).expect_code(0).expect_output(", verified 2");
-    // Files written in the present second are kept, so try again.
+    // The command keeps files that were written in the present second, so the test tries again.
     until("a removal", || make(&["--full", "--keep-days", "0"]).stdout.contains("removed").then_some(()));
     pando(&["backup", "verify", &place]).expect_code(0).expect_output("files are whole");
     let dn = person_dn("carl");

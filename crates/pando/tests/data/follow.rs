@@ -199,7 +199,7 @@ fn follows<P: Peer>(name: &str, mut source: Running<P>, traits: &Traits<'_>) -> 
     group(&mut theirs, "dangling-later", &["never-later"]);
     equal(&scratch, source.address(), &copy, own);
     assert_eq!(test_support::tree::bind(&copy, "p7", "p7-secret"), ResultCode::SUCCESS);
-    // The source does not change members either when their entries are renamed or deleted.
+    // The source also does not change members when their entries are renamed or deleted.
     group(&mut theirs, "of-changed", &["p1", "p2", "p3"]);
     group(&mut theirs, "of-deleted", &["p1"]);
     equal(&scratch, source.address(), &copy, own);

@@ -1,5 +1,5 @@
-//! Dumps in the forms that other servers write. Each is imported completely, and the summary reports the attributes
-//! that belong to the other server.
+//! Dumps in the forms that other servers write. Each dump is imported completely, and the summary reports the
+//! attributes that belong to the other server.
 //!
 //! The texts are written by hand, in the form of each tool.
 

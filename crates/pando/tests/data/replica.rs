@@ -55,7 +55,7 @@ fn the_log_is_served_from_any_position_in_parts() {
     let asked = request(generation, 0);
     let (first, all) = records(&read(&mut admin, &asked));
     assert_eq!((first, all.len() as u64), (1, newest));
-    // Reads small parts. Each begins at the end of the previous part.
+    // Reads small parts. Each part begins at the end of the previous part.
     let mut parts: Vec<Vec<u8>> = Vec::new();
     while (parts.len() as u64) < newest {
         let next = LogRequest { position: parts.len() as u64, bytes_max: 700, ..asked };

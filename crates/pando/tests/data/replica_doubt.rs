@@ -89,7 +89,7 @@ fn a_promoted_server_writes_only_when_it_knows_that_it_is_the_writer() {
     assert!(ready.contains("has not said whether it was promoted later"), "{ready}");
     assert_eq!(figure(&second, "State"), "undecided");
     b.promote(&["replica", "promote"]).expect_code(1).expect_error("--without-supplier");
-    // The promoted server asks again. The former supplier then follows it, and knows no later epoch.
+    // The promoted server asks again. The former supplier then follows the promoted server, and knows no later epoch.
     let first = a.start();
     until("a change", || (add_code(&second, "known").0 == ResultCode::SUCCESS).then_some(()));
     equal(&a.scratch, &first, &second);
@@ -107,7 +107,7 @@ fn a_promoted_server_writes_only_when_it_knows_that_it_is_the_writer() {
     assert!(second.stop().success());
 }
 
-/// Regression test: the former writer made changes until a replica of the promoted server asked it.
+/// Regression test: the former writer made changes until a replica of the promoted server asked it for records.
 #[test]
 fn a_former_writer_that_comes_back_is_stopped_by_the_promoted_server() {
     let scratches = ["a", "b"].map(|end| Scratch::new(&format!("doubt-watch-{end}")));

@@ -219,7 +219,7 @@ impl<'s> Link<'s> {
 }
 
 /// A supplier, its replica and a replica of this replica are killed in random order while clients of all three make
-/// changes. No acknowledged change is lost, and all end with the same data.
+/// changes. No acknowledged change is lost, and all three servers end with the same data.
 #[test]
 fn killed_chains_end_with_every_acknowledged_change() {
     let mut random = fastrand::Rng::with_seed(seed());
@@ -247,7 +247,7 @@ fn killed_chains_end_with_every_acknowledged_change() {
                 acknowledged.recv_timeout(DEADLINE).unwrap();
             }
             chain[victim].kill();
-            // The writers of the other servers end at their next answer.
+            // The clients of the other servers end at their next answer.
             drop(acknowledged);
         });
         chain[victim].start();

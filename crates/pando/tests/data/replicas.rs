@@ -225,7 +225,7 @@ fn killed_replicas_and_suppliers_end_equal() {
     assert!(supplier.stop().success());
 }
 
-/// A replica of a replica. The middle server passes records on to the last one, and changes to the first one.
+/// A replica of a replica. The middle server passes records on to the last server, and changes to the first server.
 #[test]
 fn replicas_form_chains() {
     let scratch = Scratch::new("replica-chain");
@@ -438,7 +438,7 @@ fn a_replaced_writer_is_fenced_and_never_merged() {
     // The old writer is started again. It does not know of the promotion, and makes a change.
     let old = Pando::start(&scratch);
     add_person(&mut old.administrator(), "old");
-    // By mistake, a replica of the new writer asks the old one.
+    // By mistake, a replica of the new writer requests records from the old writer.
     other_place.set_supplier(old.address(), "");
     let other = other_place.start();
     until("the reason", || figure(&other, "Failing").contains("a later writer was promoted").then_some(()));

@@ -107,7 +107,7 @@ pub(crate) fn cluster() {
     serve(&host, "node3 pando serve --node /etc/pando/node.toml");
     expect_person(&host, 3, "cora");
 
-    // Another node gets the authority's key from a copy of the first one's folder. The page shows node 2.
+    // Another node gets the authority's key from a copy of the first node's folder. The page shows node 2.
     let page_block = page.block("node2$ cp authority-key.pem").replace("node2$ ", "").replace("2001", "3001");
     host.write("node3/home/given.sh", &page_block);
     run(&host, "cp node1/data/cluster/authority-key.pem node3/home; node3 bash -e given.sh");

@@ -37,7 +37,7 @@ echo up
 exec sleep infinity
 "#;
 
-/// The host. Its processes end when it is dropped.
+/// The host. Its processes end when this value is dropped.
 pub(crate) struct Host {
     /// The process of unshare. When it ends, all processes in the namespaces end.
     child: Child,
@@ -49,7 +49,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Creates the host. `names` are its host names, the first one being its own.
+    /// Creates the host. `names` are its host names. The first one is the host's own name.
     #[track_caller]
     pub(crate) fn new(scratch: &Scratch, names: &[&str]) -> Host {
         let is_root = rustix::process::geteuid().is_root();
@@ -156,7 +156,8 @@ impl Host {
         self.run("kill -TERM -1; pidwait -x pando || true");
     }
 
-    /// Runs a function in the host's network. Processes that it starts are in that network too. Needs root.
+    /// Runs a function in the host's network. Processes that the function starts are in that network too. Requires
+    /// root.
     #[cfg(feature = "kafka")]
     #[track_caller]
     pub(crate) fn in_network<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {

@@ -100,7 +100,7 @@ fn pages_with_commands() -> BTreeSet<String> {
     pages
 }
 
-/// Every page with commands has a test, because otherwise mistakes in it would not be noticed.
+/// Every page with commands has a test, because otherwise mistakes on the page would not be noticed.
 #[test]
 fn every_page_with_commands_runs_or_has_a_reason_not_to() {
     for page in pages_with_commands() {

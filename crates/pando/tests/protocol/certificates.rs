@@ -1,5 +1,5 @@
 //! Public-key certificates (RFC 4523) and attribute certificates (X.509 clause 17, RFC 5755) as values. They are
-//! returned unchanged, and filters and compares can identify one by its serial number and issuer.
+//! returned unchanged, and filters and compares can identify a certificate by its serial number and issuer.
 
 use ber::{Tag, Writer};
 use client::Connection;

@@ -32,7 +32,7 @@ const ADMIN: &str = "cn=admin";
 /// Password of the administrator. It needs no quotes in a shell.
 const PASSWORD: &str = "s3cret-of-the-administrator";
 
-/// Every section has a test, because otherwise mistakes in it would not be noticed.
+/// Every section has a test, because otherwise mistakes in the section would not be noticed.
 #[test]
 fn every_section_has_a_test() {
     let page = Page::read("how-to/connect.md", &[]);
@@ -153,8 +153,8 @@ fn java() {
     shell(tools).expect_output("uid: ahuber");
 }
 
-/// Apache Directory Studio is a desktop program. Its library, the Apache LDAP API, sends the same requests as its
-/// browser: StartTLS with the authority, a simple bind, the root DSE, the whole schema, and children with their
+/// Apache Directory Studio is a desktop program. Its library, the Apache LDAP API, sends the same requests as the
+/// program: StartTLS with the authority, a simple bind, the root DSE, the whole schema, and children with their
 /// operational attributes.
 #[test]
 #[ignore = "./dev test clients"]

@@ -254,7 +254,7 @@ struct Report {
     count: usize,
     failures: Vec<String>,
     justified: Vec<String>,
-    /// The last difference between the trees, so that a change that causes one is reported only once.
+    /// The last difference between the trees, so that a change that causes a difference is reported only once.
     tree_difference: String,
 }
 

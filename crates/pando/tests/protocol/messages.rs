@@ -236,7 +236,7 @@ fn bad_filters() {
         assert_eq!(outcome.code, ResultCode::PROTOCOL_ERROR, "{what}: {outcome:?}");
         assert!(outcome.diagnostic.contains(part), "{part:?} is missing for {what}: {outcome:?}");
     }
-    // The client parses the text form of a filter, and its error contains the place.
+    // The client parses the text form of a filter, and its error contains the offset of the mistake.
     for (text, offset) in
         [("(cn=x", 5), ("cn=x)", 0), ("(&(cn=x)", 8), ("(cn~x)", 3), ("(cn=\\zz)", 4), ("", 0)]
     {

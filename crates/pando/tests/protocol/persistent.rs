@@ -25,7 +25,7 @@ fn listen(connection: &mut Connection, base: &str) -> MessageId {
     let filter = ldap::FilterBuf::parse("(objectClass=*)").unwrap();
     let all = ldap::AttributeSelection::default();
     let mut request = ldap::SearchRequest::new(base, Scope::WholeSubtree, filter.as_filter(), all);
-    // The time limit applies only to existing entries, so it does not end the search.
+    // The time limit applies only to existing entries, so the limit does not end the search.
     request.time_limit_seconds = 1;
     let asked = PersistentSearch {
         change_types: PersistentSearch::ALL_TYPES,

@@ -118,7 +118,7 @@ fn slapd_follows(name: &str, kind: &str, is_bound: bool) {
     assert!(admin.modify(&group, &[change]).unwrap().is_success());
     assert!(admin.delete(&person_dn("renamed")).unwrap().is_success());
     follow("a member less");
-    // When an entry with subordinates is renamed, each of them is sent with its new name.
+    // When an entry with subordinates is renamed, each subordinate is sent with its new name.
     assert!(admin.modify_dn(&format!("ou=groups,{SUFFIX}"), "ou=teams", None).unwrap().is_success());
     follow("a unit with entries in it that is renamed");
 }

@@ -108,8 +108,8 @@ fn write_until_the_cut(writers: &mut [Writer], mut pando: Pando) {
     assert_eq!(pando.exit().code(), Some(powercut::EXIT_STATUS));
 }
 
-/// After a failed sync, the content of the disk is unknown. The change is not acknowledged, and no other is accepted
-/// until a restart. Reads are still answered.
+/// After a failed sync, the content of the disk is unknown. The change is not acknowledged, and no other change is
+/// accepted until a restart. Reads are still answered.
 #[test]
 fn a_failed_sync_stops_writes_and_not_reads() {
     let scratch = Scratch::new("failed-sync");

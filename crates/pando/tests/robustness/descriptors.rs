@@ -1,4 +1,4 @@
-//! Connections that use up all file descriptors. The store and the administrator must still get one.
+//! Connections that use up all file descriptors. The store and the administrator must still get a descriptor.
 
 use std::time::Duration;
 

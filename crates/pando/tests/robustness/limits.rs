@@ -58,8 +58,8 @@ fn start_with(scratch: &Scratch, limits: &str) -> Pando {
         ];
         add(&mut administrator, &person_dn(uid), &attributes);
     }
-    // Carl belongs to the group because he belongs to another group in it. So does Bert, who also has an individual
-    // limit.
+    // Carl belongs to the group because he belongs to another group in it. Bert belongs to the group in the same way,
+    // and also has an individual limit.
     let group = |name: &str, members: &[&str]| {
         let dn = format!("cn={name},{SUFFIX}");
         let mut attributes = vec![("objectClass", "groupOfNames"), ("cn", name)];

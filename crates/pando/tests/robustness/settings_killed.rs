@@ -56,7 +56,8 @@ fn sorted(text: &str) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Checks that one of the two settings is in force, and that `pando verify` passes. Returns which one.
+/// Checks that one of the two settings is in force, and that `pando verify` passes. Returns the index of these
+/// settings.
 #[track_caller]
 fn is_whole(data: &Path, expected: &[String; 2]) -> usize {
     let found = sorted(&exported(data));

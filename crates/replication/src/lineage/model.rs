@@ -78,7 +78,7 @@ impl Model {
         server.supplier = None;
     }
 
-    /// A consumer requests records from its supplier and applies the first of them.
+    /// A consumer requests records from its supplier and applies the first of these records.
     fn ask(&mut self, number: usize, records_max: usize) {
         let Some((supplier, is_compared)) = self.servers[number].supplier else { return };
         let (consumer, theirs) = (self.servers[number].clone(), self.servers[supplier].clone());

@@ -200,7 +200,7 @@ fn an_acknowledgement_below_what_was_read_stops_the_node() {
     for offset in [2, 3, 9] {
         assert_eq!(cluster.members[0].acknowledged(tag(&group), offset), Ok(()), "{offset}");
     }
-    // The acknowledged offset is one at which the node read another message.
+    // At the acknowledged offset, the node has read another message.
     for (offset, message) in [(1, group), (3, cluster.propose(0, 2))] {
         let mut member = cluster.members[0].clone();
         let alarm = member.acknowledged(tag(&message), offset).unwrap_err();

@@ -43,7 +43,7 @@ fn address<'m>(reader: &mut Reader<'m>) -> Option<&'m str> {
 }
 
 fn put_address(out: &mut Vec<u8>, address: &str) {
-    // An address over the limit is replaced by an empty one, at which the node cannot be reached.
+    // An address over the limit is replaced by an empty address, at which the node cannot be reached.
     let address = if address.len() > ADDRESS_BYTES_MAX { "" } else { address };
     put_length(out, address.len());
     out.extend(address.as_bytes());

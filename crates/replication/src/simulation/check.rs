@@ -223,7 +223,7 @@ impl Model {
                     Action::Delete(_) => value.is_none(),
                     _ => false,
                 };
-                // If the client sent the request to more than one node, another copy of it may be applied.
+                // If the client sent the request to more than one node, another copy of the request may be applied.
                 is_right && (fact.repeated || !self.effects.iter().any(is_its))
             }
             Response::Shown { position, value } => position <= end && self.value(key, position) == value,

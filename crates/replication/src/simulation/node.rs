@@ -20,13 +20,13 @@ use crate::round::{PlannedSlice, Slice};
 use crate::rows::RowChange;
 use crate::shared_log::{LogEvent, SharedLog};
 
-/// Maximum size of a message. Small, so that batches are split.
+/// Maximum size of a message. It is small, so that batches are split.
 const MESSAGE_BYTES_MAX: usize = 320;
 const CLAIM_TIMEOUT: u64 = 60_000;
 const RESEND_TIMEOUT: u64 = 80_000;
 const RESEND_DELAY: u64 = 10_000;
 const REFUSED: u32 = 53;
-/// Maximum number of rows in a slice. Small, so that a round has several slices.
+/// Maximum number of rows in a slice. It is small, so that a round has several slices.
 const SLICE_ROWS_MAX: usize = 2;
 
 /// State that survives a crash.
@@ -114,7 +114,8 @@ pub(super) struct Process {
     pub(super) is_elected: bool,
     claimed_at: u64,
     proposed: Option<ProposedBatch>,
-    /// Proposed groups by their tickets: when an append succeeds, the node judges the group before it reads it back.
+    /// Proposed groups by their tickets: when an append succeeds, the node judges the group before it reads the group
+    /// back.
     appended: BTreeMap<u64, Vec<u8>>,
     inbox: VecDeque<(u32, Request)>,
     gate: Gate,
@@ -303,7 +304,7 @@ impl Process {
                         self.stop(alarm, offset)?;
                         continue;
                     }
-                    // No other message precedes the group, so the node judges it at once.
+                    // No other message precedes the group, so the node judges it immediately.
                     if offset == self.member.follower().next_offset() {
                         self.message(now + disk_delay, offset, &bytes, sent)?;
                     }

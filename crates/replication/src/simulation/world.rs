@@ -198,7 +198,7 @@ enum Event {
     Restart {
         node: usize,
     },
-    /// A node sets a barrier for a slice. Occurs only while there are no faults.
+    /// A node sets a barrier for a slice. This event occurs only while there are no faults.
     Mark,
     Fault,
 }
@@ -374,7 +374,7 @@ impl World {
     }
 
     fn handle(&mut self, event: Event) -> Result<(), Violation> {
-        // Events of a paused node are delivered when it continues.
+        // Events of a paused node are delivered when the node continues.
         if let Some(node) = event.node()
             && self.nodes[node].paused_until > self.now
         {
@@ -455,7 +455,7 @@ impl World {
         }
     }
 
-    /// Answers a node that requests the key of this number from another.
+    /// Answers a node that requests the key of this number from another node.
     fn key_request(&mut self, from: usize, to: usize, number: u32) {
         let process = self.nodes[to].process.as_ref();
         let given = process.and_then(|process| process.key_requested(from as u32, number));
@@ -577,7 +577,7 @@ impl World {
         }
     }
 
-    /// Elects a random node. Notifies it, and notifies the other nodes, perhaps late, that they are not elected.
+    /// Elects a random node. Notifies this node, and notifies the other nodes, perhaps late, that they are not elected.
     fn elect(&mut self) {
         let alive = self.nodes.iter().filter(|node| node.process.is_some()).map(|node| node.id as usize);
         let alive: Vec<usize> = alive.collect();

@@ -320,7 +320,7 @@ fn the_retro_change_log() {
     until("the renamed entry", || values(&copy, moved, "cn"));
     assert_eq!(figure(&copy, "Rejected"), "0", "{}", copy.log());
     until("the stored cookie", || (figure(&copy, "Cookie") == "number 43").then_some(()));
-    // After a kill, the copy continues at the stored number. If the log was trimmed, it compares everything.
+    // After a kill, the copy continues at the stored number. If the log was trimmed, the copy compares everything.
     copy.kill();
     let refused = |code| Answer { code, ..answer("cn=changelog", "(changeNumber>=44)", vec![]) };
     let content = answer(SUFFIX, "(objectClass=*)", vec![retro_top(), retro_unit()]);

@@ -41,7 +41,8 @@ fn plant_many(connection: &mut Connection, entries: u64) {
     }
 }
 
-/// Makes changes at a given rate until `stop` is set, without reading the whole tree before each. Returns their number.
+/// Makes changes at a given rate until `stop` is set, without reading the whole tree before each change. Returns the
+/// number of changes.
 fn change_at(address: SocketAddr, (entries, rate): (u64, u64), stop: &AtomicBool, seed: u64) -> u64 {
     let mut random = fastrand::Rng::with_seed(seed);
     let open = || {

@@ -43,9 +43,9 @@ const DN_ATTRIBUTES: &[&str] = &[
 /// One of the two servers.
 pub(super) struct Side {
     pub client: Client,
-    /// Whether the server completes some changes after it has answered. slapd does with the overlay refint.
+    /// Whether the server completes some changes after it has answered. slapd does this with the overlay refint.
     pub is_late: bool,
-    /// Whether parts of entries that 389 DS and OpenDJ have in another form are left out.
+    /// Whether to leave out the parts of entries that 389 DS and OpenDJ have in another form.
     pub is_loose: bool,
 }
 
