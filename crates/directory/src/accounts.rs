@@ -291,7 +291,7 @@ fn read_area(
     Ok(Some(PolicyArea { base, minimum, maximum }))
 }
 
-/// Returns the small values of an attribute, which are in the entry row.
+/// Returns the small values of an attribute. Small values are in the entry row.
 fn small_values<'r>(
     catalog: &Catalog,
     row: &EntryRow<'r>,

@@ -497,7 +497,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Replaces the settings, and recomputes the rules and the secret types, which depend on the settings.
+    /// Replaces the settings. Also recomputes the rules and the secret types, because both depend on the settings.
     pub(crate) fn set_settings(&mut self, settings: StoredSettings) {
         self.secrets = Secrets::of(&self.schema, &settings.general.secret_attributes);
         for def in &mut self.attributes {

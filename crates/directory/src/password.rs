@@ -72,7 +72,7 @@ pub mod limits {
     /// Maximum length of a password, in octets. A longer password never matches, and is refused as a new password.
     /// Every digest processes the whole password. The limit keeps this work cheap compared with a slow hash.
     pub const PASSWORD_SIZE_MAX: usize = 4096;
-    /// Maximum length of a password verified against {CRYPT}, in bytes, which is the limit of libxcrypt. The cost of
+    /// Maximum length of a password verified against {CRYPT}, in bytes. libxcrypt has the same limit. The cost of
     /// SHA-crypt grows with the square of the length.
     pub const CRYPT_PASSWORD_SIZE_MAX: usize = 512;
 }
@@ -285,8 +285,8 @@ fn verify_hashed(scheme: Scheme, encoded: &[u8], asserted: &[u8]) -> Option<bool
     }
 }
 
-/// Returns true for a value of a slow scheme, such as PBKDF2, Argon2 or crypt, which the hash pool should verify.
-/// Returns false for clear text, fast digests and unknown schemes.
+/// Returns true for a value of a slow scheme, such as PBKDF2, Argon2 or crypt. The hash pool should verify such a
+/// value. Returns false for clear text, fast digests and unknown schemes.
 pub fn is_slow(stored: &[u8]) -> bool {
     matches!(parse(stored), Stored::Hashed(scheme, _) if scheme.is_slow())
 }
@@ -335,9 +335,9 @@ const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Returns true if `asserted` is the password in a value of authPassword, which is `scheme$salt$digest` without spaces
-/// (RFC 3112 section 3). Supports MD5 and SHA1 of the password followed by the salt. A value of another scheme never
-/// matches.
+/// Returns true if `asserted` is the password in a value of authPassword. The value has the form `scheme$salt$digest`
+/// without spaces (RFC 3112 section 3). Supports MD5 and SHA1 of the password followed by the salt. A value of another
+/// scheme never matches.
 pub(crate) fn verify_auth_password(value: &[u8], asserted: &[u8]) -> bool {
     let mut parts = value.split(|byte| *byte == b'$');
     let (Some(scheme), Some(salt), Some(digest)) = (parts.next(), parts.next(), parts.next()) else {

@@ -83,7 +83,7 @@ pub fn default_indexes() -> BTreeMap<String, IndexKinds> {
     types.map(|known| (known.name().to_owned(), possible_kinds(known, &schema, kinds))).collect()
 }
 
-/// Returns the version of a directory's settings, which is the log position of their last change.
+/// Returns the version of a directory's settings. The version is the log position of the last change of a setting.
 pub fn version(catalog: &Catalog) -> u64 {
     catalog.settings.position
 }

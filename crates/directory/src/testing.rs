@@ -59,8 +59,8 @@ pub(crate) fn for_seeds(count: u64, run: fn(u64)) {
     }
 }
 
-/// Temporary folder of a test, which is removed at the end of the test. If the system has a file system in memory, the
-/// folder is created there, because syncs are fast.
+/// Temporary folder of a test. The folder is removed at the end of the test. If the system has a file system in
+/// memory, the folder is created there, because syncs are fast.
 pub(crate) struct TemporaryFolder(PathBuf);
 
 impl TemporaryFolder {

@@ -18,7 +18,7 @@ use directory::import::{
 use ldap::{ResultCode, Scope};
 use testing::{SUFFIX, TemporaryFolder, TestDirectory};
 
-/// Small memory size, which forces the sorters to use files.
+/// Memory for sorting. The size is so small that the sorters must use files.
 const MEMORY: usize = 1 << 16;
 
 const OTHER_SUFFIX: &str = "o=other";

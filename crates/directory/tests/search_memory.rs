@@ -72,7 +72,7 @@ fn memory_of(directory: &TestDirectory, filter: &str, attributes: &[&str], slice
     let controls = RequestControls::default();
     let (snapshot, requester) = (&directory.snapshot, &directory.requester);
     let start = || Search::start(snapshot, &requester.context(), MessageId(1), &request, &controls).unwrap();
-    // Fills the snapshot's cache of names, which does not count as memory of the search.
+    // Fills the snapshot's cache of names. This cache does not count as memory of the search.
     drop(start());
     let before = ALLOCATED.get();
     let mut search = Box::new(start());

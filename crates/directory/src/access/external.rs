@@ -1,4 +1,4 @@
-//! External identity of a client, which TLS or the operating system establishes, and the SASL mechanisms that a
+//! External identity of a client, as TLS or the operating system establishes it. Also the SASL mechanisms that a
 //! connection offers.
 
 use crate::model::sasl_mechanisms::{GSS_SPNEGO, GSSAPI, MECHANISMS, OAUTHBEARER, PLAIN};

@@ -174,8 +174,8 @@ impl<'s> RequesterFacts<'s> {
         Ok(self.groups.insert(groups))
     }
 
-    /// Returns the dynamic groups that describe the requester. A change of a dynamic group creates a new catalog, which
-    /// invalidates all cached rights.
+    /// Returns the dynamic groups that describe the requester. A change of a dynamic group creates a new catalog. A
+    /// new catalog invalidates all cached rights.
     fn describing_groups(&mut self, own: EntryId) -> Result<Vec<u64>> {
         let state = self.state;
         if state.catalog.dynamic_groups.is_empty() {

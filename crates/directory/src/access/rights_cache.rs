@@ -219,7 +219,8 @@ mod tests {
     #[test]
     fn unrelated_commits_keep_cached_rights_and_a_change_of_a_group_drops_them() {
         let mut directory = directory();
-        // The first use of an attribute allocates a number to the attribute, which invalidates all cached rights.
+        // The first use of an attribute allocates a number to the attribute. Such an allocation invalidates all cached
+        // rights.
         directory.modify(USERS[2], &[(ChangeOperation::Replace, "description", &["first"])]);
         let (first, other) = (rights(&directory, USERS[0]), rights(&directory, USERS[1]));
         for number in 0..2_000 {

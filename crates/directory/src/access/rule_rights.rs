@@ -274,8 +274,8 @@ impl RuleRights {
 
     /// Returns octets that are equal if the same rules apply in the same way: the rules that may apply to the
     /// requester, and the conditions under which they apply at an entry. As long as the octets stay equal, the rights
-    /// at an entry change only if the entry itself, one of its superiors, or an entry on which the
-    /// [`filters`](RuleRights::filters) depend changes.
+    /// at an entry change only if one of these entries changes: the entry itself, one of its superiors, or an entry on
+    /// which the [`filters`](RuleRights::filters) depend.
     pub(super) fn identity(&self) -> Vec<u8> {
         let mut octets = Vec::new();
         octets.extend(self.own.map_or(0, |own| own.0).to_be_bytes());
@@ -358,7 +358,7 @@ impl RuleRights {
         Ok(rights)
     }
 
-    /// Computes the rights at an entry, which may be special, by testing every rule.
+    /// Computes the rights at an entry by testing every rule. The entry may be special.
     fn at_special(
         &self,
         state: TreeState<'_>,

@@ -90,8 +90,8 @@ impl VirtualAttribute {
     }
 }
 
-/// Returns true if values of a type reveal the number of an entry's subordinates, which may include entries that the
-/// requester may not see.
+/// Returns true if values of a type reveal the number of an entry's subordinates. The subordinates may include entries
+/// that the requester may not see.
 pub(crate) fn counts_entries(schema: &Schema, type_id: TypeId) -> bool {
     matches!(
         VirtualAttribute::of(schema.type_by_id(type_id)),

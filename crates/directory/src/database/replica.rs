@@ -37,8 +37,8 @@ pub fn role_in(data: &Path) -> Result<Option<ReplicationRole>, OpenError> {
     Ok(Some(role(&view)?))
 }
 
-/// Moves the received copy of a supplier's data from the directory `from` to the new data directory `to`, which must be
-/// on the same file system.
+/// Moves the received copy of a supplier's data from the directory `from` to the new data directory `to`. Both
+/// directories must be on the same file system.
 ///
 /// # Errors
 /// See [`OpenError`]; or `from` is a node of a cluster, or `to` contains data. `to` is then unchanged.

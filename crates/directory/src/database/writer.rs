@@ -123,7 +123,7 @@ impl Writer {
         Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text))
     }
 
-    /// Begins a batch for repairs, which writes rows without a record.
+    /// Begins a batch for repairs. Such a batch writes rows without a record.
     pub(crate) fn begin_repair(&mut self) -> Result<Batch<'_>, OperationError> {
         self.check_may_change()?;
         Ok(self.store.begin()?)
@@ -475,8 +475,9 @@ impl WriteBatch<'_> {
         (self.catalog, self.settings, self.record_limit.left) = (catalog, settings, room_left);
     }
 
-    /// Refuses a new administrator's password if the settings of this node contain a password, which would take
-    /// precedence. In a cluster the change is accepted, because other nodes may have no such setting.
+    /// Refuses a new administrator's password if the settings of this node contain a password. The password in the
+    /// settings would take precedence. In a cluster the change is accepted, because other nodes may have no such
+    /// setting.
     fn check_has_effect(&self, change: &Change) -> Result<(), OperationError> {
         let is_administrators = matches!(change, Change::Administrator { .. });
         if !is_administrators || self.is_node || self.settings.node.admin_password.is_none() {

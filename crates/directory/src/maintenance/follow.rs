@@ -382,7 +382,7 @@ fn execute(batch: &mut WriteBatch<'_>, request: &Request<'_>, stamp: &Stamp) -> 
 
 type Step<'s> = &'s mut dyn FnMut(&mut WriteBatch<'_>, &SourceEntry, &Stamp) -> Result<Outcome>;
 
-/// Executes `step`, which adds or renames `entry`. If another entry already has the new DN, renames that entry and
+/// Executes `step`. The step adds or renames `entry`. If another entry already has the new DN, renames that entry and
 /// repeats the step. The source later reports the correct DN of the other entry, or its deletion. If `entry` is the
 /// base of the copied tree, the other entry keeps its DN, because a new name would move it out of the tree.
 fn in_free_place(

@@ -44,7 +44,7 @@ pub enum DiffError {
     Ldif {
         /// Name of the text.
         text: &'static str,
-        /// The error, which has the line.
+        /// The error. It contains the number of the line.
         error: LdifError,
     },
     /// A record cannot be compared.

@@ -38,7 +38,7 @@ pub struct Rehearsal {
     pub requesters: Vec<String>,
     /// Maximum number of users in the sample, if `requesters` is empty.
     pub requesters_max: usize,
-    /// Maximum number of sampled entries, which are evenly distributed.
+    /// Maximum number of sampled entries. The sample is evenly distributed over all entries.
     pub entries_max: u64,
 }
 

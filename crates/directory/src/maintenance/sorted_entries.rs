@@ -57,8 +57,8 @@ impl<'s> Compared<'s> {
         compared
     }
 
-    /// Returns the normalized form of an attribute description, by which equal descriptions are recognized. Returns
-    /// `None` if the attribute is not compared.
+    /// Returns the normalized form of an attribute description. Equal descriptions have the same normalized form.
+    /// Returns `None` if the attribute is not compared.
     pub(super) fn name(&self, description: &str) -> Option<String> {
         match self.schema.parse_description(description) {
             Ok(known) if self.left_out.contains(&known.type_id) => None,

@@ -109,7 +109,7 @@ impl Mechanism {
 
 impl BindMethod {
     /// Returns the bind method of the SASL mechanism with this name. Returns `BindMethod::None` for an unknown name,
-    /// with which no client can have bound.
+    /// because no client can have bound with such a name.
     pub fn of_mechanism(name: &str) -> BindMethod {
         if name.eq_ignore_ascii_case(MAIL_TOKEN) {
             return BindMethod::MailToken;

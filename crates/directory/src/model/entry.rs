@@ -47,7 +47,7 @@ const VERSION: u8 = 3;
 /// Version of rows without packed values.
 const VERSION_PLAIN: u8 = 2;
 
-/// Size of the version and the checksum, which covers all bytes after them.
+/// Size of the version and the checksum. The checksum covers all bytes after these two fields.
 const CHECKED_FROM: usize = 5;
 
 /// Size of the fields before the heads.
@@ -56,8 +56,8 @@ const FIXED_SIZE: usize = CHECKED_FROM + 8 + 4;
 /// Tag of a reference in content of the form *mixed*: context-specific, primitive, 0.
 const REFERENCE_TAG: u8 = 0x80;
 
-/// Size of a short head, which consists of the attribute number, form, count and length, one byte each. Most heads are
-/// short.
+/// Size of a short head. A short head consists of the attribute number, form, count and length, one byte each. Most
+/// heads are short.
 const SHORT_HEAD: usize = 4;
 
 const FORM_INLINE: u8 = 0;
@@ -106,7 +106,7 @@ pub enum InlineValue<'a> {
     Here(&'a [u8]),
     /// The value, whose text is packed in the row.
     Text(PackedText),
-    /// Hash of the value, which is its key in `values`.
+    /// Hash of the value. The hash is the key of the value in `values`.
     Elsewhere([u8; KEY_HASH_SIZE]),
 }
 

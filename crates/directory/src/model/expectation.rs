@@ -7,7 +7,7 @@
 
 use super::rule_tokens::{Parser, tokens};
 
-/// Keyword of the right to use controls and extended operations, which applies to no entry.
+/// Keyword of the right to use controls and extended operations. This right applies to no entry.
 pub(crate) const USE_WORD: &str = "use";
 
 /// Expectation that a requester has, or does not have, a right. Names are as written in its text.

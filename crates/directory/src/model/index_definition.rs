@@ -285,7 +285,7 @@ impl IndexRow {
         IndexRow { index, ..IndexRow::default() }
     }
 
-    /// Returns the highest entry id whose rows exist in this part, which is being built.
+    /// Returns the highest entry id whose rows exist in this part, while the part is being built.
     #[expect(clippy::indexing_slicing, reason = "each part has a number below their count")]
     pub fn built_to(&self, part: IndexPart) -> u64 {
         self.built_to[part as usize]

@@ -158,7 +158,7 @@ pub const INTERSECTION_COUNT_MIN: u64 = 512;
 /// be likely to be complete before the scan has examined as many entries as there are ids to collect.
 pub const PAGE_SCAN_SHARE_MIN: u64 = 8;
 
-/// Like [`PAGE_SCAN_SHARE_MIN`], for a scan of `nodes`, which examines rows several times faster than a scan of
+/// Like [`PAGE_SCAN_SHARE_MIN`], for a scan of `nodes`. Such a scan examines rows several times faster than a scan of
 /// `entries`.
 pub const PAGE_NODES_SHARE_MIN: u64 = 64;
 
@@ -264,8 +264,8 @@ pub const POSTINGS_MERGED_MAX: usize = 256;
 /// 5 ms. A result with more names is sent as a stream.
 pub const DEREFERENCED_AT_ONCE_MAX: usize = if cfg!(test) { 100 } else { 2_000 };
 
-/// Maximum size of one search result message, in octets, which is the maximum that BER readers accept. A longer message
-/// is not sent.
+/// Maximum size of one search result message, in octets. BER readers accept no larger message. A longer message is not
+/// sent.
 pub const MESSAGE_BYTES_MAX: usize = if cfg!(test) { 4 << 20 } else { ber::CONTENT_LEN_MAX };
 
 /// Maximum memory in bytes for the keys of a sorted search. 32 MiB suffice for about 400,000 entries sorted by a short

@@ -6,7 +6,7 @@
 use crate::model::codec::{Decoder, put_list, put_varint};
 use crate::model::rows::{AttrId, EntryId};
 
-/// Version of the row, which is its first byte.
+/// Version of the row. The version is the first byte of the row.
 const ROW_VERSION: u8 = 1;
 
 /// State of the conversion of values to links.

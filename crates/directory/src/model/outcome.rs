@@ -1,4 +1,4 @@
-//! Outcome of an operation, which is sent exactly once.
+//! Outcome of an operation. Each operation sends exactly one outcome.
 //!
 //! [`OperationError`] carries the cause as data. Only this module maps the cause to result code, matched DN and
 //! diagnostic text (RFC 4511 section 4.1.9 and appendix A).
@@ -128,8 +128,8 @@ pub enum OperationError {
 }
 
 impl OperationError {
-    /// Returns true if the requester lacks a right. This includes noSuchObject, which may hide the existence of an
-    /// entry.
+    /// Returns true if the requester lacks a right. Also returns true for noSuchObject, because this error may hide
+    /// the existence of an entry.
     pub(crate) fn is_about_rights(&self) -> bool {
         match self {
             OperationError::NoSuchObject { .. } => true,

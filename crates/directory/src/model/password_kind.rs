@@ -13,8 +13,8 @@ pub(crate) enum PasswordKind {
     Own,
     /// The password of an application.
     Application,
-    /// A value with other options, which permits no bind. Requests cannot store such a value, but older data may
-    /// contain one.
+    /// A value with other options. Such a value permits no bind. Requests cannot store such a value, but older data
+    /// may contain one.
     Unusable,
 }
 

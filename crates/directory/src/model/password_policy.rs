@@ -317,7 +317,7 @@ pub(crate) struct PolicyEntry {
     pub policy: Arc<PasswordPolicy>,
 }
 
-/// The subtree of a policy subentry (RFC 3672 section 2.1), which has only a base and depths.
+/// The subtree of a policy subentry (RFC 3672 section 2.1). The subtree has only a base and depths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PolicyArea {
     /// Base of the subtree.

@@ -27,7 +27,7 @@ impl PendingJoin {
     }
 }
 
-/// Version of the row, which is its first byte.
+/// Version of the row. The version is the first byte of the row.
 const ROW_VERSION: u8 = 1;
 
 /// All pending rules, in the order in which they are processed.

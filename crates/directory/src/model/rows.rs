@@ -102,9 +102,9 @@ pub const DANGLING: MapId = MapId::new(7);
 pub const INDEX: MapId = MapId::new(8);
 /// Class set -> entry ids (an id set).
 pub const CLASSES: MapId = MapId::new(9);
-/// Attribute without options and one of three parts -> entry ids (an id set). The parts are `p` for presence, `s` and a
-/// gram, and `a` and the sound of a word. A gram is three bytes of the normal value, which has `fe` before it and `ff`
-/// after it. `s` or `a` alone lists entries with a value too long for grams or sounds. See [`crate::index::keys`].
+/// Attribute without options and one of three parts -> entry ids (an id set). The parts are `p` for presence, `s` and
+/// a gram, and `a` and the sound of a word. A gram is three adjacent bytes of a text: `fe`, the normal value, and
+/// `ff`. `s` or `a` alone lists entries with a value too long for grams or sounds. See [`crate::index::keys`].
 pub const PIECES: MapId = MapId::new(10);
 /// Tombstones: see [`crate::model::tombstone`].
 pub const DELETED: MapId = MapId::new(11);

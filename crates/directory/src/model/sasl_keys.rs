@@ -1,4 +1,5 @@
-//! SASL keys: keys derived from a clear password, with which its user can bind by challenge-response mechanisms.
+//! SASL keys: keys derived from a clear password. With these keys, the password's user can bind by challenge-response
+//! mechanisms.
 
 use std::ops::ControlFlow;
 

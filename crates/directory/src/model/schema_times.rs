@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::model::csn::generalized_time;
 
-/// Version of the row, which is its first byte.
+/// Version of the row. The version is the first byte of the row.
 const ROW_VERSION: u8 = 1;
 
 const MICROS_PER_SECOND: u64 = 1_000_000;

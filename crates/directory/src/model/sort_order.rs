@@ -13,7 +13,7 @@ pub(crate) struct SortOrderRow {
     pub(crate) built_to: u64,
 }
 
-/// Version of the row, which is its first byte.
+/// Version of the row. The version is the first byte of the row.
 const ROW_VERSION: u8 = 1;
 
 impl SortOrderRow {

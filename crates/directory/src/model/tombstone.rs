@@ -1,6 +1,6 @@
 //! Tombstones: deleted entries that are kept for a time, so that they can be restored.
 //!
-//! Tombstones are rows of a separate map, which no ordinary search, index, link or count reads. `apply` makes a
+//! Tombstones are rows of a separate map. No ordinary search, index, link or count reads this map. `apply` makes a
 //! tombstone from the rows that a delete removes. The tombstone contains the entry's values, with links as entry ids,
 //! and the ids of entries with links to the deleted entry.
 //!

@@ -41,7 +41,7 @@ pub fn cost(stored: &[u8]) -> u32 {
     work.map_or(0, |work| u32::try_from(work.div_ceil(unit).max(1)).unwrap_or(u32::MAX))
 }
 
-/// Returns the cost of hashing with a storage scheme, which is 0 for a scheme that takes microseconds.
+/// Returns the cost of hashing with a storage scheme. The cost is 0 for a scheme that takes microseconds.
 pub fn cost_of_scheme(scheme: StorageScheme) -> u32 {
     cost(decoy(scheme).as_bytes())
 }

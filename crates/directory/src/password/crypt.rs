@@ -81,7 +81,7 @@ pub(super) fn is_other_form(encoded: &[u8]) -> bool {
     encoded.starts_with(b"$") && !FORMS.iter().any(|form| encoded.starts_with(form)) && !is_obsolete(encoded)
 }
 
-/// Returns true if the string has a form with DES or MD5, which today is as weak as an unsalted digest.
+/// Returns true if the string has a form with DES or MD5. Today, such a form is as weak as an unsalted digest.
 pub(super) fn is_obsolete(encoded: &[u8]) -> bool {
     !encoded.starts_with(b"$") || encoded.starts_with(MD5) || encoded.starts_with(APR1)
 }
@@ -127,8 +127,8 @@ fn bcrypt_in_bounds(encoded: &str, settings: &str) -> bool {
 }
 
 /// Returns true if `jNr$salt$hash` is complete and its memory is within the limit. Accepts only the native mode `j`
-/// with one character each for N and r, which gensalt of crypt(3) always writes. Refuses the optional fields of the
-/// format (parallelism, extra time).
+/// with one character each for N and r. gensalt of crypt(3) always writes this form. Refuses the optional fields of
+/// the format (parallelism, extra time).
 fn yescrypt_in_bounds(settings: &str) -> bool {
     let is_whole = settings.split('$').nth(2).is_some_and(|hash| hash.len() == YESCRYPT_HASH_LENGTH);
     is_whole && yescrypt_memory_kib(settings).is_some_and(|kib| kib <= limits::MEMORY_KIB_MAX)

@@ -229,7 +229,7 @@ fn check_mechanisms(names: &[String], problems: &mut Vec<SettingsProblem>) -> Ve
     named.map(|known| (*known).to_owned()).collect()
 }
 
-/// Checks the realm of DIGEST-MD5, which may contain only characters that need no escape in messages and keys.
+/// Checks the realm of DIGEST-MD5. A realm may contain only characters that need no escape in messages and keys.
 fn check_realm(realm: &str, mechanisms: &[String], problems: &mut Vec<SettingsProblem>) {
     let is_fit = |letter: char| letter.is_ascii_alphanumeric() || "-._@".contains(letter);
     if realm.len() > REALM_SIZE_MAX || !realm.chars().all(is_fit) {

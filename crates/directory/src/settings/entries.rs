@@ -1,4 +1,4 @@
-//! Settings as entries at and below `cn=config`, which are computed when requested.
+//! Settings as entries at and below `cn=config`. These entries are computed when requested.
 //!
 //! ```text
 //! cn=config                        pandoConfig: suffixes, limits, access, passwords, links

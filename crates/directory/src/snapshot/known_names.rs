@@ -3,9 +3,10 @@
 //!
 //! The table contains no names. A DN takes eight bytes: a part of its hash, and the entry id. A cache line holds eight
 //! DNs. A hit is therefore only a hint: [`Snapshot::known_entry`](crate::snapshot::Snapshot::known_entry) compares the
-//! entry's current DN with the requested DN. The comparison needs only the entry's row in `nodes`, which every result
-//! needs anyway. Because hints are verified, the table is never invalidated, neither when entries are renamed, moved or
-//! deleted, nor when the snapshot moves. The size is limited. Names that map to the same line evict each other.
+//! entry's current DN with the requested DN. The comparison needs only the entry's row in `nodes`. Every result needs
+//! this row anyway. Because hints are verified, the table is never invalidated, neither when entries are renamed,
+//! moved or deleted, nor when the snapshot moves. The size is limited. Names that map to the same line evict each
+//! other.
 
 use std::hash::BuildHasher;
 

@@ -29,8 +29,8 @@ pub(crate) struct Deciding<'a> {
 }
 
 impl Deciding<'_> {
-    /// Returns the clock time in microseconds since 1970, which password rules and binds use. Unlike the change's CSN,
-    /// the clock time decreases if the clock is set back.
+    /// Returns the clock time in microseconds since 1970. Password rules and binds use the clock time. Unlike the
+    /// change's CSN, the clock time decreases if the clock is set back.
     pub(crate) fn now(&self) -> i64 {
         i64::try_from(self.stamp.now_micros).unwrap_or(i64::MAX)
     }

@@ -1,6 +1,7 @@
-//! Dynamic entries (RFC 2589): entries of the class dynamicObject, which are deleted unless a client refreshes them.
+//! Dynamic entries (RFC 2589): entries of the class dynamicObject. A dynamic entry is deleted unless a client
+//! refreshes it.
 //!
-//! The expiry time is a value of entryExpireTimestamp, which the writer sets when the entry is added and at each
+//! The expiry time is a value of entryExpireTimestamp. The writer sets this value when the entry is added, and at each
 //! refresh. The writer finds expired entries by the index of this attribute. The writer deletes expired entries with
 //! the same record as a client's delete, so that all nodes agree on the order. entryTtl is computed for each response.
 

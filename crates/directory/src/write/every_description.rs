@@ -1,9 +1,9 @@
 //! Tests that rules apply to attribute descriptions of every form.
 //!
-//! Regression tests: rules looked up the descriptions of a type in the catalog, which lacks the descriptions that a
-//! change is about to add. For example, a password with a new option bypassed the password policy. These tests give
-//! each rule random descriptions: new and known options, several options in any order and case, other names, OIDs, and
-//! subtypes.
+//! Regression tests: rules looked up the descriptions of a type in the catalog, but the catalog lacks the descriptions
+//! that a change is about to add. For example, a password with a new option bypassed the password policy. These tests
+//! give each rule random descriptions: new and known options, several options in any order and case, other names,
+//! OIDs, and subtypes.
 
 use ldap::ChangeOperation::{Add, Replace};
 use ldap::{ChangeOperation, CompareRequest, ResultCode as Code, Scope};

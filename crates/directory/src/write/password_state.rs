@@ -1,8 +1,8 @@
 //! The Password Policy State extended operation (1.3.6.1.4.1.26027.1.6.1), by which administrators of passwords change
 //! the recorded state of a password.
 //!
-//! A request contains several operations, which are applied in their order. If one operation is refused, no operation
-//! has an effect. The operations change the entry like a modify, including modifiersName and entryCSN.
+//! A request contains several operations. The operations are applied in their order. If one operation is refused, no
+//! operation has an effect. The operations change the entry like a modify, including modifiersName and entryCSN.
 
 use ldap::state_operation as kind;
 use ldap::{ResultCode, StateOperation, StateRequest};

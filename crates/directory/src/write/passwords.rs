@@ -80,7 +80,7 @@ pub fn sets_password(request: &Request<'_>, snapshot: &Snapshot) -> bool {
 pub struct NewPasswordRules {
     /// Storage scheme.
     pub scheme: StorageScheme,
-    /// Stored forms of the entry's present and former passwords, which no new password may match.
+    /// Stored forms of the entry's present and former passwords. No new password may match one of these forms.
     pub former: Vec<Vec<u8>>,
     /// Whether to check that the new passwords are not on the server's lists of weak passwords.
     pub checks_lists: bool,

@@ -119,7 +119,8 @@ fn stamp_relaxed(deciding: &Deciding<'_>, entry: &mut WorkingEntry<'_>) -> Resul
         }
     }
     for (description, value) in deciding.change() {
-        // A copied change that does not set these attributes keeps their values, which came from the other server.
+        // A copied change that does not set these attributes keeps their values, because the values came from the
+        // other server.
         let name = deciding.state.catalog.schema.type_by_id(description.type_id).name();
         let is_given = entry.has_touched(description.type_id) || (is_copied && GIVEN.contains(&name));
         if !(is_given && entry.value_count(&description)? > 0) {

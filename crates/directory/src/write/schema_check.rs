@@ -124,8 +124,8 @@ fn check_classes(schema: &Schema, class_set: &ClassSet) -> Result<()> {
     }
 }
 
-/// Checks that an imported entry is not dynamic (RFC 2589). The server would have to choose a new expiry time, which
-/// the client that refreshes the entry would not know.
+/// Checks that an imported entry is not dynamic (RFC 2589). The server would have to choose a new expiry time, and the
+/// client that refreshes the entry would not know this time.
 ///
 /// # Errors
 /// unwillingToPerform.

@@ -101,7 +101,7 @@ fn refusal(state: TreeState<'_>, misplaced: Misplaced, code: ResultCode) -> Oper
     OperationError::refused(code, misplaced.describe(&state.catalog.schema))
 }
 
-/// Returns the class set with this number, which the record may allocate.
+/// Returns the class set with this number. The record itself may allocate the number.
 fn class_set<'a>(catalog: &'a Catalog, record: &Record, id: ClassSetId) -> Cow<'a, ClassSet> {
     let Some(new) = record.class_sets.iter().find(|allocation| allocation.id == id) else {
         return Cow::Borrowed(catalog.class_set(id));

@@ -1,7 +1,8 @@
 //! Undelete: restores a deleted entry, with the entries below it that the same delete removed.
 //!
 //! Restored entries keep their ids, so the links in tombstones still name the same entries. The entry returns below
-//! its former superior, which may have moved meanwhile, or below the superior that the request names.
+//! the superior that the request names. Without such a superior, it returns below its former superior, even if the
+//! former superior has moved meanwhile.
 
 use std::collections::HashMap;
 

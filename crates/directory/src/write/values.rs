@@ -37,7 +37,7 @@ struct OrdinaryValues<'v, 'b, 'c> {
     attribute: AttrId,
 }
 
-/// Returns a value for the entry row. A large value gets its own row, to which the result refers.
+/// Returns a value for the entry row. A large value gets its own row. The result then refers to this row.
 pub(crate) fn store_inline<'v>(
     batch: &mut Batch<'_>,
     id: EntryId,

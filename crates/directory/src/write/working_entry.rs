@@ -79,7 +79,7 @@ impl<'a> WorkingEntry<'a> {
         Ok(WorkingEntry { state, id, row, touched: Vec::with_capacity(TYPICAL_TOUCHED_COUNT) })
     }
 
-    /// Adds a value. Returns false if it already existed.
+    /// Adds a value. Returns false if the value already existed.
     pub(crate) fn add(&mut self, description: &AttributeDescription, value: KeyedValue) -> Result<bool> {
         let (state, id) = (self.state, self.id);
         let attribute = self.attribute(description)?;

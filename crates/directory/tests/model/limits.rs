@@ -1,6 +1,6 @@
-//! Random changes under rules of `value_limits`, compared with a simple list of entries. A change is refused if and
-//! only if an entry that begins to match a rule violates the rule, or an entry that already matches a rule gains a
-//! value that violates the rule.
+//! Random changes under rules of `value_limits`, compared with a simple list of entries. A change is refused in
+//! exactly two cases: an entry that begins to match a rule violates the rule, or an entry that already matches a rule
+//! gains a value that violates the rule.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -240,7 +240,7 @@ impl Run {
         });
     }
 
-    /// Renames an entry, which adds a value. In some cases also moves the entry.
+    /// Renames an entry. The rename adds a value. In some cases also moves the entry.
     fn rename(&mut self) {
         let Some(dn) = self.entry() else { return };
         let (naming, value) = (self.pick(&["cn", "uid"]), self.pick(&["a", "b", "c", "d"]));

@@ -10,7 +10,8 @@
 //!
 //! A key that occurs again soon stays in the table. Other keys are evicted early, so their blocks contain few ids.
 //! Blocks are sorted by their first ids. Blocks of several threads overlap, so [`IdMerger`] merges them into one
-//! ascending list. A block never spans more than [`SPAN_MAX`] ids, which limits the number of blocks that overlap.
+//! ascending list. A block never spans more than [`SPAN_MAX`] ids. This bound limits the number of blocks that
+//! overlap.
 
 #![expect(
     clippy::indexing_slicing,

@@ -35,7 +35,7 @@ pub struct Resolution {
     /// Entries with the same entryUUID as an earlier entry, each with the earlier entry; at most
     /// [`SAME_UUID_NAMED_MAX`].
     pub(super) same_uuid: HashMap<EntryId, EntryId>,
-    /// The schema, which provides names for the texts of refusals.
+    /// The schema. Texts of refusals contain names from the schema.
     pub(super) schema: Arc<Schema>,
 }
 

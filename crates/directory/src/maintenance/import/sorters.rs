@@ -228,8 +228,8 @@ const LINK: u8 = 1;
 const UUID: u8 = 2;
 const ENDING_LINK: u8 = 3;
 
-/// First byte of the key of an entryUUID. Normal DNs begin with the size of an OID, which is not zero, so entryUUIDs
-/// precede all names.
+/// First byte of the key of an entryUUID. Normal DNs begin with the size of an OID. This size is never zero, so
+/// entryUUIDs precede all names.
 const UUID_KEY: u8 = 0;
 
 /// Use of a name in the sorter of names.

@@ -214,7 +214,8 @@ pub(in crate::maintenance) fn identifier(value: &[u8]) -> Option<Uuid> {
     (groups.len() == 4 && groups.iter().all(is_group)).then(|| Uuid::try_parse_ascii(&digits).ok()).flatten()
 }
 
-/// Converts a file time to seconds since 1970. Returns `None` for 0 and the largest number, which mean never.
+/// Converts a file time to seconds since 1970. Returns `None` for 0 and for the largest number, because both mean
+/// "never".
 pub(super) fn file_time(value: &[u8]) -> Option<i64> {
     let number = number(value).filter(|number| *number > 0 && *number != i64::MAX)?;
     Some(number / 10_000_000 - FILE_TIME_OFFSET).filter(|seconds| *seconds >= 0)

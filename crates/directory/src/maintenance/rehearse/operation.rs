@@ -111,7 +111,8 @@ pub(super) fn name_of(state: TreeState<'_>, dn: &str) -> Option<NormalName> {
     parse_dn(dn).ok().map(|dn| NormalName::of(&dn, &state.catalog.schema))
 }
 
-/// Returns the place of an entry, which may no longer exist. Returns `None` if its superior does not exist either.
+/// Returns the place of an entry, even if the entry no longer exists. Returns `None` if neither the entry nor its
+/// superior exists.
 pub(super) fn place_of<'a>(state: TreeState<'_>, dn: &'a str) -> Result<Option<EntryPlace<'a>>> {
     let Some(name) = name_of(state, dn) else { return Ok(None) };
     let (at, parent) = match state.find(&name)? {

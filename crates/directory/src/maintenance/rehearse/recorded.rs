@@ -177,7 +177,7 @@ impl<'s> RecordedRehearsal<'s> {
         self.rules.iter().any(|rules| rules.rules.depend_on_link())
     }
 
-    /// Returns true if a rule of either set depends on the listener, which trails do not record.
+    /// Returns true if a rule of either set depends on the listener. Audit trails do not record listeners.
     pub fn depends_on_listener(&self) -> bool {
         self.rules.iter().any(|rules| rules.rules.depend_on_listener())
     }

@@ -78,7 +78,7 @@ pub struct GeneralSettings {
     /// Clients that receive memberOf when they request `*`: `anonymous`, `users`, a DN, `members of DN`,
     /// `listener NAME`.
     pub member_of_clients: Vec<String>,
-    /// OIDs in the supportedCapabilities attribute of the root DSE, by which clients recognize Active Directory.
+    /// OIDs in the supportedCapabilities attribute of the root DSE. Clients recognize Active Directory by such OIDs.
     pub supported_capabilities: Vec<String>,
     /// User templates: attributes that `pando user add` sets in new entries.
     pub user_templates: Vec<String>,

@@ -3,7 +3,7 @@
 //! Settings have four parts: suffixes, schema texts, general settings, and indexes. A record contains only parts that
 //! change. Each changed part is contained as a whole, except that a record lists only the indexes that change. `meta`
 //! stores the position of the last record that changed any part. `apply` ignores older records, so that replay never
-//! applies an old schema, which may lack attributes that entries have now.
+//! applies an old schema. An old schema may lack attributes that entries have now.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -118,7 +118,7 @@ pub(crate) struct StoredSettings {
     pub(crate) general: GeneralSettings,
 }
 
-/// Version of the row, which is its first byte.
+/// Version of the row. The version is the first byte of the row.
 const ROW_VERSION: u8 = 1;
 
 impl StoredSettings {

@@ -66,8 +66,8 @@ fn links_to_a_deleted_entry_become_text_or_are_removed() {
     assert_eq!(entry.texts("manager"), Vec::<String>::new());
 }
 
-/// Regression test: a deleted person stayed in groups as text. An entry added later with the same DN immediately became
-/// a member. The last member, which the group's class requires, stayed even with referential integrity.
+/// Regression test: a deleted person stayed in groups as text. An entry added later with the same DN immediately
+/// became a member. The group's class requires a member, so the last member stayed even with referential integrity.
 #[test]
 fn a_new_entry_of_a_deleted_dn_is_in_no_group() {
     let mut directory = TestDirectory::with_suffix_entry();

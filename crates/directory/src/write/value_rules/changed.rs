@@ -183,7 +183,7 @@ impl<'a> Changed<'a> {
         }
     }
 
-    /// Returns the type and options of the attribute with this number, which the record may allocate.
+    /// Returns the type and options of the attribute with this number. The record itself may allocate the number.
     fn description(&self, attribute: AttrId) -> Option<AttributeDescription> {
         if let Some(def) = self.state.catalog.attributes().get(attribute.0 as usize) {
             return Some(def.description.clone());

@@ -112,9 +112,9 @@ impl<'a> RuleCheck<'a> {
         Ok(())
     }
 
-    /// Checks the changed entry, which is in the base. Checks all of its values if the rule did not cover the entry
-    /// before the change, otherwise only the added values. `has_moved_in` is true if the change moved the entry into
-    /// the base.
+    /// Checks the changed entry. The entry must be in the base. Checks all of its values if the rule did not cover the
+    /// entry before the change, otherwise only the added values. `has_moved_in` is true if the change moved the entry
+    /// into the base.
     fn check_changed(&self, changed: &Changed<'_>, has_moved_in: bool) -> Result<()> {
         let begins = changed.begins_to_match(&self.covering, &self.rule.covered)?;
         let Some(begins) = begins else { return Ok(()) };
