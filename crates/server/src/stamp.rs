@@ -34,7 +34,7 @@ pub(crate) fn thread_micros() -> u64 {
     u64::try_from(time.tv_sec * 1_000_000 + time.tv_nsec / 1_000).unwrap_or(0)
 }
 
-/// Returns the stamp of a change that a command or the start makes.
+/// Returns the stamp (time and UUID) of a change that a command makes, or that the server makes when it starts.
 pub(crate) fn new_stamp(random: &mut Random) -> Result<Stamp, getrandom::Error> {
     Ok(Stamp { now_micros: now_micros(), uuid: random.uuid()?, ..Stamp::default() })
 }

@@ -122,7 +122,7 @@ pub struct Imported {
     pub rejected: BTreeMap<Refusal, u64>,
     /// Problem with the default password policy in the settings, if the policy is not valid.
     pub policy_fault: Option<String>,
-    /// Problems with other policies.
+    /// Problems with password policies other than the default policy.
     pub policy_notices: Vec<String>,
     /// Violations of rules for entries and values in the imported data.
     pub violations: Vec<String>,

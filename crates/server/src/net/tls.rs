@@ -236,7 +236,7 @@ impl TlsSession {
     /// Sends the close_notify alert, if the socket accepts it (RFC 8446 section 6.1).
     pub(crate) fn end(&mut self, socket: &Socket) {
         self.session.send_close_notify();
-        // The peer sees the socket close in any case.
+        // An error is ignored, because the peer sees the socket close in any case.
         let _ = self.flush(socket);
     }
 }

@@ -265,7 +265,7 @@ impl AuditBuffer {
         self.trail.is_some()
     }
 
-    /// Returns true if requests must wait for the trail.
+    /// Returns true if requests must wait for the audit trail.
     #[inline]
     pub(crate) fn must_hold(&self) -> bool {
         self.trail.as_ref().is_some_and(|(feed, _)| {

@@ -43,7 +43,7 @@ use crate::workers::read_age::ReadAge;
 use crate::workers::writer::replaced::{self, promote};
 use crate::workers::writer::{self, Fetched, WriteQueue};
 
-/// Parts from which a replica is started.
+/// Parts of the server that a replica needs.
 pub(crate) struct ReplicaParts {
     pub(crate) settings: ReplicaSettings,
     pub(crate) directory: Arc<Directory>,
@@ -89,7 +89,7 @@ struct Replica {
     closing: Option<Instant>,
     /// Name of the epoch in which this server will write. It is set by the first attempt to promote the server.
     epoch: Option<[u8; 16]>,
-    /// Client that requested the promotion, when the promotion can be made.
+    /// Client that requested the promotion. It is set when the promotion can be made.
     promoting: Option<Address>,
     /// Thread that computes digests of the data.
     digests: DigestThread,

@@ -51,7 +51,7 @@ pub(super) struct Session<'f> {
     /// entryCSNs of the entries that the refresh has sent with changes that are newer than its cookie. slapd sends
     /// these changes again.
     newer: HashMap<SyncUuid, String>,
-    /// Cookie in the search request; `None` if it had none.
+    /// Cookie in the search request; `None` if the request had no cookie.
     sent_cookie: Option<Vec<u8>>,
     /// Changes that were received and that are not submitted to the writer yet.
     pending: Vec<Arc<SourceChange>>,

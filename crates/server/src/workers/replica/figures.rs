@@ -53,7 +53,7 @@ pub(crate) struct ReplicaState {
     pub(crate) apply_error: Option<String>,
     /// Position of the last applied record.
     pub(crate) position: u64,
-    /// The supplier's last position in its last answer.
+    /// Position of the supplier's last record, from the supplier's last answer.
     pub(crate) newest: u64,
     /// Number of the present epoch.
     pub(crate) epoch: u64,

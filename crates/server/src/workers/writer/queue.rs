@@ -193,7 +193,7 @@ impl WriteQueue {
         }
     }
 
-    /// Queues the changes in `requests` in their order, and leaves it empty.
+    /// Queues the changes in `requests` in their order, and leaves `requests` empty.
     pub(crate) fn submit(&self, requests: &mut Vec<WriteRequest>) {
         if requests.is_empty() {
             return;
