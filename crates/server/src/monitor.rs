@@ -466,7 +466,7 @@ const LINKS_FAILING: &str = "Why plain values do not become links";
 
 const AUTO_MEMBERS_FAILING: &str = "Why existing entries do not join the group of a rule";
 
-/// Returns the first of `notices` and the number of the others, as a figure.
+/// Returns the first of `notices` and the number of the other notices, as a figure.
 fn first_of(notices: Vec<String>) -> Value {
     let others = notices.len().saturating_sub(1);
     let fault = notices.into_iter().next().map(|first| match others {

@@ -53,7 +53,7 @@ impl Part {
         format!("{sequence:08}-{time}-{}-{position}{ENDING}{encrypted}", kind.name())
     }
 
-    /// Returns the name of the checksum file. Only an encrypted file has one.
+    /// Returns the name of the checksum file. Only an encrypted file has a checksum file.
     pub(crate) fn checksum_name(&self) -> String {
         self.file_name() + CHECKSUM
     }
@@ -84,7 +84,7 @@ pub(crate) fn checked_by(name: &str) -> Option<&str> {
     name.strip_suffix(CHECKSUM).filter(|name| Part::of_name(name).is_some_and(|part| part.is_encrypted))
 }
 
-/// Returns true if `name` is the name of a file whose writing was interrupted.
+/// Returns true if `name` is the name of a partial file, which an interrupted run has left.
 pub(crate) fn is_left_over(name: &str) -> bool {
     name.strip_suffix(PARTIAL).is_some_and(|name| Part::of_name(name).is_some())
 }

@@ -22,7 +22,7 @@ const RESTORING: &str = "restore-in-progress";
 pub struct Restored {
     /// Position of the last change that was restored.
     pub position: u64,
-    /// Time of that change, in microseconds since 1970.
+    /// Time of the last change that was restored, in microseconds since 1970.
     pub micros: u64,
     /// Whether the backup contains later changes.
     pub has_later: bool,

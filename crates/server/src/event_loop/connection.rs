@@ -43,7 +43,7 @@ pub(crate) struct Connection {
     /// Received bytes that are not handled yet: an incomplete message, or requests that wait. Has no capacity if it is
     /// empty.
     input: Vec<u8>,
-    /// Answers. Has no capacity if all are sent.
+    /// Encoded answers. The buffer has no capacity if all answers are sent.
     output: Vec<u8>,
     /// Number of bytes in `output` that are sent.
     sent: usize,

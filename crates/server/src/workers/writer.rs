@@ -310,7 +310,7 @@ fn write(
             vec![Outcome::from(OperationError::from(error)).into(); requests.len()]
         }
         Err(error) => {
-            // Exhaustion is temporary. It is logged when the answer is sent.
+            // Exhausted resources are a temporary problem. The problem is logged when the answer is sent.
             if !matches!(error, OperationError::Store(StoreError::Exhausted { .. })) {
                 tracing::error!(%error, changes = requests.len(), "a commit failed");
             }

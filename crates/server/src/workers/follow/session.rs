@@ -452,7 +452,7 @@ impl<'f> Session<'f> {
         Ok(())
     }
 
-    /// Tries the waiting changes again, until a pass makes none of them.
+    /// Tries the waiting changes repeatedly, until a pass makes no change.
     fn retry_waiting(&mut self) -> Result<()> {
         loop {
             let before = self.waiting.len();

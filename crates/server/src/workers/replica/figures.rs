@@ -66,7 +66,7 @@ pub(crate) struct ReplicaState {
     pub(crate) connections: u64,
     pub(crate) forwarded: u64,
     pub(crate) waiting: u64,
-    /// Results of comparing the data with the supplier's.
+    /// Results of comparing the data with the supplier's data.
     pub(crate) findings: Findings,
 }
 

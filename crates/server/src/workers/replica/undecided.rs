@@ -166,7 +166,7 @@ struct SupplierInquiry {
 }
 
 impl SupplierInquiry {
-    /// Asks until there is an answer.
+    /// Asks the supplier repeatedly, until it answers.
     fn run(&self, control: &Control) {
         let mut pause = REPLICA_RETRY_MIN;
         loop {
