@@ -526,7 +526,7 @@ fn asserted(item: &Item) -> &[u8] {
 }
 
 /// Returns the entries that contain the asserted name as text. A name is stored as text only if no entry has this name.
-/// Each comes with the attribute that contains the text.
+/// Each entry comes with the attribute that contains the text.
 pub(crate) fn holders_of_text(
     item: &Item,
     hops: &ChainLinks,

@@ -312,7 +312,7 @@ impl Matcher {
         self.chains.get_or_insert_default().lead(item, state, visible_groups, id, &describing)
     }
 
-    /// Like `row_passes`, but considers only values that the requester may use.
+    /// Does the same as `row_passes`, but considers only values that the requester may use.
     #[cold]
     fn visible_passes(
         &mut self,

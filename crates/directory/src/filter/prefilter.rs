@@ -231,7 +231,7 @@ impl Test {
         self.other_content_passes(schema, values, key)
     }
 
-    /// Like [`content_passes`](Test::content_passes), for packed values and values outside the row.
+    /// Does the same as [`content_passes`](Test::content_passes) for packed values and values outside the row.
     #[cold]
     fn other_content_passes(
         &self,

@@ -4,12 +4,12 @@
 //! |---|---|---|---|
 //! | values | `index` | attribute, normal value | 1 |
 //! | presence | `pieces` | attribute, `p` | 1, shared by all values of the entry |
-//! | grams | `pieces` | attribute, `s`, three bytes | as many as its normal form has bytes |
+//! | grams | `pieces` | attribute, `s`, three bytes | as many as the normal form of the value has bytes |
 //! | sounds | `pieces` | attribute, `a`, code | one per word |
 //!
-//! Grams are taken from the normal form with a mark before and after it, so that grams also match the ends of a value:
-//! `abc` has the grams `<ab`, `abc` and `bc>`. An entry with a value too long for grams or sounds is listed under the
-//! key without a gram or code. Such an entry is a candidate of every search that uses the part.
+//! Grams are taken from the normal form with a mark byte at its beginning and at its end, so that grams also match the
+//! ends of a value: `abc` has the grams `<ab`, `abc` and `bc>`. An entry with a value too long for grams or sounds is
+//! listed under the key without a gram or code. Such an entry is a candidate of every search that uses the part.
 
 use schema::{MatchingRule, Schema, SubstringPiece, sound_codes};
 use store::MapId;
@@ -84,7 +84,7 @@ fn key_of_value(schema: &Schema, def: &AttributeDef, value: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Like [`rows_of`], but passes each key to a callback instead of storing it.
+/// Does the same as [`rows_of`], but passes each key to a callback instead of storing it.
 pub fn for_each_row(
     schema: &Schema,
     def: &AttributeDef,

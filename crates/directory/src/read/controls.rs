@@ -48,7 +48,7 @@ pub enum ControlContext {
     ModifyDn,
     /// Any extended operation.
     Extended,
-    /// Unbind or abandon, which have no response, so that controls are ignored (RFC 4511 section 4.1.11).
+    /// Unbind or abandon. These requests have no response, so their controls are ignored (RFC 4511 section 4.1.11).
     Unanswered,
 }
 
@@ -291,7 +291,7 @@ pub struct RareControls {
     pub no_operation: bool,
     /// The change may set operational attributes and change the structural class (draft-zeilenga-ldap-relax).
     pub relaxes_rules: bool,
-    /// The change repeats a change that the source server of a copied tree made. Clients cannot set this flag.
+    /// The change repeats, in a copied tree, a change of the source server. Clients cannot set this flag.
     pub follows_source: bool,
     /// The request belongs to a transaction (RFC 5805).
     pub in_transaction: bool,
@@ -403,14 +403,14 @@ impl RequestControls {
         self.seldom.as_ref().is_some_and(|seldom| seldom.relaxes_rules)
     }
 
-    /// Returns the controls of a change that repeats a change of a copied tree's source server.
+    /// Returns the controls of a change that repeats, in a copied tree, a change of the source server.
     pub(crate) fn of_follower() -> RequestControls {
         let seldom = RareControls { relaxes_rules: true, follows_source: true, ..RareControls::default() };
         let seldom = Some(Box::new(seldom));
         RequestControls { manage_dsa_it: true, seldom, ..RequestControls::default() }
     }
 
-    /// Returns true if the change repeats a change of a copied tree's source server.
+    /// Returns true if the change repeats, in a copied tree, a change of the source server.
     pub(crate) fn follows_source(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.follows_source)
     }

@@ -351,8 +351,8 @@ fn shows_values(
     Ok(is_open && groups.map_or(Ok(true), |groups| groups.shows(state, source, attribute))?)
 }
 
-/// Like [`for_each_visible`], but only for attributes that contain groups. `described` has the ids of the dynamic
-/// groups that describe the entry.
+/// Does the same as [`for_each_visible`], but only for attributes that contain groups. `described` has the ids of the
+/// dynamic groups that describe the entry.
 pub(super) fn for_each_stored(
     state: TreeState<'_>,
     attribute: VirtualAttribute,

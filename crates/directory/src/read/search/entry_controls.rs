@@ -147,9 +147,9 @@ impl EntryControls {
         self.sync.as_mut().map_or(Ok(None), |sync| sync.take_listed(state))
     }
 
-    /// Like [`ResultWriter::put_entry`], but writes only the values that match the filters for returned values, and
-    /// adds the controls. Returns the cost as a number of candidates. If the result is too large, returns `None` and
-    /// appends nothing.
+    /// Does the same as [`ResultWriter::put_entry`], but writes only the values that match the filters for returned
+    /// values, and adds the controls. Returns the cost as a number of candidates. If the result is too large, returns
+    /// `None` and appends nothing.
     #[cold]
     #[inline(never)]
     pub(super) fn put_entry<'s>(

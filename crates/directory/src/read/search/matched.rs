@@ -47,7 +47,8 @@ pub(super) enum Passing {
 }
 
 impl MatchedValues {
-    /// Returns the filter items of a search; `None` if it has none, or if it requests only attribute types.
+    /// Returns the filter items for the values that a search returns. Returns `None` if the search has no such items or
+    /// requests only attribute types.
     pub(super) fn of(inputs: &SearchInputs<'_>) -> Result<Option<MatchedValues>> {
         let items = inputs.controls.matched_values().filter(|_| !inputs.request.types_only);
         let Some(items) = items else { return Ok(None) };
@@ -148,8 +149,8 @@ impl MatchedValues {
         left
     }
 
-    /// Like [`ResultWriter::put_entry`], but writes only the matching values. Returns the cost as a number of
-    /// candidates. If there is too much to examine at once, returns `None` and appends nothing.
+    /// Does the same as [`ResultWriter::put_entry`], but writes only the matching values. Returns the cost as a number
+    /// of candidates. If there is too much to examine at once, returns `None` and appends nothing.
     pub(super) fn put_entry<'s>(
         &self,
         writer: &mut ResultWriter,

@@ -185,8 +185,8 @@ impl Selection {
         self.all_user || self.all_operational || !self.named.is_empty()
     }
 
-    /// Estimates the size of the selected attributes in a result, in octets. The estimate is close enough that its BER
-    /// length field usually has the right number of octets.
+    /// Estimates the size of the selected attributes in a result, in octets. The estimate is close enough that the BER
+    /// length field of the attributes usually has the right number of octets.
     pub(crate) fn guess_len(&self, row: &EntryRow<'_>) -> usize {
         if self.all_user { row.len() } else { self.named.len() * TYPICAL_ATTRIBUTE_LEN }
     }

@@ -61,7 +61,7 @@ pub(super) struct Sync {
     since: Position,
     /// Positions of the first and the last record since the cookie that are not read yet.
     unread: Option<(Position, Position)>,
-    /// Entries that have changed although their rows do not show it.
+    /// Entries that have changed although their rows do not show the change.
     touched: HashSet<u64>,
     /// Entries that may differ and have not been sent. `None` if the records do not give the list of all entries that
     /// may differ.

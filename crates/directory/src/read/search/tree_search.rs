@@ -331,7 +331,7 @@ impl TreeSearch {
         self.follow.as_ref().is_some_and(|follow| follow.waits)
     }
 
-    /// Registers with a feed, if the search listens for changes.
+    /// Registers the search with a feed, if the search listens for changes.
     pub(super) fn sit(&mut self, feed: &Feed, key: ListenerKey) -> Result<(), OperationError> {
         let scope = &self.scanner.scope;
         self.follow.as_mut().map_or(Ok(()), |follow| follow.sit(feed, key, scope))

@@ -286,7 +286,7 @@ fn all_items_of_a_filter_share_the_limit_of_an_entry() {
     assert_eq!(code("big", &all), ResultCode::ADMIN_LIMIT_EXCEEDED);
 }
 
-/// Nested memberships after 10,000 random changes of links equal those of a plain model, cycles included.
+/// After 10,000 random changes of links, nested memberships equal the memberships in a plain model, including cycles.
 #[test]
 fn random_changes_of_groups_are_those_of_a_plain_model() {
     const GROUPS: usize = 30;

@@ -52,7 +52,7 @@ impl Question<'_> {
         Page { found: received(&messages), size, cookie: cookie.to_vec() }
     }
 
-    /// Returns all pages, with `between` called between them.
+    /// Returns all pages. Calls `between` after each page except the last.
     pub(super) fn pages_with(
         &self,
         directory: &mut TestDirectory,
@@ -436,8 +436,8 @@ fn an_entry_that_is_streamed_is_on_one_page() {
     }
 }
 
-/// Makes one change, between pages, that concerns a person with a number of at least 20 or a new person. People with
-/// lower numbers stay unchanged.
+/// Changes, between pages, a person with a number of at least 20, or adds a person. People with lower numbers stay
+/// unchanged.
 fn change(directory: &mut TestDirectory, rng: &mut fastrand::Rng) {
     use ldap::ChangeOperation::Replace;
     let number = rng.usize(20..60);

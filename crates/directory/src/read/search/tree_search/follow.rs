@@ -153,7 +153,7 @@ impl Follow {
         Ok(true)
     }
 
-    /// Registers with a feed, which supplies changes from now on.
+    /// Registers the search with a feed. From now on, the feed supplies changes.
     pub(super) fn sit(&mut self, feed: &Feed, key: ListenerKey, scope: &SearchScope) -> Result<()> {
         if let Some(client_state) = &self.client_state {
             self.registration = Some(feed.register(key, client_state, scope)?);
