@@ -52,7 +52,7 @@ impl Activity {
 pub struct NodeState {
     /// This node's number.
     pub node: u32,
-    /// Address at which other nodes reach it.
+    /// Address at which other nodes reach this node.
     pub address: String,
     /// Generation of the data. Positions of different generations cannot be compared.
     pub generation: [u8; 16],

@@ -214,7 +214,7 @@ pub enum Reply {
     },
     /// The operation was applied before. The client receives success.
     Applied {
-        /// Position of its record.
+        /// Position of the operation's record.
         position: u64,
     },
     /// The operation's id is too old, so it is unknown whether the operation was applied. The client receives

@@ -58,7 +58,7 @@ pub enum Role {
     },
     /// The node does not know the outcome of its last group, and appends nothing more in the epoch.
     Doubtful {
-        /// Epoch of that group.
+        /// Epoch of the last group.
         epoch: u64,
     },
 }

@@ -177,7 +177,7 @@ pub struct Group<'m> {
     pub previous: Tag,
     /// Whether the records are encrypted.
     pub is_sealed: bool,
-    /// Records, at least one.
+    /// The records; at least one.
     pub records: Records<'m>,
 }
 

@@ -106,7 +106,7 @@ fn serve(address: SocketAddr, arguments: &LimitArguments) -> Result<ExitCode, St
 /// A null responder in a separate process. The process ends when this value is dropped.
 struct Process {
     child: Child,
-    /// URI of its listener.
+    /// URI of the responder's listener.
     uri: String,
 }
 

@@ -202,7 +202,7 @@ fn a_user_is_named_as_in_sasl() {
     assert_eq!(modify(&mut administrator, named("u:anna", b"x")).0, ResultCode::NO_SUCH_OBJECT);
     assert_eq!(modify(&mut pando.connect(), named("u:bert", b"x")).0, ResultCode::STRONGER_AUTH_REQUIRED);
     assert!(binds(&pando, &anna, "fourth") && binds(&pando, &person_dn("bert"), "bert-secret"));
-    // OpenLDAP's client gets the same results.
+    // OpenLDAP's client gets the same results as our client.
     let url = format!("ldap://{}", pando.address());
     let arguments = ["-x", "-H", &url, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD, "-s", "fifth", "u:bert"];
     run("ldappasswd", &arguments, "").expect_code(0);

@@ -210,7 +210,7 @@ fn a_bind_says_whose_the_connection_is() {
         let identity = identity.map(|control| String::from_utf8(control.value.unwrap().to_vec()).unwrap());
         assert_eq!(identity, said, "{name}");
     }
-    // UnboundID's client gets the same results.
+    // UnboundID's client gets the same results as the other clients.
     let arguments = [
         "--proxyAs",
         "u:anna",

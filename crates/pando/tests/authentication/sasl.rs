@@ -456,7 +456,7 @@ fn responses_of_digest_md5_are_for_one_challenge() {
     assert_eq!(failures.values("pwdFailureTime").len(), 3, "the replay, the other realm, the wrong password");
     let anna = ("anna", "anna-s3cret");
     assert_eq!(digest_md5(&mut connection, anna, REALM), ResultCode::SUCCESS);
-    // Starting another exchange ends the first one.
+    // Starting another exchange ends the first exchange.
     let challenge = digest_challenge(&mut connection);
     assert_eq!(sasl_bind(&mut connection, "CRAM-MD5", b"").0, ResultCode::SASL_BIND_IN_PROGRESS);
     let (response, _) = digest_response(&challenge, anna, REALM);

@@ -110,7 +110,7 @@ fn access_and_passwords_are_explained_and_changed_from_the_pages_alone() {
     visitor.sees(
         "members of cn=finance,ou=groups,dc=example,dc=com, the user of the entry rule 2: pay: allow read",
     );
-    // Why may Huber not read them?
+    // Why may Huber not read salaries?
     visitor.send("Explain", &[("Who", "ahuber")]);
     visitor.sees("Denied.");
     visitor.sees("cn=finance");

@@ -245,7 +245,7 @@ fn a_copy_follows_slapd_through_kills() {
     let mut theirs = Connection::open(slapd.address()).unwrap();
     assert!(theirs.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
     plant_more(&mut theirs);
-    // slapd stores passwords in clear, so they differ.
+    // slapd stores passwords in clear, so the stored passwords differ.
     let not_compared = ["userPassword"];
     let mut copy = follower(&scratch, slapd.address());
     equal(&scratch, slapd.address(), &copy, &not_compared);

@@ -105,7 +105,7 @@ fn python() {
     let [with_ldap3, with_python_ldap] = &section.blocks[..] else { panic!("{:?}", section.blocks) };
     let python = |script: &str| run("/usr/bin/python3", &["-c", script], "").expect_code(0);
     python(with_ldap3).expect_output("ahuber@example.com").expect_output("cn=all-staff,ou=groups");
-    // ldap3 with StartTLS, as the text describes it.
+    // Uses ldap3 with StartTLS, as the text of the page describes.
     let (_, rest) = with_ldap3.split_once("ldaps://localhost:").unwrap();
     let secure = rest.split('"').next().unwrap();
     let plain = pando.address().port().to_string();

@@ -628,7 +628,7 @@ impl World {
             0 => (own, Announcement::Durable(offset)),
             1 => (own, Announcement::Snapshot(offset)),
             2 => (own, Announcement::Level(self.rng.u64(1..=3))),
-            // A node that never existed leaves.
+            // A node that does not exist has left, according to this announcement.
             _ => (NodeId(99), Announcement::Left),
         };
         let message = match kind {

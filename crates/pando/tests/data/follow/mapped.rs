@@ -48,7 +48,7 @@ fn several_sources_have_other_names_here() {
     plant(&mut other.administrator());
     add_person(&mut other.administrator(), "p7");
     let mut copy = of_both(&scratch, slapd.address(), other.address());
-    // Both first copies are imports.
+    // The first copy of each source is an import.
     assert_eq!(copy.log().matches("the first copy is made").count(), 2, "{}", copy.log());
     let here = |number: &str| format!("employeeNumber={number},ou=people,{FIRST}");
     assert_eq!(values(&copy, &here("anna"), "ou"), Some(vec!["boss".to_owned()]));
