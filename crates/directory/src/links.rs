@@ -4,9 +4,9 @@
 //! Readers receive the target's current name, so a rename changes no link. Adding one member to ten million changes
 //! two rows. A value that names no entry is text: a row of `values`, and a row of `dangling` with its normal name.
 //! When an entry with that name is added, the row of `dangling` leads to the values that become links. When an entry
-//! is deleted, links to it become text again, or are removed if the attribute is one of `integrity_attributes`. If
-//! such a value is the last value of a required attribute, the empty DN replaces it. The source entry then stays
-//! valid, and a later entry with the same name does not become the target.
+//! is deleted, links to this entry become text again, or are removed if the attribute is one of
+//! `integrity_attributes`. If such a value is the last value of a required attribute, the empty DN replaces it. The
+//! source entry then stays valid, and a later entry with the same name does not become the target.
 //!
 //! A value may have an end time, at which the writer removes it: see [`ends`]. A value keeps its end time when it
 //! changes between link and text.

@@ -120,7 +120,8 @@ impl AccessExplanation {
     }
 }
 
-/// Rights that can be explained. Each has its word, the right, and whether the right concerns an attribute.
+/// Rights that can be explained. Each item has the word for a right, the right, and whether the right concerns an
+/// attribute.
 pub(crate) const ASKED: [(&str, Rights, bool); 13] = [
     ("browse", BROWSE, false),
     ("compare", COMPARE, true),

@@ -16,7 +16,7 @@ pub(crate) const META_FORMAT: &[u8] = b"format";
 pub(crate) const META_LAST_ENTRY: &[u8] = b"last entry";
 /// CSN of the last record, as text.
 pub(crate) const META_LAST_CSN: &[u8] = b"last csn";
-/// Generation: 16 random octets that identify the data. Keys are derived from the octets, for example that of the
+/// Generation: 16 random octets that identify the data. Keys are derived from the octets, for example the key of the
 /// cookies of paged searches. Therefore clients receive only [`crate::Directory::published_generation`].
 pub(crate) const META_GENERATION: &[u8] = b"generation";
 /// The administrator's password in stored form.

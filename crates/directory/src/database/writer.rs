@@ -47,7 +47,7 @@ pub struct Writer {
     store: store::Writer,
     catalog: Arc<Catalog>,
     /// Whether changes are allowed. False for a cluster node or a replica, unless the caller follows the log from
-    /// which it receives its changes.
+    /// which the directory receives its changes.
     may_change: bool,
     /// Whether the directory is a cluster node or a replica, so that its settings also apply to other machines.
     is_node: bool,

@@ -200,7 +200,7 @@ impl<'a> EntryRow<'a> {
     }
 }
 
-/// Place of an attribute in a row, as the numbers of short and long heads before it.
+/// Place of an attribute in a row, given by the numbers of short and long heads before the attribute's head.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
     /// Numbers of consecutive short heads: before the first long head, between long heads, and after the last long

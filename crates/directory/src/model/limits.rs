@@ -135,7 +135,7 @@ pub const RANGE_COUNTED_MAX: u64 = 65_536;
 /// takes about 2 ms.
 pub const SUBTREE_WALKED_MAX: u64 = 16_384;
 
-/// Maximum number of entries for which a presence filter uses the ordering index. Counting more of them is not
+/// Maximum number of entries for which a presence filter uses the ordering index. Counting more entries is not
 /// worthwhile.
 pub const PRESENCE_KEYS_MAX: u64 = 4_096;
 
@@ -296,7 +296,7 @@ pub const CLASS_SETS_CACHED_MAX: usize = 4_096;
 /// Maximum total size of all schema texts in the settings, in octets. The shipped schema has about 100,000 octets.
 pub const SCHEMA_TEXTS_BYTES_MAX: usize = 4 << 20;
 
-/// Maximum number of names in a setting that lists identities. Each use of the setting resolves all of them.
+/// Maximum number of names in a setting that lists identities. Each use of the setting resolves all names.
 pub const IDENTITIES_MAX: usize = 64;
 
 /// Maximum number of time steps before and after the current time step whose codes a password policy may accept (RFC

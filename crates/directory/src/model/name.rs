@@ -13,8 +13,8 @@ pub struct NormalName {
     pub key: Vec<u8>,
     /// End of each RDN in `key`, root first.
     pub ends: Vec<usize>,
-    /// Reason why an RDN has no normal form. `key` contains only the RDNs above it. A name with a failure can be looked
-    /// up, but no entry has it.
+    /// Reason why an RDN has no normal form. `key` contains only the RDNs above this RDN. A name with a failure can be
+    /// looked up, but no entry has it.
     pub failure: Option<NameError>,
 }
 

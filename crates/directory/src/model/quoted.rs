@@ -1,4 +1,4 @@
-//! Names in messages for administrators and users. Each is shortened to [`ldap::EXCERPT_MAX`] characters.
+//! Names in messages for administrators and users. Each name is shortened to [`ldap::EXCERPT_MAX`] characters.
 
 use std::fmt::{Display, Formatter, Result, Write};
 

@@ -3,7 +3,7 @@
 //!
 //! Application passwords are random, and so long that a fast digest suffices to protect them. Trying all of a user's
 //! application passwords therefore takes microseconds. Application passwords need no time-based code. Rules about the
-//! age and change of the user's own password do not apply to them.
+//! age and change of the user's own password do not apply to application passwords.
 
 use super::{Stored, is_slow, parse, verify};
 

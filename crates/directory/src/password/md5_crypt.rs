@@ -1,4 +1,5 @@
-//! The MD5 forms of crypt(3): `$1$salt$hash`, and Apache's `$apr1$salt$hash`. The two forms differ only in the name.
+//! The MD5 forms of crypt(3): `$1$salt$hash`, and Apache's `$apr1$salt$hash`. The two forms differ only in the prefix.
+//! The digest also covers the prefix.
 
 use md5::{Digest as _, Md5};
 use subtle::ConstantTimeEq as _;

@@ -1,4 +1,4 @@
-//! User templates for `pando user add`. Each has a name, and lists the attributes of a new user's entry.
+//! User templates for `pando user add`. Each template has a name, and lists the attributes of a new user's entry.
 //!
 //! ```text
 //! staff: objectClass=posixAccount, mail={uid}@example.com, homeDirectory='/home/{uid}' in 'ou=staff,dc=example,dc=com'

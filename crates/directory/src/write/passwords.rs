@@ -202,7 +202,7 @@ fn clear_in<'a>(
 pub struct DeletedPassword<'a> {
     /// The password in the request.
     pub clear: &'a [u8],
-    /// The entry's passwords in their order. One of them may match `clear` ([`crate::password::verify`]).
+    /// The entry's passwords in their order. One of these passwords may match `clear` ([`crate::password::verify`]).
     pub stored: Vec<Vec<u8>>,
 }
 

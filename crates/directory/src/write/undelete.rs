@@ -209,8 +209,8 @@ fn depth(state: TreeState<'_>, id: EntryId) -> Result<usize> {
     Ok(depth)
 }
 
-/// Returns the last tombstone that can be removed now, because it and all tombstones before it are older than the
-/// setting allows. Examines a limited number of tombstones. Returns `None` if the oldest tombstone must stay.
+/// Returns the last tombstone that can be removed now, because this tombstone and all earlier tombstones are older
+/// than the setting allows. Examines a limited number of tombstones. Returns `None` if the oldest tombstone must stay.
 pub(crate) fn expired(state: TreeState<'_>, now_micros: u64) -> Result<Option<TombstonePlace>> {
     let mut last = None;
     for row in state.read.scan_below(DELETED, &[KIND_ENTRY]).take(TOMBSTONES_PURGED_MAX) {

@@ -1,5 +1,5 @@
 //! Changes of the values of ordinary attributes. A small value is stored in the entry row, a large value in a row of
-//! `values`. If an attribute has many values, each of them has its own row of `values`.
+//! `values`. If an attribute has many values, each value has its own row of `values`.
 
 use store::Batch;
 

@@ -30,8 +30,8 @@ pub struct TreeBounds {
 type EntryLinks = Vec<(AttrId, EntryId)>;
 
 /// Writes an entry and all entries below it as LDIF, superiors first, with their stored operational attributes. Then
-/// writes to `referrers` the entries outside of the tree that have links into it. Each of these entries is written with
-/// only its entryUUID and the links into the tree.
+/// writes to `referrers` the entries outside of the tree that have links into it. An entry in `referrers` has only its
+/// entryUUID and its links into the tree.
 ///
 /// # Errors
 /// As [`export`](super::export); adminLimitExceeded if a limit is exceeded.

@@ -115,31 +115,31 @@ pub struct RejectedRecord {
 pub struct Statistics {
     /// Number of records read, valid or not.
     pub records: u64,
-    /// Values that were dropped, because the server computes them (memberOf and others).
+    /// Number of values that were dropped, because the server computes them (memberOf and others).
     pub virtual_values: u64,
-    /// Values of password attributes that were dropped, because their options would permit no bind.
+    /// Number of values of password attributes that were dropped, because their options would permit no bind.
     pub unusable_passwords: u64,
-    /// Clear passwords that were hashed.
+    /// Number of clear passwords that were hashed.
     pub hashed_passwords: u64,
-    /// Values whose options of 389 DS's replication state were removed.
+    /// Number of values whose options of 389 DS's replication state were removed.
     pub state_options: u64,
-    /// Values that were dropped, because 389 DS has deleted them and keeps them for replication.
+    /// Number of values that were dropped, because 389 DS has deleted them and keeps them for replication.
     pub deleted_values: u64,
-    /// Entries that were dropped, because 389 DS has deleted them and keeps them for replication.
+    /// Number of entries that were dropped, because 389 DS has deleted them and keeps them for replication.
     pub deleted_entries: u64,
-    /// Values whose option `range` of Active Directory was removed.
+    /// Number of values whose option `range` of Active Directory was removed.
     pub range_options: u64,
-    /// Entries for which Active Directory returned only some values of an attribute.
+    /// Number of entries for which Active Directory returned only some values of an attribute.
     pub partial_entries: u64,
-    /// Identifiers of other servers, such as nsUniqueId, that were converted to entryUUID.
+    /// Number of identifiers of other servers, such as nsUniqueId, that were converted to entryUUID.
     pub unique_ids: u64,
-    /// Values that were dropped, because they are internal to another server.
+    /// Number of values that were dropped, because they are internal to another server.
     pub foreign_values: u64,
-    /// Accounts locked because another server disabled them.
+    /// Number of accounts locked because another server disabled them.
     pub disabled_accounts: u64,
-    /// Times of other servers that were converted to an operational attribute, for example createTimestamp.
+    /// Number of times of other servers that were converted to an operational attribute, for example createTimestamp.
     pub converted_times: u64,
-    /// Groups without a member, although RFC 4519 requires one.
+    /// Number of groups without a member, although RFC 4519 requires one.
     pub empty_groups: u64,
 }
 

@@ -18,7 +18,8 @@ use crate::tree::{Found, TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Maximum number of cached requesters. Each has identities and effective rights, which take up to a megabyte.
+/// Maximum number of cached requesters. The identities and the effective rights of one requester take up to a
+/// megabyte.
 pub(super) const REQUESTERS_CACHED_MAX: usize = 128;
 
 /// An operation recorded in an audit trail.

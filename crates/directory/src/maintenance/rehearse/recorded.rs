@@ -49,7 +49,7 @@ const RULES_NAMED_MAX: usize = 3;
 pub struct RecordedLimits {
     /// Maximum number of listed differences.
     pub lines_max: usize,
-    /// Maximum number of entries that match the filter and are examined for a search.
+    /// Maximum number of entries matching the filter that are examined for a search.
     pub matching_max: u64,
     /// Maximum number of entries that are examined for a search.
     pub examined_max: u64,

@@ -1,6 +1,6 @@
-//! General settings: settings that are single values or short lists. One table defines their names in settings files,
-//! in records and below `cn=config`. Reading, writing, comparing and storing settings use this table. A new setting
-//! therefore needs only a field, a row of the table, and its attribute type in `pando.schema`.
+//! General settings: settings that are single values or short lists. One table defines the names of these settings in
+//! settings files, in records and below `cn=config`. Reading, writing, comparing and storing settings use this table.
+//! A new setting therefore needs only a field, a row of the table, and its attribute type in `pando.schema`.
 
 use std::fmt;
 

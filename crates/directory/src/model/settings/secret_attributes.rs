@@ -1,7 +1,7 @@
 //! Attribute types that the setting `secret_attributes` names by default.
 
-/// Types in which other software stores hashes, keys and clear passwords, sorted by name. Most of them are not in a
-/// shipped schema. A name takes effect as soon as the schema defines it.
+/// Types in which other software stores hashes, keys and clear passwords, sorted by name. Most of these types are not
+/// in a shipped schema. A name takes effect as soon as the schema defines it.
 ///
 /// The sources are the published schemas of Samba 2 and 3, MIT Kerberos, Heimdal, 389 Directory Server, FreeIPA, Active
 /// Directory with LAPS and BitLocker, eDirectory, OpenDJ and UnboundID, FreeRADIUS, Asterisk, ISC DHCP, slapo-otp,
