@@ -282,7 +282,7 @@ fn dangling_below(
     attribute: AttrId,
     normal_dn: &[u8],
 ) -> Result<Vec<NormalName>> {
-    // A shortened key contains at least this part of the name.
+    // A shortened key contains at least the first `head` octets of the name.
     let head = normal_dn.len().min(NAME_KEY_MAX - KEY_HASH_SIZE);
     let prefix = dangling_key(attribute, normal_dn.get(..head).unwrap_or(normal_dn));
     let mut names = Vec::new();

@@ -420,7 +420,7 @@ impl RuleRights {
         self.at(state, &mut TraversalCache::default(), id, node.parent)
     }
 
-    /// Returns the requester's entry; `None` if it has none.
+    /// Returns the requester's entry; `None` if the requester has no entry.
     pub(super) fn own(&self) -> Option<EntryId> {
         self.own
     }

@@ -757,7 +757,7 @@ impl WriteBatch<'_> {
             self.directory.catalog.store(self.catalog.clone());
         }
         if let Err(error) = self.batch.commit() {
-            // Settings that were not committed must not remain visible.
+            // The new catalog, with its settings, was not committed and must not remain visible.
             self.directory.catalog.store(self.committed.clone());
             return Err(error.into());
         }

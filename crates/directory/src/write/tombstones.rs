@@ -28,7 +28,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Name of the attribute with the entry's UUID (RFC 4530).
 const ENTRY_UUID: &str = "entryUUID";
 
-/// Octets of a tombstone without its values.
+/// Approximate size of a tombstone without its values, in octets.
 const FIXED_SIZE: usize = 512;
 
 /// Maximum number of octets that each entry with a link to the deleted entry adds to a tombstone.
