@@ -10,7 +10,7 @@
 //! other type that LDAP carries as text. The caller limits the size of messages; this crate only guarantees that it
 //! never reads past the given slice.
 #![forbid(unsafe_code)]
-// All of this crate processes octets of peers: no cast may lose bits, no index may panic.
+// All of this crate processes octets that peers sent, so no cast may lose bits and no index may panic.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 
 mod error;

@@ -11,7 +11,7 @@ impl Tag {
     pub const BOOLEAN: Tag = Tag(0x01);
     /// INTEGER.
     pub const INTEGER: Tag = Tag(0x02);
-    /// OCTET STRING, primitive: LDAP has no other (RFC 4511 section 5.1).
+    /// OCTET STRING in the primitive form. LDAP does not use the constructed form (RFC 4511 section 5.1).
     pub const OCTET_STRING: Tag = Tag(0x04);
     /// NULL.
     pub const NULL: Tag = Tag(0x05);

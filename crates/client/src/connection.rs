@@ -42,7 +42,7 @@ impl Connection {
     /// Connects to a network address.
     ///
     /// # Errors
-    /// [`ClientError::Io`] if nothing listens there.
+    /// [`ClientError::Io`] if no process listens on the address.
     pub fn open(address: SocketAddr) -> Result<Connection, ClientError> {
         Connection::over_tcp(TcpStream::connect(address)?)
     }
@@ -50,7 +50,7 @@ impl Connection {
     /// Connects to a Unix domain socket, whose path may have any length.
     ///
     /// # Errors
-    /// [`ClientError::Io`] if nothing listens there, or this user may not connect.
+    /// [`ClientError::Io`] if no process listens on the socket, or this user may not connect.
     pub fn open_local(path: &Path) -> Result<Connection, ClientError> {
         Connection::over(Stream::local(path)?)
     }
@@ -59,8 +59,8 @@ impl Connection {
     /// `ldap`.
     ///
     /// # Errors
-    /// [`ClientError::Io`] if the host is unknown, nothing listens there, or TLS fails; [`ClientError::Unexpected`] for
-    /// `ldaps` without `tls`.
+    /// [`ClientError::Io`] if the host is unknown, no process listens on the address, or TLS fails;
+    /// [`ClientError::Unexpected`] for `ldaps` without `tls`.
     pub fn open_url(url: &ServerUrl, tls: Option<&Tls>) -> Result<Connection, ClientError> {
         let (host, port, is_tls) = match url {
             ServerUrl::Local(path) => return Connection::open_local(path),
@@ -119,7 +119,8 @@ impl Connection {
     /// Connects with TLS from the first octet (`ldaps://`). The server's certificate must be valid for `host`.
     ///
     /// # Errors
-    /// [`ClientError::Io`] if nothing listens there, or TLS fails, with the reason if the certificate is not trusted.
+    /// [`ClientError::Io`] if no process listens on the address, or TLS fails, with the reason if the certificate is
+    /// not trusted.
     pub fn open_tls(address: SocketAddr, tls: &Tls, host: &str) -> Result<Connection, ClientError> {
         Connection::secured(TcpStream::connect(address)?, tls, host)
     }
@@ -495,8 +496,7 @@ impl Connection {
         Ok(self.request(request, Controls::NONE)?.outcome)
     }
 
-    /// Reads one message. Stores a notice of disconnection, for the error that is returned when the connection is
-    /// closed.
+    /// Reads one message. Stores a notice of disconnection, because the error for a closed connection contains it.
     fn read_message(&mut self) -> Result<Received, ClientError> {
         loop {
             let unread = &self.input[self.consumed..];

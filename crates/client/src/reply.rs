@@ -5,7 +5,7 @@ use ldap::{
     ResultCode, oids,
 };
 
-/// Limits on a server's messages. They are so high that they only exclude absurd sizes.
+/// Limits on a server's messages. No useful message exceeds these limits.
 pub(crate) const LIMITS: DecodeLimits = DecodeLimits {
     message_size_max: 1 << 30,
     element_count_max: 1 << 24,

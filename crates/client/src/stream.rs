@@ -102,7 +102,7 @@ impl Write for Stream {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // The other kinds of sockets do not buffer.
+        // Streams without TLS do not buffer data.
         if let Stream::Tls(stream) = self { stream.flush() } else { Ok(()) }
     }
 }

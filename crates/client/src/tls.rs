@@ -52,7 +52,8 @@ impl Tls {
     /// certificate and key, both as PEM text.
     ///
     /// # Errors
-    /// Those of [`Tls::authorities`]. Also if the certificate or key is invalid, or they do not match.
+    /// Those of [`Tls::authorities`]. Also fails if the certificate or the key is invalid, or if the key does not
+    /// belong to the certificate.
     pub fn with_certificate(authorities: &[u8], certificate: &[u8], key: &[u8]) -> Result<Tls, TlsError> {
         let unusable = |error: rustls::pki_types::pem::Error| TlsError::Certificate(error.to_string());
         let chain =
@@ -66,7 +67,7 @@ impl Tls {
     /// Trusts any server. For measurements only, never for secrets.
     ///
     /// # Errors
-    /// The TLS library refuses the configuration, which is not expected.
+    /// The TLS library refuses the configuration. This is not expected.
     pub fn insecure() -> Result<Tls, TlsError> {
         let verifier = Arc::new(AnyCertificate(ring::default_provider()));
         let config = builder()?.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();

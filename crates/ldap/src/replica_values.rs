@@ -76,7 +76,7 @@ pub enum LogPart<'a> {
     Trimmed(u64),
     /// The replica's records differ from the supplier's from this position on.
     Diverged(u64),
-    /// The supplier has been replaced: the replica has heard from a later writer.
+    /// The supplier has been replaced: the replica has received records of a later writer.
     Replaced,
     /// The supplier has data of another generation.
     OtherData,

@@ -53,7 +53,7 @@ pub struct DigestKey {
     secret: [u8; 16],
 }
 
-/// The text omits the key.
+/// Does not show the key.
 impl std::fmt::Debug for DigestKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DigestKey").field("name", &self.name).finish_non_exhaustive()
@@ -111,8 +111,8 @@ impl Exchange {
         &self.realm
     }
 
-    /// Verifies a response with the key of its name. Returns the message with which the server proves that it has the
-    /// key. Without a key, the function takes the same time and fails.
+    /// Verifies a response with the key of the user that the response names. Returns the message with which the server
+    /// proves that the server has the key. If `key` is `None`, the function takes the same time and fails.
     ///
     /// # Errors
     /// The response proves a different password, or belongs to another exchange or realm.
@@ -214,8 +214,8 @@ impl Response {
         })
     }
 
-    /// Computes a digest (RFC 2831 section 2.1.2.1) with the secret of a key. With an empty method, it is the digest of
-    /// the server's proof (section 2.1.3). Otherwise it is the client's digest.
+    /// Computes a digest (RFC 2831 section 2.1.2.1) with the secret of a key. If `method` is empty, the result is the
+    /// digest of the server's proof (section 2.1.3). Otherwise the result is the client's digest.
     fn digest(&self, secret: &[u8; 16], method: &str) -> [u8; 32] {
         let session: [&[u8]; 5] = [secret, b":", &self.nonce, b":", &self.client_nonce];
         let session = match &self.authorization_octets {
@@ -302,8 +302,8 @@ fn names_service(uri: &[u8], service: &str) -> bool {
     is_service && parts.next().is_some_and(|host| !host.is_empty()) && parts.nth(1).is_none()
 }
 
-/// Returns the octets of a text that are hashed: in ISO 8859-1 if that contains all characters of the text, otherwise
-/// in UTF-8 (RFC 2831 section 2.1.2.1).
+/// Returns the octets of a text that are hashed. The encoding is ISO 8859-1 if ISO 8859-1 contains all characters of
+/// the text, otherwise UTF-8 (RFC 2831 section 2.1.2.1).
 fn hashed_form(text: &str) -> Vec<u8> {
     let latin: Option<Vec<u8>> = text.chars().map(|letter| u8::try_from(letter).ok()).collect();
     latin.unwrap_or_else(|| text.as_bytes().to_vec())

@@ -31,7 +31,7 @@ pub const OFFER: [u8; 4] = [NO_LAYER, 0, 0, 0];
 pub fn chosen(message: &[u8]) -> Result<&str, SaslError> {
     let malformed = SaslError::Malformed;
     let (layer, identity) = match message {
-        // The size applies to messages in a layer. Without a layer it is ignored.
+        // The size applies to messages in a security layer. No layer is used, so the size is ignored.
         [layer, _, _, _, identity @ ..] => (*layer, identity),
         _ => return Err(malformed("four octets and an identity expected")),
     };

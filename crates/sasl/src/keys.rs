@@ -79,7 +79,8 @@ impl Hash {
         }
     }
 
-    /// Returns the salted password. Both keys are derived from it. A client may store it.
+    /// Returns the salted password. The client key and the server key are derived from the salted password. A client
+    /// may store the salted password.
     pub(crate) fn salted(self, password: &str, salt: &[u8], iterations: u32) -> Vec<u8> {
         let password = prepared(password);
         let mut output = vec![0; self.size()];
@@ -93,7 +94,7 @@ impl Hash {
 }
 
 fn hmac<M: Mac + KeyInit>(key: &[u8], data: &[u8]) -> Vec<u8> {
-    // HMAC accepts keys of any length (RFC 2104 section 2). Therefore this does not fail.
+    // HMAC accepts keys of any length (RFC 2104 section 2). Therefore this call does not fail.
     let Ok(mac) = <M as KeyInit>::new_from_slice(key) else { return Vec::new() };
     mac.chain_update(data).finalize().into_bytes().to_vec()
 }
@@ -112,7 +113,7 @@ pub struct ScramKeys {
     pub(crate) server_key: Vec<u8>,
 }
 
-/// The text omits the keys.
+/// Does not show the keys.
 impl std::fmt::Debug for ScramKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ScramKeys").field("hash", &self.hash).finish_non_exhaustive()
@@ -123,7 +124,7 @@ impl ScramKeys {
     /// Derives the keys from a password. The cost is proportional to `iterations`. 4,096 iterations take some
     /// milliseconds.
     pub fn derive(hash: Hash, password: &str, salt: &[u8], iterations: u32) -> ScramKeys {
-        // Each of these two values is sufficient for a bind. Therefore they are erased.
+        // Each of these two values is sufficient for a bind. Therefore both are erased from memory.
         let salted = Zeroizing::new(hash.salted(password, salt, iterations));
         let client_key = Zeroizing::new(hash.hmac(&salted, b"Client Key"));
         ScramKeys {

@@ -43,7 +43,7 @@ pub enum SaslError {
 }
 
 impl SaslError {
-    /// Returns the error in the server's last message. Only some mechanisms have one (RFC 5802 section 7,
+    /// Returns the error in the server's last message. Only some mechanisms have such an error (RFC 5802 section 7,
     /// server-error).
     pub fn server_message(self) -> Option<&'static str> {
         match self {

@@ -19,7 +19,8 @@ use crate::{Hash, SaslError, ScramKeys};
 pub enum Binding<'a> {
     /// The client does not support channel binding.
     None,
-    /// The client supports channel binding, but has found no mechanism of the server with it.
+    /// The client supports channel binding, but has found no mechanism with channel binding among the mechanisms of the
+    /// server.
     NotOffered,
     /// The client uses the channel binding of this type.
     Type(&'a str),
@@ -149,7 +150,7 @@ impl Exchange {
     }
 
     /// Verifies the client's final message. Returns the server's final message. `channel` is the data of the channel
-    /// binding that the client uses. It is empty if the client uses none.
+    /// binding that the client uses. `channel` is empty if the client uses no channel binding.
     ///
     /// # Errors
     /// The message is malformed or belongs to another exchange or channel, or its proof is wrong.

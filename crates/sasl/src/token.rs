@@ -62,7 +62,7 @@ pub enum TokenError {
     /// The token is for another audience.
     #[error("it is for another audience")]
     Audience,
-    /// The token contains no time at which it expires.
+    /// The token does not contain the time at which it expires.
     #[error("it has no \"exp\"")]
     Endless,
     /// The token has expired.

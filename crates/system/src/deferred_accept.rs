@@ -8,7 +8,8 @@ use std::time::Duration;
 
 /// Makes a listening TCP socket accept a connection only after its client has sent data (`TCP_DEFER_ACCEPT`, tcp(7)).
 /// Until then the connection occupies an entry of the kernel's queue and no file descriptor. After about `time_max`
-/// (whole seconds, rounded up by the kernel) it is accepted without data. A kernel whose queue is full accepts at once.
+/// (whole seconds, rounded up by the kernel) the connection is accepted even if no data has arrived. A kernel whose
+/// queue is full accepts connections at once.
 ///
 /// # Errors
 /// The socket is not a TCP socket.

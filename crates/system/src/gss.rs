@@ -36,7 +36,7 @@ const STATUS_TEXTS_MAX: usize = 4;
 #[error("{0}")]
 pub struct GssError(String);
 
-/// Mechanism that client and server negotiate security with.
+/// Mechanism with which client and server negotiate security.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GssMechanism {
     /// Kerberos itself.
@@ -346,8 +346,8 @@ fn oid(elements: &'static [u8]) -> Oid {
     Oid { length: elements.len() as Word, elements: elements.as_ptr() }
 }
 
-/// Returns an error if a status reports one. Its text is the library's text for the cause if there is one, otherwise
-/// the text for the kind of error.
+/// Returns an error if `major` contains one. The error's text is the library's text for the cause (`minor`) if the
+/// library has such a text, otherwise the text for the kind of error (`major`).
 fn check(library: &'static Library, major: Word, minor: Word) -> Result<(), GssError> {
     if major & ERRORS == 0 {
         return Ok(());

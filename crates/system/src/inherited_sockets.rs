@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static ARE_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Takes the sockets that systemd passes to this process (`LISTEN_FDS` and `LISTEN_PID`, `sd_listen_fds(3)`). Child
-/// processes do not inherit them. Later calls return none.
+/// processes do not inherit these sockets. Later calls return no sockets.
 ///
 /// # Errors
 /// The variables do not contain numbers, or a descriptor is not open.

@@ -21,8 +21,8 @@ pub use scheduling::{CooperativeYield, lower_priority, set_thread_niceness};
 pub use mimalloc::MiMalloc as Allocator;
 
 /// Returns this thread's freed memory to the system, if the program's allocator is [`Allocator`]. The allocator would
-/// return it only at one of the thread's next allocations, which an idle thread does not make. Takes a fraction of a
-/// millisecond.
+/// return it only at one of the thread's next allocations, which an idle thread does not make. The call takes a
+/// fraction of a millisecond.
 pub fn give_back_memory() {
     // SAFETY: the call takes no pointer, may be made by any thread at any time, and accesses only the allocator's own
     // lists.

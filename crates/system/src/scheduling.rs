@@ -59,7 +59,7 @@ impl CooperativeYield {
     }
 }
 
-/// Returns how long to work after a yield that took `waited`.
+/// Returns how long the thread may work after a yield that took `waited`.
 fn work_after(waited: Duration) -> Duration {
     waited.clamp(WORK_MIN, WORK_MAX)
 }

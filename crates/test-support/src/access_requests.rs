@@ -137,7 +137,7 @@ pub fn compare_both(
             let [theirs, ours] =
                 both.each_mut().map(|connection| connection.compare(&dn, attribute, value).unwrap().code);
             count.requests += 1;
-            // If the peer refuses the attribute or denies its existence, Pando must do one of the two, too.
+            // If the peer refuses the attribute or denies its existence, Pando must do one of the two as well.
             let is_told = |code: ResultCode| [5, 6].contains(&code.0);
             assert!(
                 ours == theirs || (!is_told(ours) && !is_told(theirs)),

@@ -72,8 +72,9 @@ impl ChangeMaker {
         line
     }
 
-    /// Returns one value, or sometimes two if the attribute may have several. Two values of a single-valued attribute
-    /// are left out, because slapd counts values after each modification, and Pando at the end.
+    /// Returns one value, or sometimes two if the attribute may have several. Never returns two values of a
+    /// single-valued attribute, because slapd counts values after each modification, whereas Pando counts them after
+    /// all modifications.
     fn values(&mut self, name: &str, values: &[&'static str]) -> String {
         let several = !SINGLE_VALUED.contains(&name) && self.random.u8(..3) == 0;
         let count = if several { 2 } else { 1 };

@@ -145,7 +145,7 @@ pub fn parse_for(peer: Server, file: &str, text: &str) -> Vec<Operation> {
         let line = line.replace('%', SUFFIX);
         let fields: Vec<&str> = line.split(" |").map(str::trim).collect();
         let (only, fields) = match (Server::named(fields[0]), &fields[..]) {
-            // Explanations that name no server are of slapd.
+            // An explanation that names no server applies to slapd.
             (server, ["differs", answer, reason] | [_, "differs", answer, reason])
                 if server.unwrap_or(Server::Slapd) == peer =>
             {
@@ -333,7 +333,7 @@ impl Operation {
         matches!(self.kind, Kind::End { .. })
     }
 
-    /// Runs the operation: a bind on a new connection, any other on the connection of `client`.
+    /// Runs the operation. A bind runs on a new connection, and any other operation on the connection of `client`.
     ///
     /// # Panics
     /// The connection breaks or the server does not answer.

@@ -4,10 +4,10 @@ use super::SUFFIX;
 
 /// Attribute types, with values from which filters are made: existing values, missing ones, and invalid ones.
 ///
-/// Left out are types for which slapd's answers differ for reasons given in `differential/02-filters.ops`
-/// (userPassword, structuralObjectClass, subschemaSubentry); approximate matching, which each server defines
-/// differently; and spaces at the ends of substrings, which slapd removes and Pando prepares according to RFC 4518
-/// section 2.6.1.
+/// The filters do not contain types for which slapd's answers differ for reasons given in `differential/02-filters.ops`
+/// (userPassword, structuralObjectClass, subschemaSubentry). They do not contain approximate matches, which each server
+/// defines differently. They do not contain spaces at the ends of substrings, which slapd removes and Pando prepares
+/// according to RFC 4518 section 2.6.1.
 const TYPES: &[(&str, &[&str])] = &[
     ("uid", &["anna", "BERT", "carla", "hans", "nobody", "a", ""]),
     ("cn", &["Anna Berg", "anna  berg", "Gus", "Émil Ångström", "all", "printer", "x"]),

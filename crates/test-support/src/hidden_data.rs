@@ -287,7 +287,7 @@ impl Pair {
             }
         }
         let place = dice.rng.usize(..2 * REQUESTERS + 1) / 2;
-        // A search that continues is cancelled at once. It is sent alone, so that both servers cancel it at the same
+        // A search that continues is cancelled immediately. Send it alone, so that both servers cancel it at the same
         // point.
         for sent in requests.chunk_by(|one, other| !one.follows && !other.follows) {
             if done.difference.is_none() {
@@ -332,7 +332,7 @@ impl Pair {
         all[dice.rng.usize(..all.len())]
     }
 
-    /// Binds on a new connection. A request for the identity follows each bind.
+    /// Binds on a new connection, and asks for the identity after each bind.
     fn binds(&mut self, dice: &mut Dice<'_>, done: &mut RunResult) {
         self.links.push(self.open());
         let mechanisms =
@@ -450,7 +450,7 @@ impl Pair {
         let mut masked =
             [0, 1].map(|side| all[side].iter().map(|frame| self.own[side].masked(frame)).collect::<Vec<_>>());
         if request.follows {
-            // Leave out messages that depend on the moment at which the search is cancelled.
+            // Ignore messages that depend on the moment at which the search is cancelled.
             let is_end =
                 |frame: &Vec<u8>| matches!(decoded(frame).response, ldap::Response::Intermediate { .. });
             masked.iter_mut().for_each(|frames| frames.retain(|frame| !is_end(frame)));

@@ -83,7 +83,7 @@ pub enum Stopped {
     Done,
     /// The command was interrupted, and the content is unchanged.
     Before,
-    /// The command was interrupted, and the content is the same as after a complete run.
+    /// The command was interrupted, but the content is the same as after a complete run.
     After,
 }
 

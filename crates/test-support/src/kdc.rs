@@ -13,7 +13,7 @@ pub const REALM: &str = "PANDO.TEST";
 /// Host name in the server's principal. Clients must connect to this name.
 pub const HOST: &str = "localhost";
 
-/// Number of ports to try: another process may take a port first.
+/// Number of ports to try, because another process may use a port before the server does.
 const PORTS: usize = 10;
 
 /// A running KDC, ended when dropped.
@@ -120,7 +120,7 @@ fn serve(folder: &std::path::Path) -> Option<Child> {
         .unwrap_or_else(|error| panic!("krb5kdc: {error}. ./dev test installs it"));
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     if lines.any(|line| line.contains("commencing operation")) {
-        // Read its messages, so that it does not block on a full pipe.
+        // Read the server's messages, so that the server does not block on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         return Some(child);
     }

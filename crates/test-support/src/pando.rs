@@ -121,7 +121,7 @@ impl Start {
         self.executed_by(wrapper)
     }
 
-    /// Gives the existing data folder a separate file system: see [`SmallDisk`].
+    /// Puts the existing data folder on a separate file system ([`SmallDisk`]).
     pub fn on_small_disk(self, data: &Path) -> Start {
         let mut wrapper = Command::new("unshare");
         if !rustix::process::geteuid().is_root() {
@@ -190,7 +190,7 @@ impl Start {
                 }
                 Ok(line) => said += &(line + "\n"),
                 Err(_) => {
-                    // The server has closed its standard output, or hangs.
+                    // The server has closed its standard output, or does not respond.
                     let _ = child.kill();
                     return Err((child.wait().unwrap(), said));
                 }
@@ -336,7 +336,7 @@ impl Drop for Pando {
 pub struct SmallDisk<'p> {
     /// The server with this file system.
     pub pando: &'p Pando,
-    /// The data folder, on which it is mounted.
+    /// The data folder, where the file system is mounted.
     pub data: PathBuf,
 }
 

@@ -48,7 +48,7 @@ impl Relay {
                     return;
                 }
                 let client = client.unwrap();
-                // Without the server, the connection is closed here. In `clients`, it would stay open.
+                // Without the server, the connection is closed here. If it were added to `clients`, it would stay open.
                 if let Ok(server) = TcpStream::connect(server) {
                     all.lock().unwrap().push(client.try_clone().unwrap());
                     match lasts(number) {

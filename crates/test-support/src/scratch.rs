@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A separate folder for one test. It is removed when dropped, unless the test fails; then its path is printed.
+/// A separate folder for one test. When the value is dropped, the folder is removed, or its path is printed if the test
+/// has failed.
 pub struct Scratch {
     path: PathBuf,
 }

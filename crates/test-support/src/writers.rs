@@ -190,7 +190,7 @@ impl Writer {
         connection.modify(&self.group(), &[(operation, "member", &[&self.person(uid)])])
     }
 
-    /// Checks the data after a failed sync has refused a change. The change may be on the disk or not.
+    /// Checks the data after a failed sync has refused a change. It is unknown whether the change is on the disk.
     #[track_caller]
     pub fn check_with_refused(&mut self, connection: &mut Connection) {
         self.under_way = self.under_way.take().or(self.refused.take());

@@ -20,9 +20,9 @@ use crate::limits::{COMMAND, COMMAND_SIZE_MAX, DRAIN};
 pub enum Command {
     /// Report the differences found so far.
     Report,
-    /// Let the new server answer the clients.
+    /// Makes the new server answer the clients.
     Switch,
-    /// Let the old server answer the clients again.
+    /// Makes the old server answer the clients again.
     Back,
 }
 

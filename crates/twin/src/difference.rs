@@ -69,7 +69,8 @@ pub(crate) fn differences(
         return found;
     }
     match request.request {
-        // Compared only if both searches are complete: searches that ended early may have returned different entries.
+        // Compare the entries only if both searches are complete, because searches that ended early may have returned
+        // different entries.
         Request::Search(_) if old.code == Some(ResultCode::SUCCESS) => {
             entries(kind, request, pair, ignored, &mut found);
             references(kind, request, pair, &mut found);
@@ -197,7 +198,7 @@ fn order(request: &Message<'_>, pair: &Pair<'_>, found: &mut Vec<Difference>) {
     }
     old.sort_unstable();
     new.sort_unstable();
-    // If the entries or their values differ, the order differs as a consequence.
+    // Compare the order only if the entries and their values are equal. Otherwise the order differs as a consequence.
     if old == new {
         let cause = format!("sorted by {}", names.join(", "));
         found.push(Difference { category: Category::Order, cause, example: target(request) });

@@ -33,7 +33,7 @@ pub(crate) struct Figures {
     /// Number of exchanges that were not compared, by reason.
     skipped: BTreeMap<&'static str, u64>,
     groups: BTreeMap<(Category, String), Group>,
-    /// Number of differences that were not assigned to a group because the limit was reached.
+    /// Number of differences that were not assigned to a group because the maximum number of groups was reached.
     more: u64,
     latencies: BTreeMap<Kind, Latencies>,
 }

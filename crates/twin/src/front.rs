@@ -36,7 +36,7 @@ pub(crate) struct Front {
     changes_started: Cell<u64>,
     changes_outstanding: Cell<u64>,
     last_client: Cell<u64>,
-    /// Connections of clients, each with a handle to end it.
+    /// For each connection of a client, the handle that ends the connection.
     clients: RefCell<HashMap<u64, Rc<Notify>>>,
     connections_max: usize,
     pub(crate) shared: Arc<Shared>,

@@ -120,10 +120,10 @@ pub enum TwinError {
     Io(#[from] io::Error),
 }
 
-/// Runs the proxy until the process ends. Calls `ready` with the addresses when it listens.
+/// Runs the proxy until the process ends. Calls `ready` with the addresses as soon as the proxy listens on them.
 ///
 /// # Errors
-/// It cannot listen, or a thread cannot be started.
+/// The proxy cannot listen on an address, or a thread cannot be started.
 pub fn run(options: Options, ready: impl FnOnce(&[SocketAddr])) -> Result<(), TwinError> {
     let shared = Arc::new(Shared::new(options.queue_bytes));
     let servers = [options.old.clone(), options.new.clone()];

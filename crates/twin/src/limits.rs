@@ -20,7 +20,7 @@ pub const CONNECTIONS_DEFAULT: usize = 4_096;
 /// Number of threads that replay requests.
 pub(crate) const WORKERS: usize = 8;
 
-/// Maximum number of groups of differences. Differences beyond them are only counted.
+/// Maximum number of groups of differences. Differences that belong to none of these groups are only counted.
 pub(crate) const GROUPS_MAX: usize = 1_000;
 
 /// Maximum number of examples of a group.

@@ -37,7 +37,7 @@ pub(crate) struct Worker {
 #[derive(Default)]
 struct ReplayedClient {
     connection: Option<Connection>,
-    /// Reason why no more requests can be replayed for this client; `None` while they can.
+    /// Reason why no more requests can be replayed for this client; `None` if requests can be replayed.
     unusable: Option<&'static str>,
     /// Pairs of cookies of paged searches: the cookie of the active server, and the cookie of the other server.
     cookies: VecDeque<(Vec<u8>, Vec<u8>)>,
@@ -109,7 +109,7 @@ impl Worker {
         drop(figures);
         if !exchange.is_complete || !is_whole || active.code.is_none() {
             return match exchange.kind.is_change() {
-                // The change is replayed, but its outcome on the active server is unknown.
+                // The change was replayed, but its result on the active server is unknown.
                 true => {
                     self.shared.figures().skipped("the client did not wait for the answer to its change");
                     Ok(())
@@ -167,8 +167,8 @@ impl Worker {
 }
 
 impl ReplayedClient {
-    /// Returns the request for the other server if it must differ from the client's request. It differs if it contains
-    /// a cookie, or if the active server has generated a password for the client's request.
+    /// Returns the request for the other server if it must differ from the client's request. It must differ if the
+    /// client's request contains a cookie, or if the active server generated a password for the client's request.
     fn prepare(&mut self, request: &Message<'_>, active: &Answer) -> Result<Option<Vec<u8>>, SkipReason> {
         let encoded = |request, controls: &ControlsBuf, id| {
             let mut bytes = Vec::new();
@@ -229,7 +229,7 @@ impl ReplayedClient {
                 self.pages = (is_small && is_followed).then_some((active, other));
                 None
             }
-            // If pages of only one server follow, the entries of the two servers differ.
+            // If only one server has further pages, the entries of the two servers differ.
             _ => is_followed.then_some((active, other)),
         }
     }

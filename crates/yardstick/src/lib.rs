@@ -73,8 +73,8 @@ pub fn run(arguments: &[String]) -> Result<String, String> {
         let ended = thread.join().map_err(|_| "a client met a defect".to_owned())?;
         ended.map_err(|error| error.to_string())?;
     }
-    // Read only after all threads have ended: on a busy machine, answers are still being counted at the end of the
-    // measured time.
+    // Read the counters only after all threads have ended, because on a busy machine, threads are still counting
+    // answers at the end of the measured time.
     let right = shared.right.load(Ordering::SeqCst);
     let wrong = shared.wrong.load(Ordering::SeqCst);
     Ok(format!(
@@ -106,11 +106,11 @@ fn client(work: &Work, shared: &Shared, number: u64) -> io::Result<()> {
     let mut requests = Vec::new();
     (0..work.outstanding).for_each(|_| ask(&mut requests));
     let mut waiting = work.outstanding;
-    // Number of received entries by message id, because answers may be interleaved.
+    // Count received entries by message id, because the entries of several answers may be interleaved.
     let mut entries: HashMap<u32, u32> = HashMap::new();
     while waiting > 0 {
         if reader.buffer().is_empty() {
-            // Requests are collected, and sent together after all received data is read.
+            // Send the collected requests together, after all received data has been processed.
             writer.write_all(&requests)?;
             requests.clear();
         }

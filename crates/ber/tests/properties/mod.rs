@@ -2,8 +2,8 @@
 
 use ber::{BerError, Reader, Tag, element_len, put_element, put_integer, read_frame_len};
 
-/// Reading never panics. Elements that were read encode to elements that read the same. The size of a message does not
-/// change once its header is complete.
+/// Reading never panics. If elements that were read are encoded and read again, the result is the same. The size of a
+/// message does not change once its header is complete.
 pub(crate) fn elements(bytes: &[u8]) {
     walk(bytes, 8);
     frame(bytes);

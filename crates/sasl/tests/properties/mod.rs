@@ -19,8 +19,8 @@ fn rules() -> TokenRules {
     }
 }
 
-/// Uses the octets as each message of each mechanism. Nothing panics, results are limited in size, and only the proof
-/// of the password completes an exchange.
+/// Parses the octets as each message of each mechanism. No function panics, results are limited in size, and only the
+/// proof of the password completes an exchange.
 pub(crate) fn sasl(bytes: &[u8]) {
     if let Ok(plain) = Plain::parse(bytes) {
         assert!(!plain.authentication.is_empty() && !plain.password.is_empty());

@@ -87,7 +87,7 @@ pub(crate) fn decoded(frame: &[u8]) -> ResponseMessage<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct ServerValues {
     uuids: Vec<[u8; 16]>,
-    /// Texts that only this server contains: its generation.
+    /// Texts that only this server's answers contain, such as its generation.
     pub(crate) texts: Vec<String>,
     pub(crate) sync_cookie: Option<Vec<u8>>,
     pub(crate) page_cookie: Option<Vec<u8>>,
@@ -292,7 +292,7 @@ fn put_attributes<'a>(
     for attribute in others {
         let mut values: Vec<String> =
             attribute.values.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect();
-        // A range with all values is in the same order.
+        // Treat a range that contains all values like the attribute without a range.
         let name = attribute.description.to_ascii_lowercase();
         if are_sets && LINKS.contains(&name.strip_suffix(";range=0-*").unwrap_or(&name)) {
             values.sort();

@@ -27,10 +27,11 @@ const REFUSALS: [&str; 2] = [
     "departmentNumber: the value limit \"units\" allows only values that uid has in certain entries",
 ];
 
-/// Number of different values of roomNumber in hidden entries. The number is high, so that each directory lacks many.
+/// Number of different values of roomNumber in hidden entries. The number is high, so that many of the values are
+/// missing in each directory.
 pub(crate) const ROOMS: u32 = 30;
 
-/// The highest number in use, which a hidden entry of both directories has.
+/// The highest number that an entry has. It belongs to a hidden entry in both directories.
 pub(crate) const HIGHEST_NUMBER: u32 = 1_500;
 
 /// Value of description that makes an entry join a group. No imported entry has it, so none joins in the background.
@@ -92,7 +93,7 @@ attributetype ( 1.3.6.1.4.1.32473.7 NAME 'friend' EQUALITY distinguishedNameMatc
 /// A dynamic entry, which cannot be imported.
 pub(crate) struct Dynamic {
     pub(crate) dn: String,
-    /// The directories that have it.
+    /// For each of the two directories, whether it contains the entry.
     pub(crate) sides: [bool; 2],
     pub(crate) is_hidden: bool,
 }

@@ -22,7 +22,7 @@ use crate::SUFFIX;
 pub(crate) struct Dice<'w> {
     pub(crate) rng: &'w mut Rng,
     pub(crate) world: &'w World,
-    /// Last synchronization cookies from the two servers.
+    /// The last synchronization cookie of each of the two servers.
     pub(crate) sync_cookie: Option<[Vec<u8>; 2]>,
     pub(crate) position: Option<[[u8; 24]; 2]>,
     /// Whether a control makes the search continue until it is cancelled.
@@ -75,7 +75,7 @@ impl Debug for Search {
     }
 }
 
-/// A control.
+/// A control of a request.
 #[derive(Clone)]
 pub(crate) struct AccessRequest {
     pub(crate) oid: String,
@@ -238,7 +238,7 @@ impl Dice<'_> {
                 true => &SUPPORTED_CONTROLS[self.rng.usize(..SUPPORTED_CONTROLS.len())],
                 false => *one_of(self.rng, &fitting),
             };
-            // These controls are rarer, because most requesters may not use them.
+            // Choose these controls less often, because most requesters may not use them.
             let is_proxied =
                 [oids::PROXIED_AUTHORIZATION, oids::PROXIED_AUTHORIZATION_V1].contains(&known.oid);
             if is_proxied && self.rng.u32(..3) > 0 {
@@ -624,7 +624,7 @@ impl Dice<'_> {
         let new_rdn = match self.rng.u32(..4) {
             0 => rdn_of(&entry),
             1 => pick(self.rng, &new_rdns).to_owned(),
-            // The name of a hidden sibling.
+            // The name of a hidden entry with the same superior.
             _ => {
                 let parent = entry.split_once(',').map_or("", |(_, parent)| parent);
                 let World { both, one, .. } = self.world;

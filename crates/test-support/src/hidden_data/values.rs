@@ -177,7 +177,7 @@ fn synchronization(dice: &mut Dice<'_>) -> Values {
     })
 }
 
-/// Makes a request for changes.
+/// Returns the value of a control that requests changes (persistent search).
 fn persistent_search(dice: &mut Dice<'_>) -> Values {
     dice.follows = true;
     let change_types = dice.rng.u8(1..16);
@@ -309,7 +309,7 @@ fn own_operation(oid: &str) -> Option<(Kind, Maker)> {
         }),
         PROMOTE => (Kind::Writes, |_| same(Vec::new())),
         UNDELETE => (Kind::Writes, |dice| {
-            // Entries below the first user are hidden by their place, which must not change.
+            // Do not move entries below the first user, because they are hidden by their place.
             let shown = dice.world.shown.iter().filter(|dn| !dn.starts_with("uid=v0,")).collect::<Vec<_>>();
             let uuid = match dice.rng.u32(..6) {
                 0 => dice.rng.u128(..),

@@ -59,7 +59,7 @@ pub(crate) struct World {
     pub(crate) one: Vec<(String, usize)>,
     /// Names that no entry has.
     pub(crate) absent: Vec<String>,
-    /// Places at which a rule must deny `browse`, each with the word for its scope.
+    /// Entries for which a rule must deny `browse`, each with the word for its scope.
     hidden_places: Vec<(&'static str, String)>,
 }
 
@@ -378,7 +378,7 @@ impl Planner<'_> {
             }
             self.visible(&format!("cn=g{number},ou=groups"), &group);
         }
-        // Hidden values decide whether these filters match an entry.
+        // Whether these filters match an entry depends on hidden values.
         let tests = ["(|(employeeNumber=*)(homePhone=*)(mail=hidden*))", "(!(description=secret*))"];
         for (number, test) in tests.into_iter().enumerate() {
             let url = format!("ldap:///{SUFFIX}??sub?{test}");
@@ -409,7 +409,8 @@ impl Planner<'_> {
     }
 
     fn push(&mut self, dn: String, sides: [Option<Attributes>; 2]) {
-        // Entry ids follow this order. Hidden entries have random places, and visible ones keep their relative order.
+        // Entry ids follow this order. Hidden entries get random positions, and visible entries keep their relative
+        // order.
         let is_hidden = sides
             .iter()
             .flatten()
@@ -487,7 +488,8 @@ impl Planner<'_> {
         }
         let has_hidden_values = self.rng.bool();
         let is_asker = has_password;
-        // Vary whether there is a password, because a requester who may read pwdChangedTime may learn that.
+        // Vary whether there is a password, because a requester who may read pwdChangedTime may learn whether there is
+        // one.
         let has_password = has_password || self.rng.bool();
         let sides = [0, 1].map(|_| {
             let mut own = entry.clone();
@@ -549,7 +551,7 @@ impl Planner<'_> {
         for unit in ["open", "mixed", "people"].iter().filter(|_| hides_some) {
             let dn = format!("cn=lost,ou={unit},{SUFFIX}");
             self.hidden_places.push(("in", dn.clone()));
-            // The administrator deletes without a control, so a referral would stay.
+            // The administrator deletes entries without the ManageDsaIT control, which a referral would require.
             let is_referral = |entry: &Attributes| entry["objectClass"][0] == "referral";
             let sides = [0, 1].map(|_| Some(self.hidden_entry(&dn)).filter(|entry| !is_referral(entry)));
             self.push(dn.clone(), sides);
@@ -646,7 +648,7 @@ fn named(rdns: &str, mut entry: Attributes) -> Attributes {
     entry
 }
 
-/// Returns LDIF of one directory. Entries that both have get the same times and UUIDs.
+/// Returns LDIF of one directory. Entries that are in both directories get the same times and UUIDs.
 fn ldif_of(planned: &[Planned], side: usize) -> String {
     let mut text = String::new();
     for Planned { dn, sides } in planned {

@@ -127,7 +127,7 @@ impl<const WORDS: usize> GrowingTable<WORDS> {
         }
     }
 
-    /// Returns true if at least `eighths` eighths of the slots are taken.
+    /// Returns true if more than `eighths` eighths of the slots are taken.
     #[inline]
     pub(crate) fn is_full(&self, eighths: usize) -> bool {
         self.table.taken > self.table.place_count / 8 * eighths
