@@ -336,7 +336,7 @@ impl Drop for Pando {
 pub struct SmallDisk<'p> {
     /// The server with this file system.
     pub pando: &'p Pando,
-    /// The data folder, where the file system is mounted.
+    /// The data folder, which is the mount point of the file system.
     pub data: PathBuf,
 }
 
