@@ -20,8 +20,8 @@ use crate::{Connection, Content, ContentError};
 /// Size of the buffer for text, in octets.
 const BUFFER_SIZE: usize = 256 << 10;
 
-/// Maximum size in octets of entries that wait for their superiors. If more octets wait, the export writes the entries in
-/// the order in which it receives them.
+/// Maximum size in octets of entries that wait for their superiors. If more octets wait, the export writes the entries
+/// in the order in which it receives them.
 const WAITING_MAX: usize = 64 << 20;
 
 /// Attribute that shows which entries may have subordinates. Only the names of these entries must be stored.
