@@ -41,9 +41,18 @@ fn plant_many(connection: &mut Connection, entries: u64) {
     }
 }
 
-/// Makes changes at a given rate until `stop` is set, without reading the whole tree before each change. Returns the
-/// number of changes.
-fn change_at(address: SocketAddr, (entries, rate): (u64, u64), stop: &AtomicBool, seed: u64) -> u64 {
+/// Changes that are made at the source.
+struct Load {
+    entries: u64,
+    /// Changes a second.
+    rate: u64,
+    renames_trees: bool,
+    seed: u64,
+}
+
+/// Makes changes until `stop` is set, without reading the whole tree before each change. Returns the number of changes.
+fn change_at(address: SocketAddr, load: &Load, stop: &AtomicBool) -> u64 {
+    let &Load { entries, rate, renames_trees, seed } = load;
     let mut random = fastrand::Rng::with_seed(seed);
     let open = || {
         let mut connection = Connection::open(address).ok()?;
@@ -73,7 +82,7 @@ fn change_at(address: SocketAddr, (entries, rate): (u64, u64), stop: &AtomicBool
             4 => to.delete(&at),
             5 => to.modify_dn(&at, &format!("uid=n{person}"), Some(&format!("ou=t{other},{SUFFIX}"))),
             // Move a tree away and back, so that later names still exist.
-            6 => to
+            6 if renames_trees => to
                 .modify_dn(&unit, &format!("ou=moved{seed}-{turn}"), Some(&format!("ou=people,{SUFFIX}")))
                 .and_then(|_| {
                     let moved = format!("ou=moved{seed}-{turn},ou=people,{SUFFIX}");
@@ -96,7 +105,7 @@ fn change_at(address: SocketAddr, (entries, rate): (u64, u64), stop: &AtomicBool
 
 /// Plants the source, copies it while it is changed, causes the faults, and compares both servers without the
 /// attributes in `leave_out`.
-fn prove<P: Peer>(name: &str, mut source: Running<P>, leave_out: &[&str]) {
+fn prove<P: Peer>(name: &str, mut source: Running<P>, leave_out: &[&str], renames_trees: bool) {
     let (entries, rate, faults) = (
         number("PANDO_FOLLOW_ENTRIES", 100_000),
         number("PANDO_FOLLOW_RATE", 200),
@@ -117,8 +126,9 @@ fn prove<P: Peer>(name: &str, mut source: Running<P>, leave_out: &[&str]) {
     let mut copy = follower(&scratch, relay.address());
     println!("the copy of {entries} entries serves after {:?}", start.elapsed());
     let stop = Arc::<AtomicBool>::default();
-    let (address, own, seed) = (source.address(), Arc::clone(&stop), seed());
-    let changes = std::thread::spawn(move || change_at(address, (entries, rate), &own, seed));
+    let (address, own) = (source.address(), Arc::clone(&stop));
+    let load = Load { entries, rate, renames_trees, seed: seed() };
+    let changes = std::thread::spawn(move || change_at(address, &load, &own));
     for fault in 0..faults {
         if fault % 2 == 1 {
             let start = Instant::now();
@@ -160,17 +170,20 @@ fn a_large_copy_equals_slapd_after_kills_and_cuts() {
         ..Amendments::default()
     };
     let slapd = Slapd::amended(&folder, &["entryUUID", "entryCSN"], amendments);
-    prove("follow-proof", slapd, &["userPassword"]);
+    prove("follow-proof", slapd, &["userPassword"], true);
 }
 
 /// The copy reads the retro change log. The content synchronization plug-in of 389 DS 2.3 loses changes that are made
 /// while it sends a refresh, so it cannot pass this test.
+///
+/// No trees are renamed. After several hundred renames, 389 DS 2.3.1 shows some entries below names that no entry has,
+/// also after a restart. A copy cannot hold such entries.
 #[test]
 #[ignore = "./dev follow ds389 runs it"]
 fn a_large_copy_equals_ds389_after_kills_and_cuts() {
     let folder = Scratch::new("follow-proof-ds389");
     let source = RunningDs389::with_plugins(&folder, &["uid:equality", "member:equality"], &[ds389::RETRO]);
-    prove("follow-proof", source, &ds389::OWN);
+    prove("follow-proof", source, &ds389::OWN, false);
 }
 
 #[test]
@@ -178,5 +191,5 @@ fn a_large_copy_equals_ds389_after_kills_and_cuts() {
 fn a_large_copy_equals_opendj_after_kills_and_cuts() {
     let folder = Scratch::new("follow-proof-opendj");
     let source = RunningOpenDj::with_change_log(&folder, &["uid:equality", "member:equality"]);
-    prove("follow-proof", source, &opendj::OWN);
+    prove("follow-proof", source, &opendj::OWN, true);
 }
