@@ -113,7 +113,8 @@ try_lintian() {
 }
 
 try_rpm() {
-    command -v rpmlint >/dev/null || apt_install rpmlint
+    # rpmlint reads packages with rpm, which Debian installs only on request.
+    { command -v rpmlint && command -v rpm; } >/dev/null || apt_install rpmlint rpm
     say "rpmlint"
     rpmlint -c packaging/rpm/rpmlint.toml "$@"
 }

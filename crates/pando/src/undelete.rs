@@ -111,5 +111,9 @@ fn newest(connection: &mut Connection, dn: &str) -> Result<[u8; 16], String> {
         found = Some(entry.uuid);
         false
     })?;
-    found.ok_or_else(|| format!("no deleted entry {dn} is kept"))
+    found.ok_or_else(|| {
+        format!(
+            "no deleted entry {dn} is kept: keep_deleted_seconds says how long they are, 0 for not at all"
+        )
+    })
 }

@@ -17,7 +17,7 @@ const OF_OWN_GROUP: u32 = 0o050;
 impl Config {
     /// Returns the problems with the modes of the data directory and of the files that the settings name. Each message
     /// contains the mode and the command that corrects it. The permissions of a group are a problem unless the process
-    /// belongs to the group.
+    /// belongs to the group, or the data directory does.
     pub fn exposed_files(&self, node_file: Option<&Path>) -> Vec<String> {
         let tls = &self.tls;
         let key = tls.key.clone().or_else(|| tls.certificate.clone());
@@ -66,21 +66,24 @@ impl Config {
         let trusted = trusted.into_iter().chain(authorities);
         let secret = secret.map(|(what, file)| (what, file, READ_OR_WRITTEN));
         let trusted = trusted.map(|(what, file)| (what, file, WRITTEN));
+        let servers = std::fs::metadata(&self.data).ok().map(|data| data.gid());
         let node_file = ("the node file", node_file.map(Path::to_owned), node_file_harm);
         secret
             .chain(trusted)
             .chain([node_file])
-            .filter_map(|(what, file, harm)| exposure(what, &file?, harm))
+            .filter_map(|(what, file, harm)| exposure(what, &file?, harm, servers))
             .collect()
     }
 }
 
-/// Returns the problem with the mode of a file or directory. Ignores a file that cannot be examined, because opening it
-/// will report the error.
-fn exposure(what: &str, path: &Path, harm: u32) -> Option<String> {
+/// Returns the problem with the mode of a file or directory. `servers` is the group of the data directory: `pando doctor`
+/// may run as root, who does not belong to it. Ignores a file that cannot be examined, because opening it will report
+/// the error.
+fn exposure(what: &str, path: &Path, harm: u32, servers: Option<u32>) -> Option<String> {
     let found = std::fs::metadata(path).ok()?;
     let (group, mode) = (found.gid(), found.mode() & 0o777);
-    let is_own = group == rustix::process::getegid().as_raw() || is_among_groups(group);
+    let is_own =
+        group == rustix::process::getegid().as_raw() || Some(group) == servers || is_among_groups(group);
     let (harm, mended) = match (harm, is_own) {
         (WRITTEN, _) => (WRITTEN, "go-w"),
         (_, true) => (harm & !OF_OWN_GROUP, "g-w,o="),
@@ -158,6 +161,8 @@ mod tests {
         if rustix::process::geteuid().is_root() {
             chown(of("key"), None, Some(65_000)).unwrap();
             assert!(describe("key", 0o640), "another group");
+            chown(of("data"), None, Some(65_000)).unwrap();
+            assert!(!describe("key", 0o640), "the group of the data directory");
         }
     }
 }

@@ -33,12 +33,22 @@ const ALL_USERS: u32 = 0o666;
 
 /// Error of listening on a URL.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {url}: {error}")]
+#[error("cannot listen on {url}: {error}{}", remedy(error))]
 pub struct ListenError {
     /// URL on which the server cannot listen.
     pub url: ServerUrl,
     /// Error of the system.
     pub error: io::Error,
+}
+
+/// Returns the remedy for an error of listening, or an empty text.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            ": ports below 1024 need root, the capability CAP_NET_BIND_SERVICE, or socket activation"
+        }
+        _ => "",
+    }
 }
 
 /// A non-blocking listening socket.

@@ -308,10 +308,10 @@ impl Session {
         let failures = state.account.failure_count(now);
         let locks = state.account.is_failure_locked(now);
         if locks {
+            let dn = context.snapshot.state().dn(state.account.id).ok().flatten().unwrap_or_default();
             tracing::warn!(
                 conn = self.number(),
-                "the account of entry {} is locked: {failures} wrong passwords, the last from {:?}",
-                state.account.id.0,
+                "the account of {dn:?} is locked: {failures} wrong passwords, the last from {}",
                 self.source
             );
         }
