@@ -98,8 +98,11 @@ impl Session {
 /// Returns true if `base` is the root DSE, or `cn=monitor` or an entry below it. A DN in another spelling is not
 /// recognized.
 fn is_about_server(base: &str) -> bool {
-    let monitor = base.len().checked_sub(MONITOR_DN.len()).and_then(|from| base.get(from..));
-    base.is_empty() || monitor.is_some_and(|end| end.eq_ignore_ascii_case(MONITOR_DN))
+    let split = base.len().checked_sub(MONITOR_DN.len()).and_then(|from| base.split_at_checked(from));
+    let is_monitor = |(below, end): (&str, &str)| {
+        end.eq_ignore_ascii_case(MONITOR_DN) && (below.is_empty() || below.ends_with(','))
+    };
+    base.is_empty() || split.is_some_and(is_monitor)
 }
 
 impl RequestHead {
