@@ -76,9 +76,9 @@ impl Config {
     }
 }
 
-/// Returns the problem with the mode of a file or directory. `servers` is the group of the data directory: `pando doctor`
-/// may run as root, who does not belong to it. Ignores a file that cannot be examined, because opening it will report
-/// the error.
+/// Returns the problem with the mode of a file or directory. `servers` is the group of the data directory. The process
+/// may lack this group if root runs `pando doctor`. Ignores a file that cannot be examined, because opening it will
+/// report the error.
 fn exposure(what: &str, path: &Path, harm: u32, servers: Option<u32>) -> Option<String> {
     let found = std::fs::metadata(path).ok()?;
     let (group, mode) = (found.gid(), found.mode() & 0o777);
