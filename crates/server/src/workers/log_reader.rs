@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use directory::{Directory, OperationError, Outcome, Snapshot};
 use ldap::{LogAnswer, LogPart, ResultCode};
 use replication::comparison::Report;
-use replication::{Lineage, Relation};
+use replication::{KeptLog, Lineage, Refusal};
 use sha2::{Digest, Sha256};
 
 use self::blocks::{Blocks, Frame, RecordRange};
@@ -387,14 +387,13 @@ impl Supplier<'_> {
         if !self.generations.contains(&read.generation) {
             return Ok(Some(LogPart::OtherData));
         }
-        match self.lineage.judge(self.newest, &read.lineage, read.position) {
-            Relation::SupplierReplaced => return Ok(Some(LogPart::Replaced)),
-            Relation::Diverged { since } => return Ok(Some(LogPart::Diverged(since))),
-            Relation::Continues => {}
-        }
-        let kept_from = self.snapshot.first_log_position()?.unwrap_or(self.newest + 1);
-        if kept_from > read.position + 1 {
-            return Ok(Some(LogPart::Trimmed(kept_from)));
+        let first = self.snapshot.first_log_position()?.unwrap_or(self.newest + 1);
+        let log = KeptLog { first, newest: self.newest };
+        match self.lineage.refusal(log, &read.lineage, read.position) {
+            Some(Refusal::Replaced) => return Ok(Some(LogPart::Replaced)),
+            Some(Refusal::Diverged(since)) => return Ok(Some(LogPart::Diverged(since))),
+            Some(Refusal::Trimmed(first)) => return Ok(Some(LogPart::Trimmed(first))),
+            None => {}
         }
         if let Some(expected) = read.digest
             && let Some((position, record)) = self.snapshot.log_records(read.position).next().transpose()?

@@ -23,13 +23,13 @@ use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 use directory::{Directory, Outcome, Writer};
-use replication::Lineage;
+use replication::{Lineage, Progress};
 
 use self::compare::Reports;
 use self::fetch::{Block, Fetcher, Source};
 use self::figures::ReplicaFigures;
 use self::forward::{Answers, Forwarder};
-use self::requests::{Decided, Pending};
+use self::requests::{Decided, Pending, SentBatch};
 use self::undecided::Decision;
 use self::watch::Watch;
 use crate::config::ReplicaSettings;
@@ -60,10 +60,10 @@ struct Replica {
     blocks: Receiver<Block>,
     forwarder: Forwarder,
     answers: Receiver<Answers>,
-    /// Position of the last commit. `lineage` contains the epochs up to that position. An epoch begins with the
-    /// promotion of a server.
-    position: u64,
-    lineage: Lineage,
+    /// Position and lineage of the last commit.
+    progress: Progress,
+    /// Number of the present connection that reads records; 0 if there is none.
+    reading: u64,
     /// Number of the last connection whose records are ignored, because earlier records from it could not be applied.
     unwanted: u64,
     /// Time before which no record is applied, because applying failed.
@@ -73,7 +73,7 @@ struct Replica {
     /// Changes that wait to be forwarded.
     waiting: VecDeque<Pending>,
     /// Changes that were forwarded and are not answered yet.
-    sent: Option<Vec<Pending>>,
+    sent: Option<SentBatch>,
     /// Time at which the changes in `sent` were forwarded.
     sent_at: Instant,
     /// Changes whose results the supplier has sent. Each is answered when this replica has applied the records up to
@@ -160,8 +160,8 @@ impl Replica {
             blocks,
             forwarder,
             answers,
-            position,
-            lineage,
+            progress: Progress::new(position, lineage),
+            reading: 0,
             unwanted: 0,
             apply_after: None,
             has_more_blocks: false,
@@ -203,6 +203,7 @@ impl Replica {
             while let Ok(answers) = self.answers.try_recv() {
                 self.take_answers(answers);
             }
+            self.note_connection();
             self.expire();
             if let Some(address) = self.promoting.take()
                 && self.promote(writer, address)

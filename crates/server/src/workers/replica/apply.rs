@@ -40,9 +40,8 @@ impl Replica {
         let Some(last) = blocks.last() else { return false };
         let reading = last.reading;
         // After a reconnection, records begin again at an earlier position.
-        let first = blocks.iter().position(|block| block.reading == reading).unwrap_or(0);
-        let (older, newer) = blocks.split_at(first);
-        let applied = self.apply(writer, older).and_then(|()| self.apply(writer, newer));
+        let mut groups = blocks.chunk_by(|one, next| one.reading == next.reading);
+        let applied = groups.try_for_each(|group| self.apply(writer, group));
         match applied {
             Ok(()) => {
                 self.apply_after = None;
@@ -55,40 +54,63 @@ impl Replica {
         true
     }
 
-    /// Applies records of one connection in one commit.
+    /// Applies records of one connection in one commit. A lineage with a further epoch is stored even without records.
     fn apply(&mut self, writer: &mut Writer, blocks: &[Block]) -> Result<(), OperationError> {
-        let Some(last) = blocks.last() else { return Ok(()) };
-        let Some(first) = blocks.iter().find(|block| !block.records.is_empty()) else {
-            self.note_progress(last);
-            return Ok(());
-        };
+        let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else { return Ok(()) };
+        self.note_connection();
         let records = || blocks.iter().flat_map(|block| block.records.iter().map(Vec::as_slice));
         let count = records().count() as u64;
-        let position = (first.first + count).saturating_sub(1).max(self.position);
-        let lineage = last.lineage.up_to(position);
-        let changed = (lineage != self.lineage).then(|| lineage.encode());
-        let made_at = writer.apply_records(first.first, records(), changed.as_deref())?;
-        self.queue.committed();
-        self.lineage = lineage;
-        let applied = position - self.position;
-        self.position = position;
-        {
+        let Some(progress) = self.progress.after(last.reading, first.first, count, &last.lineage) else {
+            // Records of an earlier connection were applied after this one had begun.
+            self.read_again(last.reading);
+            return Ok(());
+        };
+        let is_changed = progress.lineage() != self.progress.lineage();
+        let changed = is_changed.then(|| progress.lineage().encode());
+        if count > 0 || is_changed {
+            let made_at = writer.apply_records(first.first, records(), changed.as_deref())?;
+            self.queue.committed();
             let mut figures = self.parts.figures.lock();
-            figures.records += applied;
-            figures.delay_micros = now_micros().saturating_sub(made_at);
-            figures.epoch = self.lineage.number();
+            figures.records += count;
+            if count > 0 {
+                figures.delay_micros = now_micros().saturating_sub(made_at);
+            }
+            figures.epoch = progress.lineage().number();
             figures.apply_error = None;
         }
+        self.progress = progress;
         self.note_progress(last);
         self.answer_decided();
         Ok(())
     }
 
+    /// Records the begin or the end of the connection that reads records. The outcome of changes that were forwarded
+    /// before becomes unknown.
+    pub(super) fn note_connection(&mut self) {
+        let reading = self.fetcher.reading();
+        if reading == self.reading {
+            return;
+        }
+        self.reading = reading;
+        match reading {
+            0 => self.progress.disconnected(),
+            connection => self.progress.connected(connection),
+        }
+        self.answer_decided();
+    }
+
+    /// Ignores the records of the connection `reading`. Reading begins again after the last commit.
+    fn read_again(&mut self, reading: u64) {
+        self.unwanted = reading;
+        self.fetcher.read_again(reading);
+    }
+
     fn note_progress(&mut self, last: &Block) {
         let mut figures = self.parts.figures.lock();
-        figures.position = self.position;
+        let position = self.progress.position();
+        figures.position = position;
         figures.newest = figures.newest.max(last.newest);
-        if self.position >= last.newest {
+        if position >= last.newest {
             figures.complete = figures.complete.max(last.requested);
             if let Some(age) = &self.parts.read_age {
                 age.is_complete_as_of(last.requested);
@@ -98,8 +120,7 @@ impl Replica {
 
     /// Handles records that could not be applied. After a delay, reading begins again after the last commit.
     fn not_applied(&mut self, reading: u64, error: &OperationError) {
-        self.unwanted = reading;
-        self.fetcher.read_again(reading);
+        self.read_again(reading);
         self.apply_after = Some(Instant::now() + APPLY_RETRY);
         let text = error.to_string();
         let mut figures = self.parts.figures.lock();

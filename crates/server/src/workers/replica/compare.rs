@@ -46,7 +46,7 @@ impl Reports {
 impl Replica {
     /// Computes the digests of the mark's slice, if the data is at the mark's position.
     pub(super) fn compare(&mut self, mark: Mark) {
-        if self.position != mark.position || self.digests.is_busy() {
+        if self.progress.position() != mark.position || self.digests.is_busy() {
             return;
         }
         let snapshot = match self.parts.directory.snapshot() {

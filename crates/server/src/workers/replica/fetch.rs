@@ -48,6 +48,8 @@ pub(super) struct Control {
     is_stopping: AtomicBool,
     /// Number of the last connection whose records are ignored.
     unwanted: AtomicU64,
+    /// Number of the present connection; 0 if there is none.
+    reading: AtomicU64,
 }
 
 /// The thread. Dropping this struct ends the thread.
@@ -112,6 +114,11 @@ impl Fetcher {
     pub(super) fn read_again(&self, reading: u64) {
         self.control.unwanted.store(reading, Ordering::Release);
     }
+
+    /// Returns the number of the present connection to the supplier; 0 if there is none.
+    pub(super) fn reading(&self) -> u64 {
+        self.control.reading.load(Ordering::Acquire)
+    }
 }
 
 impl Drop for Fetcher {
@@ -153,6 +160,7 @@ impl Source {
         for reading in 1.. {
             let mut has_read = false;
             let ended = self.follow(control, reading, &mut has_read);
+            control.reading.store(0, Ordering::Release);
             if has_read {
                 pause = REPLICA_RETRY_MIN;
             }
@@ -183,10 +191,13 @@ impl Source {
         let mut connection =
             source_connection::connect("replica", supplier, authorities.as_ref(), identity, REPLICA_CONNECT)?;
         connection.set_timeout(REPLICA_LOOK)?;
+        control.reading.store(reading, Ordering::Release);
         self.figures.lock().connections += 1;
         let (mut from, mut marks) = (Place::of(&self.directory)?, MarksRead::default());
         let generation = self.directory.generation()?;
         let bytes_max = u32::try_from(LOG_BLOCK_BYTES).unwrap_or(u32::MAX);
+        // The first answer arrives at once, because changes are forwarded only after it.
+        let mut wait_ms = 0;
         loop {
             let lineage = from.lineage.encode();
             let report = self.reports.next();
@@ -196,7 +207,7 @@ impl Source {
                 position: from.position,
                 digest: &from.digest,
                 lineage: &lineage,
-                wait_ms: u32::try_from(REPLICA_LOOK.as_millis()).unwrap_or(u32::MAX),
+                wait_ms,
                 bytes_max,
                 name,
                 comparison: &comparison,
@@ -209,6 +220,7 @@ impl Source {
             let notice = Notice::decode(answer.comparison).ok_or(FetchError::Malformed)?;
             let (first, records) = records_of(&from, &answer, &theirs)?;
             *has_read = true;
+            wait_ms = u32::try_from(REPLICA_LOOK.as_millis()).unwrap_or(u32::MAX);
             self.figures.record_answer(answer.newest);
             if let (Some(report), Some(verdict)) = (&report, notice.verdict) {
                 self.reports.judged(report, verdict, &self.figures);

@@ -7,7 +7,7 @@ use directory::{Outcome, Requester};
 use forwarding::ForwardedLink;
 use ldap::{Controls, ExtendedRequest, Message, MessageId, ResultCode, oids};
 use replication::forward::{Link, Prepared, Reply, Request, TransactionChange, Work};
-use replication::{NodeId, OperationId};
+use replication::{ForwardBasis, NodeId, OperationId, Visibility};
 
 use super::Replica;
 use super::forward::Answers;
@@ -35,9 +35,17 @@ struct Waiter {
     _reservation: Option<Reservation>,
 }
 
+/// Changes that were forwarded together and are not answered yet.
+pub(super) struct SentBatch {
+    changes: Vec<Pending>,
+    basis: ForwardBasis,
+}
+
 /// A change whose result the supplier has sent, until this replica has applied it.
 pub(super) struct Decided {
     position: u64,
+    /// Knowledge of the supplier when the change was forwarded.
+    basis: ForwardBasis,
     waiter: Waiter,
     answer: Answer,
     since: Instant,
@@ -74,6 +82,9 @@ impl Replica {
             }
             // This request cannot occur, because the settings do not allow a replica to follow another server.
             WriterWork::Follow(_) => return,
+            // A request for records had a further epoch. Only a writer stops for that. This server may not have read
+            // yet that its supplier has a later epoch.
+            WriterWork::Fence(_) if is_own => return,
             // In a chain of replicas, each server passes the request on until it reaches the writer.
             WriterWork::Fence(epoch) => (fence(epoch), None),
             WriterWork::Promote { without_supplier } => {
@@ -112,7 +123,7 @@ impl Replica {
             operation,
             epoch: 0,
             link: Link::default(),
-            position: self.position,
+            position: self.progress.position(),
             requester: forwarding::forwarded_requester(requester),
             method,
             strength,
@@ -135,12 +146,14 @@ impl Replica {
         }
     }
 
-    /// Sends a batch of waiting changes to the supplier, unless an earlier batch is unanswered.
+    /// Sends a batch of waiting changes to the supplier, unless an earlier batch is unanswered, or the supplier has not
+    /// compared its records with those of this replica.
     pub(super) fn forward_if_due(&mut self) {
-        if self.sent.is_some() || self.waiting.is_empty() {
+        let is_due = self.sent.is_none() && !self.waiting.is_empty();
+        let Some(basis) = is_due.then(|| self.progress.basis()).flatten() else {
             self.parts.figures.lock().waiting = self.waiting_count();
             return;
-        }
+        };
         if self.forward_failed.is_some_and(|failed| failed.elapsed() < REPLICA_RETRY_MIN) {
             return;
         }
@@ -151,28 +164,31 @@ impl Replica {
             batch.push(pending);
         }
         self.forwarder.send(batch.iter().map(|pending| pending.request.clone()).collect());
-        self.sent = Some(batch);
+        self.sent = Some(SentBatch { changes: batch, basis });
         self.sent_at = Instant::now();
         self.parts.figures.lock().waiting = self.waiting_count();
     }
 
     fn waiting_count(&self) -> u64 {
-        (self.waiting.len() + self.sent.as_ref().map_or(0, Vec::len) + self.decided.len()) as u64
+        let sent = self.sent.as_ref().map_or(0, |sent| sent.changes.len());
+        (self.waiting.len() + sent + self.decided.len()) as u64
     }
 
     /// Handles the supplier's answers to a batch.
     pub(super) fn take_answers(&mut self, answers: Answers) {
         let Answers { mut replies, failed } = answers;
-        let (sent, now) = (self.sent.take().unwrap_or_default(), Instant::now());
+        let Some(SentBatch { changes, basis }) = self.sent.take() else { return };
+        let now = Instant::now();
         self.parts.figures.lock().forwarded += replies.len() as u64;
-        for pending in sent {
+        for pending in changes {
             let Pending { request, waiter, since } = pending;
             match (replies.remove(&request.operation), &failed) {
                 (Some(Reply::Decided { position, result }), _) => {
                     let (outcome, value) = forwarding::outcome_of(result);
                     let answer = Answer { value, ..Answer::from(outcome) };
                     let (operation, times) = (request.operation, [self.sent_at, now]);
-                    self.decided.push(Decided { position, waiter, answer, since, operation, times });
+                    let basis = basis.clone();
+                    self.decided.push(Decided { position, basis, waiter, answer, since, operation, times });
                 }
                 (None, Some((error, false))) => {
                     tracing::debug!("changes are not forwarded: {error}");
@@ -194,13 +210,24 @@ impl Replica {
         self.answer_decided();
     }
 
-    /// Answers the changes in `decided` that this replica has applied.
+    /// Answers the changes in `decided` that this replica has applied, and those whose outcome is unknown.
     pub(super) fn answer_decided(&mut self) {
-        let position = self.position;
-        let ready: Vec<Decided> =
-            self.decided.extract_if(.., |decided| decided.position <= position).collect();
         let now = Instant::now();
-        for Decided { waiter, mut answer, operation, times: [sent, answered], .. } in ready {
+        for decided in std::mem::take(&mut self.decided) {
+            let visibility = match decided.waiter.promotes {
+                true => self.progress.may_promote(&decided.basis, decided.position),
+                false => self.progress.visibility(&decided.basis, decided.position),
+            };
+            if visibility == Visibility::Later {
+                self.decided.push(decided);
+                continue;
+            }
+            let Decided { waiter, mut answer, operation, times: [sent, answered], .. } = decided;
+            if visibility == Visibility::Unknown && answer.outcome.code == ResultCode::SUCCESS {
+                answer = unavailable(
+                    "the connection to the supplier broke, and the change may have been made: look",
+                );
+            }
             answer.stages = Some(ChangeStages::forwarded(operation, [sent, answered, now]));
             self.answer(waiter, answer);
         }
@@ -226,7 +253,7 @@ impl Replica {
 
     /// Answers the forwarded changes with an error. The supplier's answers are no longer awaited after a promotion.
     pub(super) fn refuse_sent(&mut self) {
-        for pending in self.sent.take().unwrap_or_default() {
+        for pending in self.sent.take().map_or_else(Vec::new, |sent| sent.changes) {
             let text = "this server was just promoted, and the change may have been made before: look, then repeat it";
             self.answer(pending.waiter, unavailable(text));
         }

@@ -3,20 +3,35 @@
 use directory::replica::ReplicationRole;
 use directory::{OperationError, Outcome, WriteBatch, Writer};
 use ldap::ResultCode;
-use replication::Lineage;
+use replication::{FenceAnswer, Lineage};
 
 use super::{Fetched, WriteQueue, WriteRequest, WriterWork};
 use crate::stamp::{Random, no_random_numbers};
 use crate::telemetry::health::Health;
 
-/// Records in a batch that another server begins an epoch, so that this server stops writing. Ignores an epoch that is
-/// already in this server's lineage, because that request is from a replica that has not read the later epochs.
+/// Diagnostic message of a writer that was replaced.
+const REPLACED: &str = "this server was replaced: another one was promoted, and takes changes";
+
+/// Records in a batch that another server begins an epoch, so that this server stops writing. An earlier request of the
+/// batch may have stopped it already.
 pub(super) fn fence(batch: &mut WriteBatch<'_>, epoch: [u8; 16]) -> Outcome {
-    let fenced = batch.lineage().and_then(|lineage| match knows(&lineage, epoch) {
-        true => Ok(()),
-        false => batch.put_role(&ReplicationRole::Replaced { epoch }),
-    });
-    fenced.map_or_else(Outcome::from, |()| Outcome::success())
+    match fence_answer(batch, epoch) {
+        Ok(FenceAnswer::Stops) => {
+            let stopped = batch.put_role(&ReplicationRole::Replaced { epoch });
+            stopped.map_or_else(Outcome::from, |()| Outcome::success())
+        }
+        Ok(FenceAnswer::Unchanged) => Outcome::success(),
+        Ok(FenceAnswer::Refused) => Outcome::new(ResultCode::UNAVAILABLE, REPLACED),
+        Err(error) => error.into(),
+    }
+}
+
+fn fence_answer(batch: &WriteBatch<'_>, epoch: [u8; 16]) -> Result<FenceAnswer, OperationError> {
+    let replaced_by = match batch.replication_role()? {
+        ReplicationRole::Replaced { epoch } => Some(epoch),
+        _ => None,
+    };
+    Ok(Lineage::decode(&batch.lineage()?).unwrap_or_default().fence(replaced_by, epoch))
 }
 
 /// Returns true if an encoded lineage contains an epoch with this name.
@@ -92,8 +107,7 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health, mut b
                 }
                 _ => {}
             }
-            let text = "this server was replaced: another one was promoted, and takes changes";
-            queue.answer(request.address, Outcome::new(ResultCode::UNAVAILABLE, text).into());
+            queue.answer(request.address, Outcome::new(ResultCode::UNAVAILABLE, REPLACED).into());
         }
         if queue.fetch(&mut backlog, None) == Fetched::Closed {
             return;
