@@ -6,30 +6,36 @@ use ber::{Reader, Tag, Writer};
 /// Maximum wait that a client can request (maxInt of RFC 4511 section 4.1.1).
 const WAIT_MAX: u32 = i32::MAX as u32;
 
-/// A position in the log of a generation. It is encoded as 24 octets, the generation and then the position. Clients
-/// must not interpret them.
+/// A position in the log of a generation. It is encoded as the generation (16 octets), the position (8), and the epoch,
+/// if there is one (16). Clients must not interpret them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PositionToken {
     /// Generation of the data: positions of different generations cannot be compared.
     pub generation: [u8; 16],
     /// Position in the log of that generation.
     pub position: u64,
+    /// Name of the epoch of the record at the position; `None` before the first promotion of a replica. A promotion
+    /// without the supplier uses positions again, for other records.
+    pub epoch: Option<[u8; 16]>,
 }
 
 impl PositionToken {
     /// Decodes a value; returns `None` if it is malformed.
     pub fn decode(value: &[u8]) -> Option<PositionToken> {
-        let (generation, position) = value.split_first_chunk()?;
-        let position = u64::from_be_bytes(position.try_into().ok()?);
-        Some(PositionToken { generation: *generation, position })
+        let (generation, rest) = value.split_first_chunk()?;
+        let (position, epoch) = rest.split_first_chunk()?;
+        let epoch = match epoch {
+            [] => None,
+            epoch => Some(epoch.try_into().ok()?),
+        };
+        Some(PositionToken { generation: *generation, position: u64::from_be_bytes(*position), epoch })
     }
 
     /// Encodes the value.
-    pub fn encode(&self) -> [u8; 24] {
-        let mut value = [0; 24];
-        let (generation, position) = value.split_at_mut(self.generation.len());
-        generation.copy_from_slice(&self.generation);
-        position.copy_from_slice(&self.position.to_be_bytes());
+    pub fn encode(&self) -> Vec<u8> {
+        let mut value = self.generation.to_vec();
+        value.extend(self.position.to_be_bytes());
+        value.extend(self.epoch.iter().flatten());
         value
     }
 }
@@ -55,7 +61,7 @@ impl AtLeast {
 
     /// Encodes the value. A wait that is too long is replaced by the maximum.
     pub fn encode(&self) -> Vec<u8> {
-        let mut value = Vec::with_capacity(40);
+        let mut value = Vec::with_capacity(56);
         let mut writer = Writer::new(&mut value);
         let fields = writer.begin(Tag::SEQUENCE);
         writer.octet_string(&self.token.encode());
@@ -71,8 +77,14 @@ mod tests {
 
     #[test]
     fn values_round_trip_and_others_are_refused() {
-        let token = PositionToken { generation: [7; 16], position: 0x0102_0304 };
+        let in_epoch = PositionToken { generation: [7; 16], position: 0x0102_0304, epoch: Some([9; 16]) };
+        let value = in_epoch.encode();
+        assert_eq!(value.len(), 40);
+        assert_eq!(PositionToken::decode(&value), Some(in_epoch));
+        assert_eq!(PositionToken::decode(&value[..39]), None);
+        let token = PositionToken { epoch: None, ..in_epoch };
         let value = token.encode();
+        assert_eq!(value.len(), 24);
         assert_eq!(&value[16..], [0, 0, 0, 0, 1, 2, 3, 4]);
         assert_eq!(PositionToken::decode(&value), Some(token));
         assert_eq!(PositionToken::decode(&value[1..]), None);

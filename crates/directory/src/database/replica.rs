@@ -95,6 +95,15 @@ impl Directory {
         let view = self.store.view()?;
         role(&view)
     }
+
+    /// Returns the newest visible position, and the lineage of the data at that position.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn newest_place(&self) -> Result<(Position, Vec<u8>), StoreError> {
+        let view = self.store.view()?;
+        Ok((view.position()?, view.get(META, META_LINEAGE)?.unwrap_or_default().to_vec()))
+    }
 }
 
 impl Writer {

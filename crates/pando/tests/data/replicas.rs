@@ -428,6 +428,7 @@ fn a_replaced_writer_is_fenced_and_never_merged() {
     let promote = ["replica", "promote", "--without-supplier"];
     command(&promote, Some(&Pando::data(&place.scratch))).expect_code(0);
     add_person(&mut new.administrator(), "new");
+    let kept = positions::read(&mut new.administrator(), &person_dn("new"), None);
     // The other replica follows the new writer.
     assert!(other.stop().success());
     other_place.set_supplier(new.address(), "");
@@ -438,6 +439,7 @@ fn a_replaced_writer_is_fenced_and_never_merged() {
     // The old writer is started again. It does not know of the promotion, and makes a change.
     let old = Pando::start(&scratch);
     add_person(&mut old.administrator(), "old");
+    let lost = positions::read(&mut old.administrator(), &person_dn("old"), None);
     // By mistake, a replica of the new writer requests records from the old writer.
     other_place.set_supplier(old.address(), "");
     let other = other_place.start();
@@ -455,6 +457,15 @@ fn a_replaced_writer_is_fenced_and_never_merged() {
     until("the reason", || figure(&old, "Failing").contains("histories differ").then_some(()));
     assert!(old.administrator().entry(&person_dn("old"), &["1.1"]).unwrap().is_some());
     assert!(new.administrator().entry(&person_dn("old"), &["1.1"]).unwrap().is_none());
+    // Positions of one history are not positions of the other.
+    let read_after = |server: &Pando, seen: &client::Reply| {
+        let seen = positions::at_least(positions::position_of(seen), 0, 0);
+        positions::read(&mut server.administrator(), SUFFIX, seen).outcome.code
+    };
+    assert_eq!(read_after(&new, &kept), ResultCode::SUCCESS);
+    assert_eq!(read_after(&new, &lost), ResultCode::UNWILLING_TO_PERFORM);
+    assert_eq!(read_after(&old, &lost), ResultCode::SUCCESS);
+    assert_eq!(read_after(&old, &kept), ResultCode::BUSY);
     assert!(old.stop().success());
     assert!(new.stop().success());
 }

@@ -75,7 +75,7 @@ fn answers_have_their_position_and_requests_wait_for_one() {
     assert_eq!(waiting.reply(behind).unwrap().entries.len(), 1);
 
     // A position of other data, and a malformed one, are refused.
-    let foreign = PositionToken { generation: [1; 16], position: 1 };
+    let foreign = PositionToken { generation: [1; 16], position: 1, epoch: None };
     let reply = read(&mut one, &there, at_least(foreign, 0, 0));
     assert_eq!(reply.outcome.code, ResultCode::UNWILLING_TO_PERFORM, "{reply:?}");
     let broken = Control { oid: oids::AT_LEAST, critical: false, value: Some(b"x") };

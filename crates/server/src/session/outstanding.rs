@@ -11,7 +11,8 @@ use ldap::oids::{
     PASSWORD_POLICY, POSITION, REFRESH, WHAT_FAILED,
 };
 use ldap::{
-    Control, ControlsBuf, Message, MessageId, PolicyError, PolicyResponse, PolicyWarning, Request, ResultCode,
+    Control, ControlsBuf, Message, MessageId, PolicyError, PolicyResponse, PolicyWarning, PositionToken,
+    Request, ResultCode,
 };
 
 use replication::OperationId;
@@ -48,7 +49,7 @@ pub(super) struct RequestHead {
     /// Whether the credentials in a Verify Credentials request have the password policy control.
     pub(super) wants_policy_of_credentials: bool,
     /// Position to report in the answer. `None` for the position of the event loop's snapshot.
-    pub(super) shown: Option<u64>,
+    pub(super) shown: Option<PositionToken>,
     /// Whether the request is a Refresh. Its response contains the name of the request (RFC 2589 section 4.2).
     pub(super) is_refresh: bool,
     /// Whether the client asked for the authorization identity in the bind response (RFC 3829).

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use directory::virtual_entries::MONITOR_DN;
 use directory::{Outcome, Requester};
 use ldap::{AtLeast, Control, ControlsBuf, Message, PositionToken, Request, ResultCode, oids};
+use replication::{Lineage, Reach};
+use store::StoreError;
 
 use super::outstanding::RequestHead;
 use super::{Session, context::Context};
@@ -68,13 +70,18 @@ impl Session {
             let text = "the position is one of other data: ask for a new one";
             return Reached::Never(Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text));
         }
-        let shown = match context.snapshot.position() {
-            Ok(position) => position,
+        let (shown, lineage) = match context.place() {
+            Ok(place) => place,
             Err(error) => return Reached::Never(Outcome::new(ResultCode::UNAVAILABLE, error.to_string())),
         };
         let position = asked.token.position;
-        if shown >= position {
-            return Reached::Shown;
+        match lineage.reach(shown, position, asked.token.epoch) {
+            Reach::Shown => return Reached::Shown,
+            Reach::Later => {}
+            Reach::Lost => {
+                let text = "a promotion without the supplier has lost what the position stands for: ask for a new one";
+                return Reached::Never(Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text));
+            }
         }
         let patience = Duration::from_millis(asked.wait_ms.into()).min(POSITION_WAIT_MAX);
         let is_new = self.position_wait.is_none();
@@ -85,12 +92,16 @@ impl Session {
         if wait.until > context.now && !too_many {
             return Reached::Later;
         }
-        let behind = position - shown;
         let text = match too_many {
             true => "too many requests wait here for a position",
             false => "ask another node, or later",
         };
-        let text = format!("this node shows position {shown}, {behind} changes before {position}: {text}");
+        let text = match position.checked_sub(shown) {
+            Some(missing @ 1..) => {
+                format!("this node shows position {shown}, {missing} changes before {position}: {text}")
+            }
+            _ => format!("this node does not know the writer of position {position}: {text}"),
+        };
         Reached::Never(Outcome::new(ResultCode::BUSY, text))
     }
 }
@@ -110,14 +121,15 @@ impl RequestHead {
     /// The change is visible at that position.
     pub(super) fn note_newest_position(&mut self, context: &Context) {
         if self.wants_position {
-            self.shown = context.shared.directory.newest_position().ok();
+            let newest = context.shared.directory.newest_place().ok();
+            self.shown = newest.map(|(position, lineage)| context.token_at(position, &decoded(&lineage)));
         }
     }
 
     /// Adds the position of the answer, if the client asked for it.
     pub(super) fn put_position(&self, context: &Context, controls: &mut ControlsBuf) {
         if self.wants_position
-            && let Some(token) = self.shown.map(|shown| context.token_at(shown)).or_else(|| context.token())
+            && let Some(token) = self.shown.or_else(|| context.token())
         {
             controls.push(Control { oid: oids::POSITION, critical: false, value: Some(&token.encode()) });
         }
@@ -127,10 +139,21 @@ impl RequestHead {
 impl Context {
     /// Returns the position of the snapshot; `None` if the store cannot provide it.
     pub(super) fn token(&self) -> Option<PositionToken> {
-        self.snapshot.position().ok().map(|position| self.token_at(position))
+        self.place().ok().map(|(position, lineage)| self.token_at(position, &lineage))
     }
 
-    fn token_at(&self, position: u64) -> PositionToken {
-        PositionToken { generation: self.shared.generation, position }
+    /// Returns the position of the snapshot, and its lineage.
+    fn place(&self) -> Result<(u64, Lineage), StoreError> {
+        Ok((self.snapshot.position()?, decoded(self.snapshot.lineage()?)))
     }
+
+    fn token_at(&self, position: u64, lineage: &Lineage) -> PositionToken {
+        let epoch = lineage.epoch_of(position);
+        PositionToken { generation: self.shared.generation, position, epoch }
+    }
+}
+
+/// Decodes the lineage of the data. A damaged one counts as empty.
+fn decoded(lineage: &[u8]) -> Lineage {
+    Lineage::decode(lineage).unwrap_or_default()
 }
