@@ -1,6 +1,6 @@
 //! The writer's queue. It contains reserved room and waiting changes, and sends notices of commits.
 
-mod elsewhere;
+mod commit_control;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
