@@ -8,7 +8,7 @@ use data_encoding::BASE64;
 use schema::{AttributeType, Schema, SchemaBuilder};
 use serde_json::{Value, json};
 
-use crate::ask::Values;
+use crate::requests::Values;
 
 /// Time for which the schema is cached.
 const SCHEMA_TIME: Duration = Duration::from_secs(60);
@@ -35,14 +35,14 @@ impl SchemaCache {
             return Schema::shipped();
         }
         let now = Instant::now();
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((read, schema)) = &*kept
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((read, schema)) = &*cached
             && now.saturating_duration_since(*read) < SCHEMA_TIME
         {
             return Arc::clone(schema);
         }
         let schema = read(connection).unwrap_or_else(Schema::shipped);
-        *kept = Some((now, Arc::clone(&schema)));
+        *cached = Some((now, Arc::clone(&schema)));
         schema
     }
 }

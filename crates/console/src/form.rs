@@ -8,10 +8,10 @@ use ldap::{ChangeOperation, ChangesBuf, filter_value};
 use schema::{Schema, TypeId};
 use serde_json::{Value, json};
 
-use crate::ask::{self, Values, WholeEntry};
 use crate::describe::{input_of, type_of};
 use crate::fields::Fields;
 use crate::page_error::PageError;
+use crate::requests::{self, Values, WholeEntry};
 
 /// Prefix of the names of form fields that contain attribute values.
 const VALUE: &str = "v:";
@@ -221,7 +221,7 @@ pub(crate) fn ldif(dn: &str, changes: &[Change]) -> String {
 /// Returns the value of an assertion control that requires that the entry still has this CSN. Returns `None` if no CSN
 /// is known.
 pub(crate) fn unchanged_since(csn: Option<&str>) -> Result<Option<Vec<u8>>, PageError> {
-    csn.map(|csn| ask::assertion(&format!("(entryCSN={})", filter_value(csn)))).transpose()
+    csn.map(|csn| requests::assertion(&format!("(entryCSN={})", filter_value(csn)))).transpose()
 }
 
 #[cfg(test)]

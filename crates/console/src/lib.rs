@@ -11,7 +11,6 @@
 #![forbid(unsafe_code)]
 
 mod app;
-mod ask;
 mod cookies;
 mod describe;
 mod download;
@@ -33,6 +32,7 @@ mod places;
 mod prove;
 mod proxies;
 mod rates;
+mod requests;
 mod rights;
 mod sessions;
 mod sign_ins;

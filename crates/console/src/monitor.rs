@@ -6,9 +6,9 @@ use client::{ClientError, Connection, Entry};
 use ldap::Scope;
 use serde::Serialize;
 
-use crate::ask::{self, Search};
 use crate::limits::PAGE_BYTES_MAX;
 use crate::page_error::PageError;
+use crate::requests::{self, Search};
 
 /// Maximum number of entries that are read from `cn=monitor`.
 const FIGURES_MAX: u32 = 2_000;
@@ -83,7 +83,7 @@ fn entries(connection: &mut Connection, base: &str, scope: Scope) -> Result<Vec<
         filter: "(objectClass=*)".to_owned(),
         attributes: attributes.collect(),
     };
-    Ok(ask::page(connection, &search, FIGURES_MAX, &[], PAGE_BYTES_MAX)?.entries)
+    Ok(requests::page(connection, &search, FIGURES_MAX, &[], PAGE_BYTES_MAX)?.entries)
 }
 
 fn value(entry: &Entry) -> Option<String> {

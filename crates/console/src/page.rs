@@ -109,12 +109,12 @@ impl PageRequest {
     }
 
     /// Returns the response with a page about an error.
-    pub(crate) fn fail(&self, trouble: &PageError) -> Response {
+    pub(crate) fn fail(&self, error: &PageError) -> Response {
         self.show(Page {
-            status: trouble.status(),
+            status: error.status(),
             template: "trouble.html",
             title: "trouble.title",
-            model: json!({ "error": self.said(trouble) }),
+            model: json!({ "error": self.error_model(error) }),
         })
     }
 
@@ -128,10 +128,10 @@ impl PageRequest {
     }
 
     /// Returns the model of an error. It contains the text of the error.
-    pub(crate) fn said(&self, trouble: &PageError) -> serde_json::Value {
-        let mut said = trouble.explain();
-        said.text = self.app.texts.text(&said.text);
-        json!(said)
+    pub(crate) fn error_model(&self, error: &PageError) -> serde_json::Value {
+        let mut explanation = error.explain();
+        explanation.text = self.app.texts.text(&explanation.text);
+        json!(explanation)
     }
 
     /// Returns the response to a successful change. It redirects a browser to the page `path`. A script receives the
@@ -214,7 +214,7 @@ impl SignedInRequest {
 
     /// Returns the response with a page, or with the error that prevented the page.
     pub(crate) fn answer(&self, page: Result<Page, PageError>) -> Response {
-        page.map_or_else(|trouble| self.fail(&trouble), |page| self.show(page))
+        page.map_or_else(|error| self.fail(&error), |page| self.show(page))
     }
 }
 

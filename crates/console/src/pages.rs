@@ -64,7 +64,7 @@ fn pages() -> Vec<PageRoute> {
         ("/", READ, get(overview::show)),
         ("/health", READ, get(health::show)),
         ("/sign-in", BOTH, get(sign_in::form).post(sign_in::sign_in)),
-        ("/forgotten-password", BOTH, get(forgotten::form).post(forgotten::ask)),
+        ("/forgotten-password", BOTH, get(forgotten::form).post(forgotten::request_link)),
         ("/new-password", BOTH, get(forgotten::link).post(forgotten::open)),
         ("/sign-out", SEND, post(sign_in::sign_out)),
         ("/password", BOTH, get(password::form).post(password::change)),

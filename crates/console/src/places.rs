@@ -19,7 +19,7 @@ pub(crate) fn source(address: IpAddr) -> IpAddr {
 pub(crate) struct Places<H> {
     places_max: usize,
     share_max: usize,
-    taken: Mutex<HashMap<H, usize>>,
+    used: Mutex<HashMap<H, usize>>,
 }
 
 /// A place that is in use. Dropping this struct makes the place free again.
@@ -30,7 +30,7 @@ pub(crate) struct Place<H: Eq + Hash> {
 
 impl<H: Clone + Eq + Hash> Places<H> {
     pub(crate) fn new(places_max: usize, share_max: usize) -> Arc<Places<H>> {
-        Arc::new(Places { places_max, share_max, taken: Mutex::default() })
+        Arc::new(Places { places_max, share_max, used: Mutex::default() })
     }
 
     /// Takes a place. Returns `None` if no place is free or the holder has too many.
@@ -45,13 +45,13 @@ impl<H: Clone + Eq + Hash> Places<H> {
     }
 
     fn take_within(self: &Arc<Self>, holder: H, share_max: usize) -> Option<Place<H>> {
-        let mut taken = self.lock();
-        let all: usize = taken.values().sum();
-        let own = taken.get(&holder).copied().unwrap_or(0);
+        let mut used = self.lock();
+        let all: usize = used.values().sum();
+        let own = used.get(&holder).copied().unwrap_or(0);
         if all >= self.places_max || own >= share_max {
             return None;
         }
-        taken.insert(holder.clone(), own + 1);
+        used.insert(holder.clone(), own + 1);
         Some(Place { holder: Some(holder), places: Arc::clone(self) })
     }
 }
@@ -59,17 +59,17 @@ impl<H: Clone + Eq + Hash> Places<H> {
 impl<H> Places<H> {
     /// The numbers are consistent after each statement. Therefore a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, HashMap<H, usize>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<H: Eq + Hash> Drop for Place<H> {
     fn drop(&mut self) {
         let Some(holder) = self.holder.take() else { return };
-        let mut taken = self.places.lock();
-        match taken.get_mut(&holder) {
+        let mut used = self.places.lock();
+        match used.get_mut(&holder) {
             Some(count) if *count > 1 => *count -= 1,
-            _ => drop(taken.remove(&holder)),
+            _ => drop(used.remove(&holder)),
         }
     }
 }

@@ -12,8 +12,8 @@ use ldap::{
 };
 use zeroize::Zeroizing;
 
-use crate::ask::policy_of;
 use crate::page_error::PageError;
+use crate::requests::policy_of;
 
 /// Key of the lines in an answer that contain privileges of the user.
 pub(crate) const USE: &str = "use";
@@ -74,8 +74,8 @@ pub(crate) fn bind_with_certificate(
 }
 
 fn sent(connection: &mut Connection, request: BindRequest<'_>) -> Result<Reply, PageError> {
-    let asked = [oids::PASSWORD_POLICY, oids::AUTHORIZATION_IDENTITY_REQUEST];
-    let controls = ControlsBuf::from_iter(asked.map(|oid| Control { oid, critical: false, value: None }));
+    let requested = [oids::PASSWORD_POLICY, oids::AUTHORIZATION_IDENTITY_REQUEST];
+    let controls = ControlsBuf::from_iter(requested.map(|oid| Control { oid, critical: false, value: None }));
     Ok(connection.request(Request::Bind(request), controls.as_controls())?)
 }
 

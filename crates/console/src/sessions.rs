@@ -54,7 +54,7 @@ pub(crate) struct Session {
     pub(crate) manages: bool,
     /// Whether the user can read the audit trail but not `cn=monitor`.
     pub(crate) audits: bool,
-    pub(crate) begun: Instant,
+    pub(crate) started: Instant,
     last_use: Mutex<Instant>,
     /// Lock that a conversation holds. Thus a session occupies at most one thread.
     pub(crate) turn: tokio::sync::Mutex<()>,
@@ -136,7 +136,7 @@ impl Session {
     }
 
     fn is_over(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.begun) >= SESSION_TIME
+        now.saturating_duration_since(self.started) >= SESSION_TIME
             || now.saturating_duration_since(self.last_use()) >= SESSION_IDLE_TIME
     }
 
@@ -178,7 +178,7 @@ impl Sessions {
             must_change: AtomicBool::new(must_change),
             manages,
             audits,
-            begun: now,
+            started: now,
             last_use: Mutex::new(now),
             turn: tokio::sync::Mutex::default(),
             connection: Mutex::new(connection),
@@ -187,7 +187,7 @@ impl Sessions {
         let mut sessions = self.lock();
         let own = || sessions.values().filter(|other| other.is_of(&session.who));
         if own().count() >= SESSIONS_PER_IDENTITY_MAX
-            && let Some(oldest) = own().min_by_key(|other| other.begun).map(|oldest| oldest.cookie)
+            && let Some(oldest) = own().min_by_key(|other| other.started).map(|oldest| oldest.cookie)
         {
             sessions.remove(&oldest);
         }
@@ -230,7 +230,7 @@ impl Sessions {
         self.sweep(Instant::now());
         let mut found: Vec<_> =
             self.lock().values().filter(|session| session.is_of(who)).map(Arc::clone).collect();
-        found.sort_by_key(|session| std::cmp::Reverse(session.begun));
+        found.sort_by_key(|session| std::cmp::Reverse(session.started));
         found
     }
 
@@ -315,7 +315,7 @@ mod tests {
     fn sessions_end_when_idle_or_too_old_or_on_request() {
         let sessions = Sessions::new();
         let (session, headers) = begin(&sessions, "a");
-        let now = session.begun;
+        let now = session.started;
         let later = |seconds| now + Duration::from_secs(seconds);
         let idle = SESSION_IDLE_TIME.as_secs();
         assert!(sessions.find(&headers, true, later(idle - 1)).is_some());

@@ -11,10 +11,10 @@ use client::Connection;
 use ldap::{ALL_REQUESTERS, AccessQuestion, oids};
 use serde_json::{Value, json};
 
-use crate::ask::contexts;
 use crate::fields::Fields;
 use crate::page::{Page, SignedInRequest};
 use crate::page_error::PageError;
+use crate::requests::contexts;
 
 /// The rights that the form offers. Rights on attributes are first.
 const RIGHTS: [&str; 12] = [
@@ -34,10 +34,10 @@ pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let page = |model| Page::new("access.html", "access.title", model);
     match signed.talk(move |connection| model(connection, &own, manages)).await {
         // The page shows the form with the user's input again.
-        Err(trouble @ (PageError::Refused(..) | PageError::Request(..))) => {
+        Err(error @ (PageError::Refused(..) | PageError::Request(..))) => {
             let mut model = form(&fields);
-            model["error"] = signed.said(&trouble);
-            signed.show(Page { status: trouble.status(), ..page(model) })
+            model["error"] = signed.error_model(&error);
+            signed.show(Page { status: error.status(), ..page(model) })
         }
         model => signed.answer(model.map(page)),
     }
@@ -74,7 +74,7 @@ fn model(connection: &mut Connection, fields: &Fields, manages: bool) -> Result<
     model["needs_attribute"] = json!(entry.is_some() && attribute.is_none() && !OF_ENTRY.contains(&right));
     if let Some(entry) = entry.filter(|_| model["needs_attribute"] == false) {
         let identity = if who.is_empty() { ALL_REQUESTERS.to_owned() } else { identity(who) };
-        let lines = ask(connection, &identity, right, entry, attribute)?;
+        let lines = explain(connection, &identity, right, entry, attribute)?;
         match who {
             "" => model["list"] = list::model(&lines),
             _ => model["answer"] = answer(&lines),
@@ -93,7 +93,7 @@ fn model(connection: &mut Connection, fields: &Fields, manages: bool) -> Result<
 }
 
 /// Sends the question to the server. Returns the lines of its answer.
-fn ask(
+fn explain(
     connection: &mut Connection,
     identity: &str,
     right: &str,

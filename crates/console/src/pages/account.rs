@@ -47,16 +47,18 @@ pub(crate) async fn change_application(Submission { signed, fields }: Submission
     if changed.is_ok() && is_removal {
         return signed.go("/account?notice=application_removed");
     }
-    let (status, made, error) = match changed {
-        Ok(made) => (StatusCode::OK, made, None),
-        Err(trouble) => (trouble.status(), None, Some(signed.said(&trouble))),
+    let (status, generated, error) = match changed {
+        Ok(generated) => (StatusCode::OK, generated, None),
+        Err(error) => (error.status(), None, Some(signed.error_model(&error))),
     };
     let own = signed.talk(own::read).await;
     let page = own.map(|own| {
         let sessions = signed.app.sessions.of_user(&signed.session.who).len();
-        let made = made.as_ref().map(|made| json!({ "name": name, "password": made.as_str() }));
+        let generated =
+            generated.as_ref().map(|generated| json!({ "name": name, "password": generated.as_str() }));
         let model = json!({
-            "who": signed.session.who, "own": own, "sessions": sessions, "made": made, "notice": null, "error": error,
+            "who": signed.session.who, "own": own, "sessions": sessions, "made": generated, "notice": null,
+            "error": error,
         });
         Page { status, ..Page::new("account.html", "account_page.title", model) }
     });

@@ -148,7 +148,7 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
     });
     match changed.await {
         Ok(notice) => signed.go(&url("/account-state", &[("dn", &dn), ("notice", notice)])),
-        Err(trouble) => signed.fail(&trouble),
+        Err(error) => signed.fail(&error),
     }
 }
 

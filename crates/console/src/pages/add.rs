@@ -10,12 +10,12 @@ use ldap::{AddRequest, AttributesBuf, Request};
 use schema::Schema;
 use serde_json::{Value, json};
 
-use crate::ask::{self, Values};
 use crate::fields::Fields;
 use crate::form::{fields_of, filled, inputs, resolved};
 use crate::page::{Page, SignedInRequest, Submission};
 use crate::page_error::PageError;
 use crate::pages::members::resolve;
+use crate::requests::{self, Values};
 use crate::rights::Rights;
 use crate::texts::url;
 
@@ -73,7 +73,7 @@ pub(crate) async fn form(signed: SignedInRequest, fields: Fields) -> Response {
     let (app, who) = (Arc::clone(&signed.app), signed.session.who.clone());
     let model = signed.talk(move |connection| {
         let schema = app.schema.get(connection);
-        let parents = ask::contexts(connection)?;
+        let parents = requests::contexts(connection)?;
         Ok(model(&schema, &fields, &parents, &who))
     });
     let model = model.await;
@@ -136,7 +136,7 @@ fn model(schema: &Schema, fields: &Fields, parents: &[String], who: &str) -> Val
 
 pub(crate) async fn save(Submission { signed, fields }: Submission) -> Response {
     let fields = Arc::new(fields);
-    let made = {
+    let prepared = {
         let (app, fields) = (Arc::clone(&signed.app), Arc::clone(&fields));
         signed.talk(move |connection| {
             let schema = app.schema.get(connection);
@@ -151,37 +151,37 @@ pub(crate) async fn save(Submission { signed, fields }: Submission) -> Response 
             Ok((new, Some(if sets_password { "/reset-password" } else { "/entry" })))
         })
     };
-    match made.await {
+    match prepared.await {
         Ok((new, Some(page))) => signed.go(&url(page, &[("dn", &new.dn), ("notice", "added")])),
         Ok((new, None)) => {
-            let is_kept = |name: &str| ["parent", "kind", "class", "rdn"].contains(&name);
-            let kept = fields.pairs().filter(|(name, _)| is_kept(name));
-            let kept = kept.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let is_page_field = |name: &str| ["parent", "kind", "class", "rdn"].contains(&name);
+            let chosen = fields.pairs().filter(|(name, _)| is_page_field(name));
+            let chosen = chosen.map(|(name, value)| (name.to_owned(), value.to_owned()));
             let given = new.attributes.iter().filter(|(description, _)| description != "objectClass");
             let given: Vec<_> = given.cloned().collect();
-            let values: Vec<_> = kept.chain(fields_of(&given)).collect();
+            let values: Vec<_> = chosen.chain(fields_of(&given)).collect();
             let model =
                 json!({ "dn": new.dn, "csn": null, "ldif": ldif(&new), "fields": values, "action": "/add" });
             signed.show(Page::new("preview.html", "add.preview", model))
         }
-        Err(trouble @ (PageError::Refused(..) | PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, _))) => {
-            again(&signed, fields, &trouble).await
+        Err(error @ (PageError::Refused(..) | PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, _))) => {
+            again(&signed, fields, &error).await
         }
-        Err(trouble) => signed.fail(&trouble),
+        Err(error) => signed.fail(&error),
     }
 }
 
 /// Shows the form again with the values that the user entered.
-async fn again(signed: &SignedInRequest, fields: Arc<Fields>, trouble: &PageError) -> Response {
+async fn again(signed: &SignedInRequest, fields: Arc<Fields>, error: &PageError) -> Response {
     let (app, who) = (Arc::clone(&signed.app), signed.session.who.clone());
     let model = signed.talk(move |connection| Ok(model(&app.schema.get(connection), &fields, &[], &who)));
     match model.await {
         Ok(mut model) => {
-            model["error"] = signed.said(trouble);
+            model["error"] = signed.error_model(error);
             let page = Page::new("add.html", "add.title", model);
-            signed.show(Page { status: trouble.status(), ..page })
+            signed.show(Page { status: error.status(), ..page })
         }
-        Err(trouble) => signed.fail(&trouble),
+        Err(error) => signed.fail(&error),
     }
 }
 
@@ -208,7 +208,7 @@ fn add(connection: &mut Connection, new: &NewEntry) -> Result<(), PageError> {
         list.push(description, values.iter().map(Vec::as_slice));
     }
     let request = Request::Add(AddRequest { entry: &new.dn, attributes: list.as_attributes() });
-    ask::change(connection, request, &[])
+    requests::change(connection, request, &[])
 }
 
 fn ldif(new: &NewEntry) -> String {

@@ -90,7 +90,7 @@ pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
         model(connection, &fields, &wanted).map(Answer::Page)
     });
     match answered.await {
-        Err(trouble) => signed.fail(&trouble),
+        Err(error) => signed.fail(&error),
         Ok(Answer::Page(model)) => signed.show(Page::new("audit.html", "audit.title", model)),
         Ok(Answer::File(file)) => file.into_response(),
     }
@@ -221,7 +221,7 @@ fn read(
     take: &mut dyn FnMut(Event<'_>) -> Result<(), PageError>,
 ) -> Result<Read, PageError> {
     let malformed = || PageError::Client(ClientError::Unexpected("a part of the audit trail".to_owned()));
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut read = Read::default();
     let mut request = TrailRequest { since_micros: wanted.since, from: wanted.from };
     loop {
@@ -250,7 +250,7 @@ fn read(
         if answer.is_end || wanted.until.is_some_and(|until| read.until > until.saturating_add(LATE_MICROS)) {
             return Ok(read);
         }
-        if begun.elapsed() > READ_TIME {
+        if started.elapsed() > READ_TIME {
             read.next = Some(answer.next);
             return Ok(read);
         }

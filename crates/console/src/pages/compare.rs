@@ -15,7 +15,6 @@ use ldap::{
 use schema::{Comparison, Correction, EntryValues, Schema, Secrets};
 use serde_json::{Value, json};
 
-use crate::ask::{self, Values};
 use crate::describe;
 use crate::fields::Fields;
 use crate::form::{Change, ldif, request_changes, unchanged_since};
@@ -24,6 +23,7 @@ use crate::monitor;
 use crate::page::{Page, SignedInRequest, Submission};
 use crate::page_error::PageError;
 use crate::pages::manage;
+use crate::requests::{self, Values};
 use crate::texts::url;
 use crate::times;
 
@@ -87,18 +87,18 @@ fn model(connection: &mut Connection, schema: &Arc<Schema>, fields: &Fields) -> 
     }
     match read(connection, schema, (fields.text("dn"), model["at"].as_str().unwrap_or_default())) {
         Ok(both) => model["compared"] = compared(&both),
-        Err(trouble) => model["waits"] = waits(trouble)?,
+        Err(error) => model["waits"] = waits(error)?,
     }
     Ok(model)
 }
 
 /// Returns the server's message if the server is still restoring the data. Otherwise returns the error.
-fn waits(trouble: PageError) -> Result<Value, PageError> {
-    match trouble {
+fn waits(error: PageError) -> Result<Value, PageError> {
+    match error {
         PageError::Refused(outcome, None) if outcome.code == ResultCode::BUSY => {
             Ok(json!(outcome.diagnostic))
         }
-        trouble => Err(trouble),
+        error => Err(error),
     }
 }
 
@@ -191,11 +191,11 @@ fn now(
 ) -> Result<Option<(String, Option<String>, EntryValues)>, PageError> {
     let had = then.into_iter().flat_map(|values| values.keys().map(String::as_str));
     let selection: Vec<&str> = ["*", "entryCSN"].into_iter().chain(had).collect();
-    let entry = match ask::whole_entry(connection, dn, &selection) {
+    let entry = match requests::whole_entry(connection, dn, &selection) {
         Ok(entry) => entry,
         Err(PageError::Request(StatusCode::NOT_FOUND, _)) => return Ok(None),
         Err(PageError::Refused(outcome, _)) if outcome.code == ResultCode::NO_SUCH_OBJECT => return Ok(None),
-        Err(trouble) => return Err(trouble),
+        Err(error) => return Err(error),
     };
     let csn = entry.texts("entryCSN").into_iter().next();
     let values = entry.attributes.into_iter().filter_map(|Values { description, values, .. }| {
@@ -241,12 +241,12 @@ fn compared(both: &EntryComparison) -> Value {
     for name in names.into_iter().filter(|name| is_compared(&both.comparison, name)) {
         let of = |values: &EntryValues| values.get(name).cloned().unwrap_or_default();
         let (old, new) = (of(then), of(now));
-        let (gone, come) = both.comparison.difference(name, &old, &new);
-        if gone.is_empty() && come.is_empty() {
+        let (removed, added) = both.comparison.difference(name, &old, &new);
+        if removed.is_empty() && added.is_empty() {
             same += 1;
             continue;
         }
-        let (then, now) = (values_model(both, name, &old, &gone), values_model(both, name, &new, &come));
+        let (then, now) = (values_model(both, name, &old, &removed), values_model(both, name, &new, &added));
         differences.push(json!({ "attribute": name, "then": then, "now": now }));
     }
     json!({
@@ -294,13 +294,14 @@ pub(crate) async fn restore(Submission { signed, fields }: Submission) -> Respon
         Ok(both)
     });
     match result.await {
-        Err(trouble) => signed.fail(&trouble),
+        Err(error) => signed.fail(&error),
         Ok(both) if is_applied => signed.go(&url("/entry", &[("dn", &both.dn), ("notice", "restored")])),
         Ok(both) => {
-            let kept = [("at", times::text_of(both.at))];
+            let form_fields = [("at", times::text_of(both.at))];
             let text = preview(&both);
-            let model =
-                json!({ "dn": both.dn, "csn": both.csn, "ldif": text, "fields": kept, "action": "/compare" });
+            let model = json!({
+                "dn": both.dn, "csn": both.csn, "ldif": text, "fields": form_fields, "action": "/compare",
+            });
             signed.show(Page::new("preview.html", "compare.preview", model))
         }
     }
@@ -351,7 +352,7 @@ fn apply(connection: &mut Connection, both: &EntryComparison) -> Result<(), Page
         let mut attributes = AttributesBuf::new();
         then.iter().for_each(|(name, values)| attributes.push(name, values));
         let request = AddRequest { entry: &both.dn, attributes: attributes.as_attributes() };
-        return ask::change(connection, Request::Add(request), &[relaxed]);
+        return requests::change(connection, Request::Add(request), &[relaxed]);
     }
     let list = request_changes(&changes(both));
     let request = Request::Modify(ModifyRequest { object: &both.dn, changes: list.as_changes() });
@@ -359,5 +360,5 @@ fn apply(connection: &mut Connection, both: &EntryComparison) -> Result<(), Page
     let assertion =
         value.as_deref().map(|value| Control { oid: oids::ASSERTION, critical: true, value: Some(value) });
     let controls: Vec<Control<'_>> = [relaxed].into_iter().chain(assertion).collect();
-    ask::change(connection, request, &controls)
+    requests::change(connection, request, &controls)
 }

@@ -22,7 +22,7 @@ fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, PageErro
     let bad = |_| PageError::Request(StatusCode::BAD_REQUEST, "search.bad_page");
     let from = BASE64URL_NOPAD.decode(fields.text("page").as_bytes()).map_err(bad)?;
     let request = DeletedRequest { from: &from, name: fields.given("dn") };
-    let value = ask(connection, oids::LIST_DELETED, &request.encode())?;
+    let value = send_request(connection, oids::LIST_DELETED, &request.encode())?;
     let DeletedAnswer { next, entries } = DeletedAnswer::decode(&value).ok_or_else(malformed)?;
     let entry = |entry: DeletedEntry| {
         let DeletedEntry { uuid, micros, requester, dn } = entry;
@@ -40,16 +40,16 @@ pub(crate) async fn bring_back(Submission { signed, fields }: Submission) -> Res
         let uuid = HEXLOWER.decode(fields.text("uuid").as_bytes()).ok().and_then(|uuid| uuid.try_into().ok());
         let uuid = uuid.ok_or(PageError::Request(StatusCode::BAD_REQUEST, "trouble.no_such_entry"))?;
         let request = UndeleteRequest { uuid, superior: None };
-        let value = ask(connection, oids::UNDELETE, &request.encode())?;
+        let value = send_request(connection, oids::UNDELETE, &request.encode())?;
         UndeleteAnswer::decode(&value).ok_or_else(malformed)
     });
     match back.await {
         Ok(UndeleteAnswer { dn, .. }) => signed.go(&url("/entry", &[("dn", &dn), ("notice", "back")])),
-        Err(trouble) => signed.fail(&trouble),
+        Err(error) => signed.fail(&error),
     }
 }
 
-fn ask(connection: &mut Connection, oid: &str, value: &[u8]) -> Result<Vec<u8>, PageError> {
+fn send_request(connection: &mut Connection, oid: &str, value: &[u8]) -> Result<Vec<u8>, PageError> {
     let reply = connection.extended(oid, Some(value))?;
     PageError::unless_success(reply.outcome, None)?;
     Ok(reply.extended.value.unwrap_or_default())

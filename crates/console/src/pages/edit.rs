@@ -13,12 +13,12 @@ use ldap::{Control, ModifyRequest, Request, oids};
 use schema::Schema;
 use serde_json::{Value, json};
 
-use crate::ask::{self, Values, WholeEntry};
 use crate::fields::Fields;
 use crate::form::{changes, fields_of, filled, inputs, ldif, request_changes, resolved, unchanged_since};
 use crate::page::{Page, SignedInRequest, Submission};
 use crate::page_error::PageError;
 use crate::pages::members::resolve;
+use crate::requests::{self, Values, WholeEntry};
 use crate::rights::Rights;
 use crate::texts::url;
 
@@ -43,7 +43,7 @@ pub(crate) async fn form(signed: SignedInRequest, fields: Fields) -> Response {
     let app = Arc::clone(&signed.app);
     let model = signed.talk(move |connection| {
         let schema = app.schema.get(connection);
-        let entry = ask::entry(connection, fields.text("dn"), &SELECTION)?;
+        let entry = requests::entry(connection, fields.text("dn"), &SELECTION)?;
         let mut model = model(&schema, &entry, &entry.attributes);
         keep_writable(connection, &mut model)?;
         Ok(model)
@@ -93,19 +93,19 @@ pub(crate) async fn save(Submission { signed, fields }: Submission) -> Response 
             let model = json!({ "dn": dn, "csn": csn, "ldif": ldif, "fields": fields, "action": "/edit" });
             signed.show(Page::new("preview.html", "edit.preview", model))
         }
-        Err(trouble @ (PageError::Refused(..) | PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, _))) => {
-            again(&signed, fields, &trouble).await
+        Err(error @ (PageError::Refused(..) | PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, _))) => {
+            again(&signed, fields, &error).await
         }
-        Err(trouble) => signed.fail(&trouble),
+        Err(error) => signed.fail(&error),
     }
 }
 
 /// Shows the form again with the values that the user entered.
-async fn again(signed: &SignedInRequest, fields: Arc<Fields>, trouble: &PageError) -> Response {
+async fn again(signed: &SignedInRequest, fields: Arc<Fields>, error: &PageError) -> Response {
     let app = Arc::clone(&signed.app);
     let model = signed.talk(move |connection| {
         let schema = app.schema.get(connection);
-        let entry = ask::entry(connection, fields.text("dn"), &SELECTION)?;
+        let entry = requests::entry(connection, fields.text("dn"), &SELECTION)?;
         let entered = filled(&fields).into_iter();
         let entered = entered.map(|(description, values)| Values { description, values, next: None });
         let mut model = model(&schema, &entry, &entered.collect::<Vec<_>>());
@@ -114,16 +114,16 @@ async fn again(signed: &SignedInRequest, fields: Arc<Fields>, trouble: &PageErro
     });
     match model.await {
         Ok(mut model) => {
-            model["error"] = signed.said(trouble);
+            model["error"] = signed.error_model(error);
             let page = Page::new("edit.html", "edit.title", model);
-            signed.show(Page { status: trouble.status(), ..page })
+            signed.show(Page { status: error.status(), ..page })
         }
-        Err(trouble) => signed.fail(&trouble),
+        Err(error) => signed.fail(&error),
     }
 }
 
 fn send(connection: &mut Connection, schema: &Schema, fields: &Fields) -> Result<SendResult, PageError> {
-    let entry = ask::entry(connection, fields.text("dn"), &SELECTION)?;
+    let entry = requests::entry(connection, fields.text("dn"), &SELECTION)?;
     let (csn, known) = (csn(&entry), fields.given("csn"));
     if csn.as_deref() != known {
         return Err(PageError::Request(StatusCode::CONFLICT, "trouble.changed_meanwhile"));
@@ -144,6 +144,6 @@ fn send(connection: &mut Connection, schema: &Schema, fields: &Fields) -> Result
         value.as_deref().map(|value| Control { oid: oids::ASSERTION, critical: true, value: Some(value) });
     let list = request_changes(&changes);
     let request = Request::Modify(ModifyRequest { object: &entry.dn, changes: list.as_changes() });
-    ask::change(connection, request, control.as_slice())?;
+    requests::change(connection, request, control.as_slice())?;
     Ok(SendResult::Done { dn: entry.dn })
 }

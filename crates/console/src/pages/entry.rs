@@ -5,7 +5,6 @@ use client::Connection;
 use schema::Schema;
 use serde_json::{Value, json};
 
-use crate::ask::{self, WholeEntry, range, without_range};
 use crate::describe;
 use crate::fields::Fields;
 use crate::form::inputs;
@@ -13,6 +12,7 @@ use crate::limits::VALUES_PER_PAGE;
 use crate::page::{Page, SignedInRequest};
 use crate::page_error::PageError;
 use crate::pages::account_state::LOCK;
+use crate::requests::{self, WholeEntry, range, without_range};
 use crate::rights::Rights;
 
 /// Attributes that the page shows first, in this order.
@@ -76,7 +76,7 @@ pub(crate) async fn own(signed: SignedInRequest) -> Response {
             let model = json!({ "who": signed.session.who, "entry": null });
             signed.show(Page::new("no_entry.html", "no_entry.title", model))
         }
-        Err(trouble) => signed.fail(&trouble),
+        Err(error) => signed.fail(&error),
     }
 }
 
@@ -87,7 +87,7 @@ fn model(
     is_operational: bool,
 ) -> Result<Value, PageError> {
     let selection: &[&str] = if is_operational { &["*", "+"] } else { &["*", "memberOf"] };
-    let mut entry = ask::entry(connection, dn, selection)?;
+    let mut entry = requests::entry(connection, dn, selection)?;
     let classes = entry.texts("objectClass");
     let is_one_of = |known: &[&str]| {
         classes.iter().any(|class| known.iter().any(|known| known.eq_ignore_ascii_case(class)))
@@ -111,7 +111,7 @@ fn model(
         "can_lock": rights.can_write(LOCK),
         "account": rights.account(),
         "dn": entry.dn,
-        "parents": parents(&entry.dn, &ask::contexts(connection)?),
+        "parents": parents(&entry.dn, &requests::contexts(connection)?),
         "operational": is_operational,
         "attributes": attributes,
         "is_group": is_one_of(&GROUPS),
@@ -137,7 +137,7 @@ fn values(
     let attributes = entry.attributes.into_iter().map(without_range);
     let attributes: Vec<Value> = attributes.map(|found| describe::attribute(schema, &found)).collect();
     Ok(json!({
-        "dn": entry.dn, "parents": parents(&entry.dn, &ask::contexts(connection)?), "operational": false,
+        "dn": entry.dn, "parents": parents(&entry.dn, &requests::contexts(connection)?), "operational": false,
         "attributes": attributes, "part": true, "notice": null,
     }))
 }

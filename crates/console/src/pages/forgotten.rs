@@ -27,13 +27,13 @@ pub(crate) async fn form(visit: PageRequest) -> Response {
 }
 
 /// Requests a mail with a link. The response does not depend on whether the account exists.
-pub(crate) async fn ask(visit: PageRequest, fields: Fields) -> Response {
+pub(crate) async fn request_link(visit: PageRequest, fields: Fields) -> Response {
     if !visit.app.ldap.sends_links() {
         return visit.fail(&OFF);
     }
-    let refuse = |trouble: &PageError| {
-        let model = json!({ "done": false, "error": visit.said(trouble) });
-        visit.show(request_page(trouble.status(), model))
+    let refuse = |error: &PageError| {
+        let model = json!({ "done": false, "error": visit.error_model(error) });
+        visit.show(request_page(error.status(), model))
     };
     match fields.given("name") {
         None => refuse(&PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, "forgotten.empty")),
@@ -65,23 +65,24 @@ pub(crate) async fn open(visit: PageRequest, headers: HeaderMap, fields: Fields)
         return visit.fail(&OFF);
     }
     let token = Zeroizing::new(fields.text("token").to_owned());
-    let refuse = |trouble: &PageError| {
-        let model = json!({ "link_token": "", "error": visit.said(trouble) });
-        visit.show(link_page(trouble.status(), model))
+    let refuse = |error: &PageError| {
+        let model = json!({ "link_token": "", "error": visit.error_model(error) });
+        visit.show(link_page(error.status(), model))
     };
     let address = visit.client.address.ip();
     let place = match visit.app.sessions.place(source(address)).map_err(busy) {
         Ok(place) => place,
-        Err(trouble) => return refuse(&trouble),
+        Err(error) => return refuse(&error),
     };
     let Some(_under_way) = visit.app.sign_ins.take(address) else {
         return refuse(&busy(NoSession::TooMany));
     };
     let (ldap, client) = (visit.app.ldap.clone(), visit.client.clone());
     let bound = visit.app.ldap.talk(move || bind_by_token(ldap.connect(client)?, &token)).await;
-    let begun = bound.map_err(PageError::Conversation).and_then(|bound| bound);
-    let begun = begun.and_then(|proven| begin(&visit, &headers, (place, proven), Method::Mail, "/password"));
-    begun.unwrap_or_else(|trouble| refuse(&trouble))
+    let session = bound.map_err(PageError::Conversation).and_then(|bound| bound);
+    let session =
+        session.and_then(|proven| begin(&visit, &headers, (place, proven), Method::Mail, "/password"));
+    session.unwrap_or_else(|error| refuse(&error))
 }
 
 fn link_page(status: StatusCode, model: serde_json::Value) -> Page {

@@ -7,13 +7,13 @@ use client::Connection;
 use ldap::{ChangeOperation, Scope};
 use serde_json::{Value, json};
 
-use crate::ask::{self, Search};
 use crate::fields::Fields;
 use crate::limits::PAGE_BYTES_MAX;
 use crate::monitor;
 use crate::page::{Page, SignedInRequest, Submission};
 use crate::page_error::PageError;
 use crate::pages::manage;
+use crate::requests::{self, Search};
 use crate::times;
 
 /// Superior of the entries of all indexes.
@@ -103,7 +103,7 @@ fn indexes(connection: &mut Connection) -> Result<Vec<(String, Vec<String>)>, Pa
         filter: "(objectClass=*)".to_owned(),
         attributes: vec!["cn".to_owned(), KIND.to_owned()],
     };
-    let found = ask::page(connection, &search, INDEXES_MAX, &[], PAGE_BYTES_MAX);
+    let found = requests::page(connection, &search, INDEXES_MAX, &[], PAGE_BYTES_MAX);
     let entries = found.map_err(manage::only_for_administrators)?.entries;
     let mut all: Vec<_> =
         entries.iter().filter_map(|entry| Some((entry.text("cn")?, entry.texts(KIND)))).collect();
@@ -151,18 +151,18 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
     let fields = std::sync::Arc::new(fields);
     let own = std::sync::Arc::clone(&fields);
     let changed = signed.talk(move |connection| set(connection, &own)).await;
-    let trouble = match changed {
+    let error = match changed {
         Ok(notice) => return signed.go(&crate::texts::url("/indexes", &[("notice", notice)])),
-        Err(trouble @ (PageError::Refused(..) | PageError::Request(..))) => trouble,
-        Err(trouble) => return signed.fail(&trouble),
+        Err(error @ (PageError::Refused(..) | PageError::Request(..))) => error,
+        Err(error) => return signed.fail(&error),
     };
     match signed.talk(move |connection| model(connection, &fields)).await {
         Ok(mut model) => {
-            model["error"] = signed.said(&trouble);
+            model["error"] = signed.error_model(&error);
             let page = Page::new("indexes.html", "indexes.title", model);
-            signed.show(Page { status: trouble.status(), ..page })
+            signed.show(Page { status: error.status(), ..page })
         }
-        Err(trouble) => signed.fail(&trouble),
+        Err(error) => signed.fail(&error),
     }
 }
 

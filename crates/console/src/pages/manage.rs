@@ -31,10 +31,10 @@ pub(crate) async fn show(signed: SignedInRequest) -> Response {
 
 /// Converts the error that occurs if the requester cannot read the settings or figures of a page. The returned error
 /// states that the page is only for administrators.
-pub(crate) fn only_for_administrators(trouble: PageError) -> PageError {
-    match &trouble {
+pub(crate) fn only_for_administrators(error: PageError) -> PageError {
+    match &error {
         PageError::Refused(outcome, _) if outcome.code == ldap::ResultCode::NO_SUCH_OBJECT => refused(),
-        _ => trouble,
+        _ => error,
     }
 }
 

@@ -6,11 +6,11 @@ use client::Connection;
 use ldap::{ChangeOperation, ChangesBuf, Dn, ModifyRequest, Request, Scope, filter_value};
 use serde_json::{Value, json};
 
-use crate::ask::{self, Search, range, without_range};
 use crate::fields::Fields;
 use crate::limits::{PAGE_BYTES_MAX, VALUES_PER_PAGE};
 use crate::page::{Page, SignedInRequest, Submission};
 use crate::page_error::PageError;
+use crate::requests::{self, Search, range, without_range};
 use crate::rights::Rights;
 use crate::texts::url;
 
@@ -25,8 +25,8 @@ pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
 
 fn model(connection: &mut Connection, fields: &Fields, notice: Value) -> Result<Value, PageError> {
     let first = fields.text("first").parse().unwrap_or(0);
-    let asked = MEMBER.map(|name| range(name, first, VALUES_PER_PAGE));
-    let names = ["objectClass", asked[0].as_str(), asked[1].as_str()];
+    let attributes = MEMBER.map(|name| range(name, first, VALUES_PER_PAGE));
+    let names = ["objectClass", attributes[0].as_str(), attributes[1].as_str()];
     let reply = connection.search(fields.text("dn"), Scope::BaseObject, "(objectClass=*)", &names)?;
     PageError::unless_success(reply.outcome, None)?;
     let missing = || PageError::Request(StatusCode::NOT_FOUND, "trouble.no_such_entry");
@@ -65,14 +65,14 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
         list.push(operation, attribute, [member.as_bytes()]);
         let request =
             Request::Modify(ModifyRequest { object: fields.text("dn"), changes: list.as_changes() });
-        ask::change(connection, request, &[])
+        requests::change(connection, request, &[])
     });
     match changed.await {
         Ok(()) => {
             let notice = if is_leave { "left" } else { "joined" };
             signed.go(&url("/members", &[("dn", &dn), ("notice", notice)]))
         }
-        Err(trouble) => signed.fail(&trouble),
+        Err(error) => signed.fail(&error),
     }
 }
 
@@ -85,10 +85,10 @@ pub(crate) fn resolve(connection: &mut Connection, who: &str) -> Result<String, 
     let value = filter_value(who);
     let filter = format!("(|(uid={value})(mail={value})(cn={value}))");
     let mut names = Vec::new();
-    for base in ask::contexts(connection)? {
+    for base in requests::contexts(connection)? {
         let search =
             Search { base, scope: Scope::WholeSubtree, filter: filter.clone(), attributes: Vec::new() };
-        let found = ask::page(connection, &search, 2, &[], PAGE_BYTES_MAX);
+        let found = requests::page(connection, &search, 2, &[], PAGE_BYTES_MAX);
         names.extend(found?.entries.into_iter().map(|entry| entry.dn));
     }
     let unusable = |text| PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, text);

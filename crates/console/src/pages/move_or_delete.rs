@@ -5,16 +5,16 @@ use axum::response::Response;
 use ldap::{Control, DeleteRequest, Dn, ModifyDnRequest, Request, oids};
 use serde_json::json;
 
-use crate::ask;
 use crate::fields::Fields;
 use crate::page::{Page, SignedInRequest, Submission};
 use crate::page_error::PageError;
+use crate::requests;
 use crate::rights::Rights;
 use crate::texts::url;
 
 pub(crate) async fn delete_form(signed: SignedInRequest, fields: Fields) -> Response {
     let model = signed.talk(move |connection| {
-        let entry = ask::entry(connection, fields.text("dn"), &["numSubordinates", "hasSubordinates"])?;
+        let entry = requests::entry(connection, fields.text("dn"), &["numSubordinates", "hasSubordinates"])?;
         Rights::require(connection, &entry.dn, 'd')?;
         let below = entry.texts("numSubordinates").first().and_then(|count| count.parse::<u64>().ok());
         let has_some = below.is_some_and(|count| count > 0) || entry.texts("hasSubordinates") == ["TRUE"];
@@ -29,17 +29,17 @@ pub(crate) async fn delete(Submission { signed, fields }: Submission) -> Respons
     let deleted = signed.talk(move |connection| {
         let tree = Control { oid: oids::TREE_DELETE, critical: true, value: None };
         let controls: &[Control<'_>] = if fields.text("tree") == "1" { &[tree] } else { &[] };
-        ask::change(connection, Request::Delete(DeleteRequest { entry: fields.text("dn") }), controls)
+        requests::change(connection, Request::Delete(DeleteRequest { entry: fields.text("dn") }), controls)
     });
     match deleted.await {
         Ok(()) => signed.go(&url("/tree", &[("dn", &parent), ("notice", "deleted")])),
-        Err(trouble) => signed.fail(&trouble),
+        Err(error) => signed.fail(&error),
     }
 }
 
 pub(crate) async fn rename_form(signed: SignedInRequest, fields: Fields) -> Response {
     let model = signed.talk(move |connection| {
-        let entry = ask::entry(connection, fields.text("dn"), &["objectClass"])?;
+        let entry = requests::entry(connection, fields.text("dn"), &["objectClass"])?;
         Rights::require(connection, &entry.dn, 'n')?;
         let (rdn, parent) = split(&entry.dn);
         Ok(json!({ "dn": entry.dn, "rdn": rdn, "parent": parent, "error": null }))
@@ -62,16 +62,16 @@ pub(crate) async fn rename(Submission { signed, fields }: Submission) -> Respons
             let new_superior = (parent != old_parent).then_some(parent.as_str());
             let request =
                 ModifyDnRequest { entry: &dn, new_rdn: &rdn, delete_old_rdn: !keeps_old, new_superior };
-            ask::change(connection, Request::ModifyDn(request), &[])
+            requests::change(connection, Request::ModifyDn(request), &[])
         };
         signed.talk(rename).await
     };
     match renamed {
         Ok(()) => signed.go(&url("/entry", &[("dn", &new_dn), ("notice", "renamed")])),
-        Err(trouble) => {
-            model["error"] = signed.said(&trouble);
+        Err(error) => {
+            model["error"] = signed.error_model(&error);
             let page = Page::new("rename.html", "rename.title", model);
-            signed.show(Page { status: trouble.status(), ..page })
+            signed.show(Page { status: error.status(), ..page })
         }
     }
 }

@@ -11,11 +11,11 @@ use client::Connection;
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::ask;
 use crate::fields::Fields;
 use crate::monitor::{self, Figures};
 use crate::page::{Page, SignedInRequest};
 use crate::page_error::PageError;
+use crate::requests;
 use crate::times;
 
 /// Interval in seconds at which the browser refreshes the live figures.
@@ -58,13 +58,13 @@ pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
 }
 
 fn model(connection: &mut Connection, app: &App, manages: bool) -> Result<Value, PageError> {
-    let begun = Instant::now();
-    let contexts = ask::contexts(connection)?;
-    let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let started = Instant::now();
+    let contexts = requests::contexts(connection)?;
+    let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let figures = match manages.then(|| monitor::figures(connection)) {
         Some(Ok(figures)) => Some(figures),
         None | Some(Err(PageError::Refused(..))) => None,
-        Some(Err(trouble)) => return Err(trouble),
+        Some(Err(error)) => return Err(error),
     };
     let listed = figures.iter().flat_map(|figures| {
         FIGURES.iter().filter_map(|(name, place)| {
@@ -83,7 +83,7 @@ fn model(connection: &mut Connection, app: &App, manages: bool) -> Result<Value,
         "reads_monitor": figures.is_some(),
         "attention": figures.as_ref().map(attention).unwrap_or_default(),
         "building": figures.as_ref().map(building).unwrap_or_default(),
-        "rates": figures.as_ref().map(|figures| app.rates.since_before(figures, begun)),
+        "rates": figures.as_ref().map(|figures| app.rates.since_before(figures, started)),
         "figures": listed.collect::<Vec<_>>(),
     }))
 }

@@ -7,11 +7,11 @@ use ldap::{Control, ControlsBuf, ExtendedRequest, PasswordModify, Request, decod
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use crate::ask::policy_of;
 use crate::fields::Fields;
 use crate::own;
 use crate::page::{Page, SignedInRequest, Submission};
 use crate::page_error::PageError;
+use crate::requests::policy_of;
 
 pub(crate) async fn form(signed: SignedInRequest, fields: Fields) -> Response {
     let notice = match fields.text("notice") {
@@ -43,10 +43,10 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
         signed.talk(move |connection| set(connection, None, Some(&old), Some(&new))).await
     };
     match changed {
-        Err(trouble) => {
+        Err(error) => {
             let rules = signed.talk(own::read).await.unwrap_or_default();
-            let model = json!({ "notice": null, "error": signed.said(&trouble), "rules": rules });
-            signed.show(page(trouble.status(), model))
+            let model = json!({ "notice": null, "error": signed.error_model(&error), "rules": rules });
+            signed.show(page(error.status(), model))
         }
         Ok(_) => {
             signed.app.sessions.end_all_of(&signed.session.who);

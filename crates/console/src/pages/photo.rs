@@ -9,12 +9,12 @@ use axum::response::{IntoResponse as _, Response};
 use ldap::{ChangeOperation, ChangesBuf, ModifyRequest, Request, Scope};
 use serde_json::json;
 
-use crate::ask::{self, range};
 use crate::describe::image;
 use crate::fields::Fields;
 use crate::limits::PHOTO_BYTES_MAX;
 use crate::page::{Page, SignedInRequest, Submission};
 use crate::page_error::PageError;
+use crate::requests::{self, range};
 use crate::rights::Rights;
 use crate::texts::url;
 
@@ -36,7 +36,7 @@ pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let missing = PageError::Request(StatusCode::NOT_FOUND, "photo.none");
     let octets = match found.await {
         Ok(octets) => octets,
-        Err(trouble) => return signed.fail(&trouble),
+        Err(error) => return signed.fail(&error),
     };
     let Some((octets, media_type)) = octets.and_then(|octets| image(&octets).map(|kind| (octets, kind)))
     else {
@@ -53,7 +53,7 @@ pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
 /// Shows the form for uploading a photo.
 pub(crate) async fn form(signed: SignedInRequest, fields: Fields) -> Response {
     let model = signed.talk(move |connection| {
-        let entry = ask::entry(connection, fields.text("dn"), &["objectClass"])?;
+        let entry = requests::entry(connection, fields.text("dn"), &["objectClass"])?;
         Rights::require_write(connection, &entry.dn, PHOTO)?;
         Ok(json!({ "dn": entry.dn, "error": null }))
     });
@@ -82,15 +82,15 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
             let values = if is_removal { Vec::new() } else { vec![fields.file()] };
             list.push(ChangeOperation::Replace, PHOTO, values);
             let request = Request::Modify(ModifyRequest { object: &object, changes: list.as_changes() });
-            ask::change(connection, request, &[])
+            requests::change(connection, request, &[])
         };
         signed.talk(change).await
     };
     match changed {
         Ok(()) => signed.go(&url("/entry", &[("dn", &dn), ("notice", "saved")])),
-        Err(trouble) => {
-            let model = json!({ "dn": dn, "error": signed.said(&trouble) });
-            signed.show(page(trouble.status(), model))
+        Err(error) => {
+            let model = json!({ "dn": dn, "error": signed.error_model(&error) });
+            signed.show(page(error.status(), model))
         }
     }
 }

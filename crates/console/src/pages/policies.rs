@@ -5,9 +5,9 @@ use client::{Connection, Entry};
 use ldap::{Control, ControlsBuf, Scope, filter_value, oids};
 use serde_json::{Value, json};
 
-use crate::ask;
 use crate::page::{Page, SignedInRequest};
 use crate::page_error::PageError;
+use crate::requests;
 use crate::times;
 
 /// Maximum number of policies that the page shows.
@@ -70,7 +70,7 @@ fn model(connection: &mut Connection) -> Result<Value, PageError> {
     let settings = connection.entry("cn=config", &["pandoPasswordPolicy"])?;
     let default = settings.and_then(|settings| settings.text("pandoPasswordPolicy"));
     let mut policies = Vec::new();
-    for context in ask::contexts(connection)? {
+    for context in requests::contexts(connection)? {
         for is_subentry in [false, true] {
             policies.extend(
                 find(connection, &context, is_subentry)?.into_iter().map(|entry| (entry, is_subentry)),

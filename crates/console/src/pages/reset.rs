@@ -5,17 +5,17 @@ use axum::response::Response;
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use crate::ask;
 use crate::fields::Fields;
 use crate::page::{Page, SignedInRequest, Submission};
 use crate::page_error::PageError;
 use crate::pages::password;
+use crate::requests;
 use crate::rights::Rights;
 
 pub(crate) async fn form(signed: SignedInRequest, fields: Fields) -> Response {
     let notice = signed.notice(&fields);
     let model = signed.talk(move |connection| {
-        let entry = ask::entry(connection, fields.text("dn"), &["objectClass"])?;
+        let entry = requests::entry(connection, fields.text("dn"), &["objectClass"])?;
         Rights::require_write(connection, &entry.dn, "userPassword")?;
         Ok(json!({ "dn": entry.dn, "generated": null, "done": false, "notice": notice, "error": null }))
     });
@@ -46,7 +46,7 @@ pub(crate) async fn reset(Submission { signed, fields }: Submission) -> Response
     }
     let (status, generated, error) = match set {
         Ok(generated) => (StatusCode::OK, generated, None),
-        Err(trouble) => (trouble.status(), None, Some(signed.said(&trouble))),
+        Err(error) => (error.status(), None, Some(signed.error_model(&error))),
     };
     let model = json!({
         "dn": dn,

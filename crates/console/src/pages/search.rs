@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 
 use self::builder::Rows;
 use self::saved::Saved;
-use crate::ask::{Search, SearchPage, contexts, page, range, without_range};
 use crate::download::Download;
 use crate::fields::Fields;
 use crate::limits::{PAGE_BYTES_MAX, PAGE_ENTRIES};
 use crate::page::{Page, SignedInRequest};
 use crate::page_error::PageError;
+use crate::requests::{Search, SearchPage, contexts, page, range, without_range};
 use crate::texts::url;
 
 /// The default columns of a result.
@@ -69,7 +69,7 @@ pub(crate) async fn show(signed: SignedInRequest, headers: HeaderMap, fields: Fi
         })
         .await;
     match answered {
-        Err(trouble) => signed.fail(&trouble),
+        Err(error) => signed.fail(&error),
         Ok(Answer::Page(mut model)) => {
             model["saved"] = json!(saved.model());
             signed.show(Page::new("search.html", "search.title", model))

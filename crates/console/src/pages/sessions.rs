@@ -27,7 +27,7 @@ fn model(own: &Arc<Session>, session: &Arc<Session>, now: Instant) -> Value {
         "from": session.from.to_string(),
         "browser": session.browser,
         "method": session.method.name(),
-        "begun_minutes": minutes(session.begun),
+        "begun_minutes": minutes(session.started),
         "used_minutes": minutes(session.last_use()),
         "is_this": Arc::ptr_eq(own, session),
     })

@@ -36,7 +36,7 @@ pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
 /// # Errors
 /// The requester is not the administrator, or the directory does not answer.
 pub(super) fn in_force(connection: &mut Connection) -> Result<SettingsInForce, PageError> {
-    let value = ask(connection, &SettingsRequest::Read)?;
+    let value = send(connection, &SettingsRequest::Read)?;
     let malformed = || PageError::Client(ClientError::Unexpected("settings that cannot be read".to_owned()));
     SettingsInForce::decode(&value).ok_or_else(malformed)
 }
@@ -45,7 +45,7 @@ pub(super) fn in_force(connection: &mut Connection) -> Result<SettingsInForce, P
 ///
 /// # Errors
 /// The directory refuses the request or does not answer.
-pub(super) fn ask(connection: &mut Connection, request: &SettingsRequest<'_>) -> Result<Vec<u8>, PageError> {
+pub(super) fn send(connection: &mut Connection, request: &SettingsRequest<'_>) -> Result<Vec<u8>, PageError> {
     let reply = connection.extended(oids::SETTINGS, Some(&request.encode()))?;
     PageError::unless_success(reply.outcome, None)?;
     Ok(reply.extended.value.unwrap_or_default())
@@ -65,25 +65,25 @@ fn model(present: &SettingsInForce, text: &str) -> Value {
 /// Shows the changes that the text would make, or makes them.
 pub(crate) async fn change(Submission { signed, fields }: Submission) -> Response {
     let text = text(&fields);
-    let known = version(&fields);
+    let form_version = version(&fields);
     let own = Arc::clone(&text);
-    let trouble = if fields.text("step") == "apply" {
+    let error = if fields.text("step") == "apply" {
         let request = move |connection: &mut Connection| {
-            ask(connection, &SettingsRequest::Apply { text: &own, version: Some(known) }).map(drop)
+            send(connection, &SettingsRequest::Apply { text: &own, version: Some(form_version) }).map(drop)
         };
         match signed.talk(request).await {
             Ok(()) => return signed.go(&url("/settings", &[("notice", "settings_applied")])),
-            Err(trouble) => trouble,
+            Err(error) => error,
         }
     } else {
-        match signed.talk(move |connection| planned(connection, &own, known)).await {
+        match signed.talk(move |connection| planned(connection, &own, form_version)).await {
             Ok(model) => return signed.show(Page::new("settings.html", "settings.plan", model)),
-            Err(trouble) => trouble,
+            Err(error) => error,
         }
     };
-    match trouble {
-        PageError::Refused(..) => again(&signed, text, known, &trouble).await,
-        trouble => signed.fail(&trouble),
+    match error {
+        PageError::Refused(..) => again(&signed, text, form_version, &error).await,
+        error => signed.fail(&error),
     }
 }
 
@@ -97,36 +97,37 @@ pub(super) fn version(fields: &Fields) -> u64 {
     fields.text("version").parse().unwrap_or(0)
 }
 
-fn planned(connection: &mut Connection, text: &str, known: u64) -> Result<Value, PageError> {
+fn planned(connection: &mut Connection, text: &str, form_version: u64) -> Result<Value, PageError> {
     let present = in_force(connection)?;
-    let value = ask(connection, &SettingsRequest::Plan { text })?;
+    let value = send(connection, &SettingsRequest::Plan { text })?;
     let value = String::from_utf8_lossy(&value).into_owned();
     let (notes, lines): (Vec<&str>, Vec<&str>) = value.lines().partition(|line| line.starts_with(NOTE));
     let notes: Vec<&str> = notes.iter().filter_map(|note| note.strip_prefix(NOTE)).collect();
     let mut model = model(&present, text);
     model["plan"] = json!({ "lines": lines, "notes": notes });
-    model["changed_meanwhile"] = json!(present.version != known);
+    model["changed_meanwhile"] = json!(present.version != form_version);
     Ok(model)
 }
 
-/// Shows the form again with the text that the user entered. The form keeps the version `known`, so the next preview
-/// still warns if other administrators have changed the settings meanwhile. But if `trouble` is such a conflict, the
-/// user has already been warned, and the form contains the present version.
-async fn again(signed: &SignedInRequest, text: Arc<str>, known: u64, trouble: &PageError) -> Response {
+/// Shows the form again with the text that the user entered. The form keeps the version `form_version`, so the next
+/// preview still warns if other administrators have changed the settings meanwhile. But if `error` is such a conflict,
+/// the user has already been warned, and the form contains the present version.
+async fn again(signed: &SignedInRequest, text: Arc<str>, form_version: u64, error: &PageError) -> Response {
     match signed.talk(in_force).await {
         Ok(present) => {
             let mut model = model(&present, &text);
-            let is_conflict = matches!(trouble, PageError::Refused(outcome, _)
+            let is_conflict = matches!(error, PageError::Refused(outcome, _)
                 if outcome.code == ResultCode::ASSERTION_FAILED);
             if is_conflict {
-                model["error"] = signed.said(&PageError::Request(StatusCode::CONFLICT, "settings.conflict"));
+                model["error"] =
+                    signed.error_model(&PageError::Request(StatusCode::CONFLICT, "settings.conflict"));
             } else {
-                model["error"] = signed.said(trouble);
-                model["version"] = json!(known);
+                model["error"] = signed.error_model(error);
+                model["version"] = json!(form_version);
             }
             let page = Page::new("settings.html", "settings.title", model);
-            signed.show(Page { status: trouble.status(), ..page })
+            signed.show(Page { status: error.status(), ..page })
         }
-        Err(trouble) => signed.fail(&trouble),
+        Err(error) => signed.fail(&error),
     }
 }

@@ -79,28 +79,28 @@ impl Proof {
 pub(crate) async fn sign_in(visit: PageRequest, headers: HeaderMap, fields: Fields) -> Response {
     let to = local(fields.text("to")).to_owned();
     let is_by_certificate = fields.text("method") == "certificate";
-    let refuse = |trouble: &PageError| {
-        let mut error = visit.said(trouble);
+    let refuse = |error: &PageError| {
+        let mut model = visit.error_model(error);
         // The server's message is not shown, because it would reveal which entry does not exist and whether the account
         // is locked.
-        if is_by_certificate && matches!(trouble, PageError::Refused(..)) {
-            error["text"] = json!(visit.app.texts.text("sign_in.certificate_refused"));
+        if is_by_certificate && matches!(error, PageError::Refused(..)) {
+            model["text"] = json!(visit.app.texts.text("sign_in.certificate_refused"));
         }
         let model = json!({
-            "to": to, "name": fields.text("name").trim(), "notice": null, "error": error,
+            "to": to, "name": fields.text("name").trim(), "notice": null, "error": model,
             "certificate": visit.client.certificate_subject.as_deref().map(subject_text),
             "sends_links": visit.app.ldap.sends_links(),
         });
-        visit.show(page(trouble.status(), model))
+        visit.show(page(error.status(), model))
     };
     let proof = match Proof::of(&visit, &fields) {
         Ok(proof) => proof,
-        Err(trouble) => return refuse(&trouble),
+        Err(error) => return refuse(&error),
     };
     let sessions = &visit.app.sessions;
     let place = match sessions.place(source(visit.client.address.ip())).map_err(busy) {
         Ok(place) => place,
-        Err(trouble) => return refuse(&trouble),
+        Err(error) => return refuse(&error),
     };
     let Some(_under_way) = visit.app.sign_ins.take(visit.client.address.ip()) else {
         return refuse(&busy(NoSession::TooMany));
@@ -109,10 +109,10 @@ pub(crate) async fn sign_in(visit: PageRequest, headers: HeaderMap, fields: Fiel
     let bound = visit.app.ldap.talk(move || proof.bind(ldap.connect(client)?)).await;
     let proven = match bound.map_err(PageError::Conversation).and_then(|bound| bound) {
         Ok(proven) => proven,
-        Err(trouble) => return refuse(&trouble),
+        Err(error) => return refuse(&error),
     };
     visit.app.sign_ins.succeeded(visit.client.address.ip());
-    begin(&visit, &headers, (place, proven), method, &to).unwrap_or_else(|trouble| refuse(&trouble))
+    begin(&visit, &headers, (place, proven), method, &to).unwrap_or_else(|error| refuse(&error))
 }
 
 pub(super) fn busy(_: NoSession) -> PageError {

@@ -6,12 +6,12 @@ use data_encoding::BASE64URL_NOPAD;
 use ldap::{Dn, Scope};
 use serde_json::{Value, json};
 
-use crate::ask::{self, Search, range};
 use crate::fields::Fields;
 use crate::limits::{PAGE_BYTES_MAX, PAGE_ENTRIES};
 use crate::page::{Page, SignedInRequest};
 use crate::page_error::PageError;
 use crate::pages::entry::parents;
+use crate::requests::{self, Search, range};
 
 pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let notice = signed.notice(&fields);
@@ -20,7 +20,7 @@ pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
 }
 
 fn model(connection: &mut Connection, fields: &Fields, notice: Value) -> Result<Value, PageError> {
-    let contexts = ask::contexts(connection)?;
+    let contexts = requests::contexts(connection)?;
     let Some(dn) = fields.given("dn") else {
         let children =
             contexts.iter().map(|dn| json!({ "dn": dn, "name": dn, "label": null, "below": null }));
@@ -39,7 +39,7 @@ fn model(connection: &mut Connection, fields: &Fields, notice: Value) -> Result<
     };
     let cookie = BASE64URL_NOPAD.decode(fields.text("page").as_bytes());
     let bad = |_| PageError::Request(axum::http::StatusCode::BAD_REQUEST, "search.bad_page");
-    let found = ask::page(connection, &search, PAGE_ENTRIES, &cookie.map_err(bad)?, PAGE_BYTES_MAX)?;
+    let found = requests::page(connection, &search, PAGE_ENTRIES, &cookie.map_err(bad)?, PAGE_BYTES_MAX)?;
     let children = found.entries.into_iter().map(|entry| {
         let text = |name: &str| {
             let mut all = entry.attributes.iter();

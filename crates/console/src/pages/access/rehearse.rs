@@ -18,7 +18,7 @@ use super::identity;
 use crate::limits::{REHEARSAL_LINES, REHEARSAL_REQUESTERS_MAX, REHEARSAL_TIME};
 use crate::page::{Page, SignedInRequest, Submission};
 use crate::page_error::PageError;
-use crate::pages::settings::{ask, in_force, text, version};
+use crate::pages::settings::{in_force, send, text, version};
 
 pub(crate) async fn form(signed: SignedInRequest) -> Response {
     let present = signed.talk(in_force).await;
@@ -58,11 +58,11 @@ pub(crate) async fn rehearse(Submission { signed, fields }: Submission) -> Respo
             model["result"] = result;
             signed.show(page(model))
         }
-        Err(trouble @ (PageError::Refused(..) | PageError::Request(..))) => {
-            model["error"] = signed.said(&trouble);
-            signed.show(Page { status: trouble.status(), ..page(model) })
+        Err(error @ (PageError::Refused(..) | PageError::Request(..))) => {
+            model["error"] = signed.error_model(&error);
+            signed.show(Page { status: error.status(), ..page(model) })
         }
-        Err(trouble) => signed.fail(&trouble),
+        Err(error) => signed.fail(&error),
     }
 }
 
@@ -76,12 +76,12 @@ fn all(
     if requesters.len() > REHEARSAL_REQUESTERS_MAX {
         return Err(PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, "rehearse.too_many"));
     }
-    let begun = Instant::now();
+    let started = Instant::now();
     let (mut examined, mut entries, mut changes) = (0, 0, 0);
     let mut lines: Vec<String> = Vec::new();
     loop {
         let named = requesters.iter().map(String::as_str).collect();
-        let value = ask(connection, &SettingsRequest::Rehearse { text, requesters: named })?;
+        let value = send(connection, &SettingsRequest::Rehearse { text, requesters: named })?;
         let unreadable = || ClientError::Unexpected("a rehearsal that cannot be read".to_owned());
         let answer = RehearsalAnswer::decode(&value).ok_or_else(unreadable)?;
         let done = usize::try_from(answer.done).unwrap_or(usize::MAX).max(1);
@@ -91,7 +91,7 @@ fn all(
         let room = REHEARSAL_LINES.saturating_sub(lines.len());
         lines.extend(answer.lines.into_iter().take(room));
         requesters = answer.requesters.into_iter().skip(done).collect();
-        let goes_on = waits.load(Ordering::Relaxed) && begun.elapsed() < REHEARSAL_TIME;
+        let goes_on = waits.load(Ordering::Relaxed) && started.elapsed() < REHEARSAL_TIME;
         if requesters.is_empty() || !goes_on {
             break;
         }

@@ -76,15 +76,15 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
     let proof = (signed.session.who.as_str(), password);
     let changed = own::change((&signed.app, signed.client.clone()), proof, request.encode()).await;
     let notice = if is_removal { "codes_removed" } else { "codes_set" };
-    let trouble = match changed {
+    let error = match changed {
         Ok(_) => return signed.go(&url("/account", &[("notice", notice)])),
-        Err(trouble) => trouble,
+        Err(error) => error,
     };
     let is_usable = BASE32_NOPAD.decode(secret.as_bytes()).is_ok_and(|octets| octets.len() == SECRET_SIZE);
     if is_removal || !is_usable {
-        return signed.fail(&trouble);
+        return signed.fail(&error);
     }
-    let (status, error) = (trouble.status(), signed.said(&trouble));
+    let (status, error) = (error.status(), signed.error_model(&error));
     let own = signed.talk(own::read).await;
     let shown = own.map(|own| Page { status, ..page(&signed.session.who, &secret, own, Some(error)) });
     signed.answer(shown)

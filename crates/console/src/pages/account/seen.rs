@@ -7,10 +7,10 @@ use axum::response::Response;
 use client::Connection;
 use serde_json::{Value, json};
 
-use crate::ask;
 use crate::fields::Fields;
 use crate::page::{Page, SignedInRequest};
 use crate::page_error::PageError;
+use crate::requests;
 use crate::rights::Rights;
 
 pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
@@ -29,15 +29,15 @@ fn model(
     who: &str,
     other: Option<&str>,
 ) -> Result<Value, PageError> {
-    let own = ask::entry(connection, who, &["*", "memberOf"])?;
+    let own = requests::entry(connection, who, &["*", "memberOf"])?;
     let names: Vec<&str> = own.attributes.iter().map(|found| found.description.as_str()).collect();
     // If anonymous clients cannot see the entry, they see none of its attributes.
-    let seen: BTreeSet<String> = match ask::entry(&mut anonymous, who, &["*", "memberOf"]) {
+    let seen: BTreeSet<String> = match requests::entry(&mut anonymous, who, &["*", "memberOf"]) {
         Ok(entry) => {
             entry.attributes.into_iter().map(|found| found.description.to_ascii_lowercase()).collect()
         }
         Err(PageError::Refused(..) | PageError::Request(..)) => BTreeSet::new(),
-        Err(trouble) => return Err(trouble),
+        Err(error) => return Err(error),
     };
     let rights =
         other.map(|other| Rights::of_other(connection, who, &names, &identity(other))).transpose()?;

@@ -92,7 +92,7 @@ fn model(app: &App, connection: &mut Connection, fields: &Fields) -> Result<Valu
     }
     match planned(app, connection, (fields.text("dn"), model["at"].as_str().unwrap_or_default())) {
         Ok(plan) => model["tree"] = described(app, &plan),
-        Err(trouble) => model["waits"] = waits(trouble)?,
+        Err(error) => model["waits"] = waits(error)?,
     }
     Ok(model)
 }
@@ -139,7 +139,7 @@ pub(crate) async fn restore(Submission { signed, fields }: Submission) -> Respon
     });
     match result.await {
         Ok(dn) => signed.go(&url("/entry", &[("dn", &dn), ("notice", "tree_restored")])),
-        Err(trouble) => signed.fail(&trouble),
+        Err(error) => signed.fail(&error),
     }
 }
 
@@ -173,7 +173,7 @@ fn each_record(
 struct Planner<'c> {
     connection: &'c mut Connection,
     comparison: Comparison,
-    begun: Instant,
+    started: Instant,
     /// Keys of the DNs of two groups of entries: the entries that the plan adds, and the entries that are missing but
     /// cannot be added.
     added: HashSet<Vec<u8>>,
@@ -188,7 +188,7 @@ impl<'c> Planner<'c> {
         Planner {
             connection,
             comparison: Comparison::new(Arc::clone(schema)),
-            begun: Instant::now(),
+            started: Instant::now(),
             added: HashSet::new(),
             missing: HashSet::new(),
             steps: Vec::new(),
@@ -275,7 +275,7 @@ impl<'c> Planner<'c> {
         if self.steps.len() > TREE_CHANGES_MAX {
             return Err(PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, "compare_tree.too_large"));
         }
-        if self.begun.elapsed() > TREE_TIME {
+        if self.started.elapsed() > TREE_TIME {
             return Err(PageError::Request(StatusCode::GATEWAY_TIMEOUT, "compare_tree.too_slow"));
         }
         Ok(())

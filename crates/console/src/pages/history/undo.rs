@@ -15,11 +15,11 @@ use schema::{AttributeType, Schema};
 use serde_json::json;
 
 use super::read;
-use crate::ask::{self, WholeEntry};
 use crate::describe::type_of;
 use crate::form::{Change, ldif, request_changes, unchanged_since};
 use crate::page::{Page, Submission};
 use crate::page_error::PageError;
+use crate::requests::{self, WholeEntry};
 use crate::texts::url;
 
 /// The change that reverses another change.
@@ -50,14 +50,14 @@ pub(crate) async fn undo(Submission { signed, fields }: Submission) -> Response 
         Ok(reverse)
     });
     match result.await {
-        Err(trouble) => signed.fail(&trouble),
+        Err(error) => signed.fail(&error),
         Ok(reverse) if is_applied => {
             signed.go(&url("/history", &[("dn", &reverse.dn), ("notice", "undone")]))
         }
         Ok(Reverse { dn, csn, changes }) => {
-            let kept = [("position", fields.text("position"))];
+            let fields = [("position", fields.text("position"))];
             let ldif = ldif(&dn, &changes);
-            let model = json!({ "dn": dn, "csn": csn, "ldif": ldif, "fields": kept, "action": "/history" });
+            let model = json!({ "dn": dn, "csn": csn, "ldif": ldif, "fields": fields, "action": "/history" });
             signed.show(Page::new("preview.html", "history.preview", model))
         }
     }
@@ -73,7 +73,7 @@ fn reverse(
     dn: &str,
     position: u64,
 ) -> Result<Reverse, PageError> {
-    let entry = ask::entry(connection, dn, &["entryCSN"])?;
+    let entry = requests::entry(connection, dn, &["entryCSN"])?;
     let found = read(connection, &entry.dn, position.saturating_add(1), |list| !list.is_empty())?;
     let change = found.list.first().filter(|change| change.position == position);
     let change = change.filter(|change| change.kind == HistoryKind::Modify);
@@ -196,7 +196,7 @@ fn check_replaced(
     let replaced: Vec<&HistoryValues> = change.values.iter().filter(is_replaced).collect();
     let selection: Vec<&str> =
         ["entryCSN"].into_iter().chain(replaced.iter().map(|values| values.attribute.as_str())).collect();
-    let entry = ask::whole_entry(connection, dn, &selection)?;
+    let entry = requests::whole_entry(connection, dn, &selection)?;
     for values in replaced {
         if !values.is_whole {
             return Err(unusable("history.left_out"));
@@ -266,7 +266,7 @@ fn apply(connection: &mut Connection, reverse: &Reverse) -> Result<(), PageError
 fn modify(connection: &mut Connection, reverse: &Reverse, controls: &[Control<'_>]) -> Result<(), PageError> {
     let list = request_changes(&reverse.changes);
     let request = Request::Modify(ModifyRequest { object: &reverse.dn, changes: list.as_changes() });
-    match ask::change(connection, request, controls) {
+    match requests::change(connection, request, controls) {
         // A value that the change added was removed later, or a value that the change removed was added again.
         Err(PageError::Refused(outcome, _))
             if [ResultCode::NO_SUCH_ATTRIBUTE, ResultCode::ATTRIBUTE_OR_VALUE_EXISTS]
@@ -329,8 +329,8 @@ mod tests {
         ];
         assert_eq!(texts(&reversed(&schema, &result, &older).unwrap()), expected);
         assert!(reversed(&schema, &result, &older[..1]).is_err(), "nothing states all titles");
-        let kept = change(HistoryKind::Modify, &[(Replaced, "title", &["Dr"]), (Before, "title", &["Ms"])]);
-        assert_eq!(texts(&reversed(&schema, &kept, &[]).unwrap())[0].2, "Ms");
+        let change_of_title = change(HistoryKind::Modify, &[(Replaced, "title", &["Dr"]), (Before, "title", &["Ms"])]);
+        assert_eq!(texts(&reversed(&schema, &change_of_title, &[]).unwrap())[0].2, "Ms");
         // The entry was added without this attribute.
         let first = change(HistoryKind::Modify, &[(Replaced, "title", &["Dr"])]);
         let add = [change(HistoryKind::Add, &[(Replaced, "cn", &["a"])])];

@@ -150,10 +150,11 @@ mod tests {
     fn filters_of_hostile_rows_are_filters() {
         for value in ["*", "\\", "(", ")", "\0", "ü", "a*b", "&|!", "=~><", "\r\n"] {
             for test in TESTS {
-                let made = rows(&[("a", "cn;lang-de"), ("o", test), ("v", value), ("a", "sn"), ("any", "1")]);
-                let filter = made.filter().unwrap();
+                let search_rows =
+                    rows(&[("a", "cn;lang-de"), ("o", test), ("v", value), ("a", "sn"), ("any", "1")]);
+                let filter = search_rows.filter().unwrap();
                 assert!(ldap::FilterBuf::parse(&filter).is_ok(), "{filter}");
-                assert_eq!(rows(&made.pairs()), made);
+                assert_eq!(rows(&search_rows.pairs()), search_rows);
             }
         }
     }

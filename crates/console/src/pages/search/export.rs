@@ -7,11 +7,11 @@ use ldap::ldif::LdifWriter;
 use tokio::sync::Semaphore;
 
 use super::query;
-use crate::ask::{Search, page};
 use crate::download::{Download, put_row};
 use crate::fields::Fields;
 use crate::limits::{EXPORT_BYTES_MAX, PAGE_ENTRIES};
 use crate::page_error::PageError;
+use crate::requests::{Search, page};
 
 /// Creates the file for a query. Blocks.
 ///

@@ -93,8 +93,8 @@ impl Saved {
 /// Returns the part of a query that is saved. All other fields are omitted.
 fn query_of(fields: &Fields) -> String {
     let rows = Rows::of(fields);
-    let kept = KEPT.iter().filter_map(|name| Some((*name, fields.given(name)?)));
-    let pairs: Vec<(&str, &str)> = kept.chain(rows.pairs()).collect();
+    let page_fields = KEPT.iter().filter_map(|name| Some((*name, fields.given(name)?)));
+    let pairs: Vec<(&str, &str)> = page_fields.chain(rows.pairs()).collect();
     url("", &pairs).trim_start_matches('?').to_owned()
 }
 

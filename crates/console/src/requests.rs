@@ -117,7 +117,7 @@ pub(crate) struct Values {
 pub(crate) fn without_range(attribute: Attribute) -> Values {
     let Attribute { description, values } = attribute;
     let mut next = None;
-    let kept = description.split(';').filter(|part| match part.strip_prefix("range=") {
+    let remaining = description.split(';').filter(|part| match part.strip_prefix("range=") {
         Some(range) => {
             let last = range.split_once('-').and_then(|(_, last)| last.parse::<usize>().ok());
             next = last.map(|last| last.saturating_add(1));
@@ -125,7 +125,7 @@ pub(crate) fn without_range(attribute: Attribute) -> Values {
         }
         None => true,
     });
-    let description = kept.collect::<Vec<_>>().join(";");
+    let description = remaining.collect::<Vec<_>>().join(";");
     Values { description, values, next }
 }
 
