@@ -124,8 +124,8 @@ async fn again(signed: &SignedInRequest, fields: Arc<Fields>, error: &PageError)
 
 fn send(connection: &mut Connection, schema: &Schema, fields: &Fields) -> Result<SendResult, PageError> {
     let entry = requests::entry(connection, fields.text("dn"), &SELECTION)?;
-    let (csn, known) = (csn(&entry), fields.given("csn"));
-    if csn.as_deref() != known {
+    let (csn, form_csn) = (csn(&entry), fields.given("csn"));
+    if csn.as_deref() != form_csn {
         return Err(PageError::Request(StatusCode::CONFLICT, "trouble.changed_meanwhile"));
     }
     let filled = resolved(schema, filled(fields), |name| resolve(connection, name))?;

@@ -171,8 +171,8 @@ fn set(connection: &mut Connection, fields: &Fields) -> Result<&'static str, Pag
     let attribute = fields.given("attribute").ok_or(unusable("indexes.no_attribute"))?;
     let dn = format!("cn={},{CONFIGURED}", ldap::escaped_value(attribute.as_bytes()));
     let kinds: Vec<&str> = fields.all("kind").filter(|kind| KINDS.contains(kind)).collect();
-    let known = indexes(connection)?;
-    let is_known = known.iter().any(|(name, _)| name.eq_ignore_ascii_case(attribute));
+    let existing = indexes(connection)?;
+    let is_known = existing.iter().any(|(name, _)| name.eq_ignore_ascii_case(attribute));
     let outcome = match (fields.text("action"), is_known) {
         ("remove", _) => connection.delete(&dn)?,
         _ if kinds.is_empty() => return Err(unusable("indexes.no_kind")),
