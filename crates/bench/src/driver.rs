@@ -315,7 +315,7 @@ pub fn run_watched(
     }
     let plan = ready(workload, options)?;
     if !options.canned && options.check_data {
-        prepare::look_for_data(workload, &plan.data, targets, options)?;
+        prepare::check_data(workload, &plan.data, targets, options)?;
     }
     if !options.canned {
         prepare::add_own(workload, targets, options)?;

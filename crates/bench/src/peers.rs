@@ -114,12 +114,12 @@ impl fmt::Display for Index {
 /// Merges the indexes of both lists, with one index per attribute.
 pub fn merge_indexes(mut all: Vec<Index>, more: &[Index]) -> Vec<Index> {
     for index in more {
-        match all.iter_mut().find(|known| known.attribute.eq_ignore_ascii_case(&index.attribute)) {
+        match all.iter_mut().find(|existing| existing.attribute.eq_ignore_ascii_case(&index.attribute)) {
             None => all.push(index.clone()),
-            Some(known) => {
-                known.kinds.extend(&index.kinds);
-                known.kinds.sort_unstable();
-                known.kinds.dedup();
+            Some(existing) => {
+                existing.kinds.extend(&index.kinds);
+                existing.kinds.sort_unstable();
+                existing.kinds.dedup();
             }
         }
     }
@@ -288,44 +288,44 @@ pub enum PeerError {
         error: io::Error,
     },
     /// A tool of the product failed.
-    #[error("{command} failed ({status}); the end of its output:\n{said}")]
+    #[error("{command} failed ({status}); the end of its output:\n{output}")]
     Failed {
         /// The tool.
         command: String,
         /// Exit status.
         status: ExitStatus,
         /// Last lines of the output.
-        said: String,
+        output: String,
     },
     /// A tool of the product took too long and was ended.
-    #[error("{command} was ended after {seconds} s, which is too long; the end of its output:\n{said}")]
+    #[error("{command} was ended after {seconds} s, which is too long; the end of its output:\n{output}")]
     TooSlow {
         /// The tool.
         command: String,
         /// Time after which the tool was ended.
         seconds: u64,
         /// Last lines of the output.
-        said: String,
+        output: String,
     },
     /// The server ended before it accepted connections.
-    #[error("{product} ended when it was started ({status}); the end of its output:\n{said}")]
+    #[error("{product} ended when it was started ({status}); the end of its output:\n{output}")]
     Ended {
         /// Name and version.
         product: String,
         /// Exit status.
         status: ExitStatus,
         /// Last lines of the output.
-        said: String,
+        output: String,
     },
     /// The server runs, but does not answer.
-    #[error("{product} does not answer after {seconds} s; the end of its output:\n{said}")]
+    #[error("{product} does not answer after {seconds} s; the end of its output:\n{output}")]
     Silent {
         /// Name and version.
         product: String,
         /// Time after which the driver gave up.
         seconds: u64,
         /// Last lines of the output.
-        said: String,
+        output: String,
     },
     /// The server's answer is wrong.
     #[error("{0}")]

@@ -283,11 +283,11 @@ impl Server {
     /// Reads once and answers the requests. Returns true if there may be more to read.
     fn read_once(&mut self, index: usize, buffer: &mut Vec<u8>) -> bool {
         let Some(Some(peer)) = self.peers.get_mut(index) else { return false };
-        let kept = peer.partial.len();
-        if buffer.len() < kept + READ_SIZE {
-            buffer.resize(kept + READ_SIZE, 0);
+        let start = peer.partial.len();
+        if buffer.len() < start + READ_SIZE {
+            buffer.resize(start + READ_SIZE, 0);
         }
-        let count = match peer.stream.read(&mut buffer[kept..kept + READ_SIZE]) {
+        let count = match peer.stream.read(&mut buffer[start..start + READ_SIZE]) {
             Ok(0) => {
                 self.close(index);
                 return false;
@@ -300,13 +300,13 @@ impl Server {
                 return false;
             }
         };
-        buffer[..kept].copy_from_slice(&peer.partial);
+        buffer[..start].copy_from_slice(&peer.partial);
         peer.partial.clear();
-        let octets = &buffer[..kept + count];
-        let taken = self.take(index, octets);
-        match (taken, self.peers.get_mut(index)) {
-            (Some(taken), Some(Some(peer))) if octets.len() - taken <= MESSAGE_LEN_MAX => {
-                peer.partial.extend_from_slice(&octets[taken..]);
+        let octets = &buffer[..start + count];
+        let consumed = self.take(index, octets);
+        match (consumed, self.peers.get_mut(index)) {
+            (Some(consumed), Some(Some(peer))) if octets.len() - consumed <= MESSAGE_LEN_MAX => {
+                peer.partial.extend_from_slice(&octets[consumed..]);
                 count == READ_SIZE
             }
             _ => {
@@ -318,11 +318,11 @@ impl Server {
 
     /// Answers the complete messages. Returns their total length, or `None` if the connection must be closed.
     fn take(&mut self, index: usize, octets: &[u8]) -> Option<usize> {
-        let mut taken = 0;
+        let mut consumed = 0;
         let read = if self.faults.delay.is_none() { 0 } else { self.now() };
         let Some(Some(peer)) = self.peers.get_mut(index) else { return None };
-        while let Some((request, len)) = Request::read(&octets[taken..]).ok()? {
-            taken += len;
+        while let Some((request, len)) = Request::read(&octets[consumed..]).ok()? {
+            consumed += len;
             if request.is_unbind() {
                 return None;
             }
@@ -347,7 +347,7 @@ impl Server {
                 }
             }
         }
-        Some(taken)
+        Some(consumed)
     }
 
     fn answer_due(&mut self) {

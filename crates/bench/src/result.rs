@@ -256,10 +256,10 @@ impl RunResult {
     }
 
     fn write_compressed(&self, sink: impl Write) -> io::Result<()> {
-        let mut kept = self.clone();
-        kept.workloads.iter_mut().chain(&mut kept.limits).for_each(WorkloadResult::thin_histograms);
+        let mut thinned = self.clone();
+        thinned.workloads.iter_mut().chain(&mut thinned.limits).for_each(WorkloadResult::thin_histograms);
         let mut encoder = zstd::Encoder::new(sink, ZSTANDARD_LEVEL)?;
-        kept.write_to(&mut encoder)?;
+        thinned.write_to(&mut encoder)?;
         encoder.finish()?.flush()
     }
 }

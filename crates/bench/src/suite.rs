@@ -409,12 +409,12 @@ impl Source {
             }
             if !round.is_clean() {
                 let example = || round.operations.values().find_map(|totals| totals.examples.first());
-                let said = round
+                let example_text = round
                     .failures
                     .first()
                     .or_else(example)
                     .map_or("not all was answered rightly", |text| text);
-                return Err(format!("round {}: {said}", round.round));
+                return Err(format!("round {}: {example_text}", round.round));
             }
         }
         let figures: Vec<_> = rounds.iter().filter_map(|round| goal.figure.of(round, goal.kind)).collect();

@@ -107,8 +107,8 @@ pub fn sweep(
             return Err(SweepError::Workload { workload: workload.name, reason });
         }
         let Some(group) = grouped.groups.pop() else { continue };
-        let made = std::fs::create_dir_all(&sweep.folder);
-        made.map_err(|error| SweepError::Io { path: sweep.folder.clone(), error })?;
+        let created = std::fs::create_dir_all(&sweep.folder);
+        created.map_err(|error| SweepError::Io { path: sweep.folder.clone(), error })?;
         let data = group.generate(sweep.seed, &sweep.folder.join("data.ldif"))?;
         say(&format!("{} entries, {:.1} MB of LDIF", data.entries, data.bytes as f64 / 1e6));
         for product in sweep.products {

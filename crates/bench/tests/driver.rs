@@ -35,9 +35,9 @@ fn seconds_keep_their_histograms_on_request() {
         let (_responder, targets) = responder(Faults::default());
         let options = Options { keep_histograms: keeps, ..options() };
         let result = driver::run(&search(), &targets, &options).unwrap();
-        let kept: u64 =
+        let counted: u64 =
             result.seconds.iter().filter_map(|second| Some(second.latency.as_ref()?.count())).sum();
-        assert_eq!(kept, if keeps { result.operations_total() } else { 0 });
+        assert_eq!(counted, if keeps { result.operations_total() } else { 0 });
     }
 }
 

@@ -13,10 +13,10 @@ fn every_value_has_the_syntax_of_its_attribute() {
     let schema = Schema::shipped();
     for entry in organisation("dc=example,dc=com").unwrap() {
         for (description, values) in &entry.attributes {
-            let known = schema
+            let definition = schema
                 .parse_description(description)
                 .unwrap_or_else(|error| panic!("{}: {error:?}", entry.dn));
-            let attribute_type = schema.type_by_id(known.type_id);
+            let attribute_type = schema.type_by_id(definition.type_id);
             for value in values {
                 let checked = schema.validate_value(attribute_type, value);
                 assert!(checked.is_ok(), "{}: {description}: {checked:?}", entry.dn);

@@ -49,13 +49,17 @@ fn check(schema: &Schema, record: &LdifRecord<'_>) {
     let mut classes = Vec::new();
     let mut present = BTreeMap::new();
     for value in values.iter() {
-        let known = schema.parse_description(value.description);
-        let known = known.unwrap_or_else(|error| panic!("{dn}: {}: {error:?}", value.description));
-        let attribute_type = schema.type_by_id(known.type_id);
+        let definition = schema.parse_description(value.description);
+        let definition = definition.unwrap_or_else(|error| panic!("{dn}: {}: {error:?}", value.description));
+        let attribute_type = schema.type_by_id(definition.type_id);
         let checked = schema.validate_value(attribute_type, value.value);
         assert!(checked.is_ok(), "{dn}: {}: {checked:?}", value.description);
-        *present.entry(known.type_id).or_insert(0) += 1;
-        assert!(!attribute_type.single_value || present[&known.type_id] == 1, "{dn}: {}", value.description);
+        *present.entry(definition.type_id).or_insert(0) += 1;
+        assert!(
+            !attribute_type.single_value || present[&definition.type_id] == 1,
+            "{dn}: {}",
+            value.description
+        );
         if value.description == "objectClass" {
             let name = std::str::from_utf8(value.value).unwrap();
             classes.push(schema.object_class(name).unwrap_or_else(|| panic!("{dn}: {name}")));

@@ -62,7 +62,8 @@ pub(crate) fn inputs(schema: &Schema, classes: &[String], present: &[Values]) ->
 /// Returns the attributes that the classes require, and the attributes that they allow.
 fn allowed(schema: &Schema, classes: &[String]) -> (BTreeSet<TypeId>, BTreeSet<TypeId>) {
     let definitions: Vec<_> = classes.iter().filter_map(|class| schema.object_class(class)).collect();
-    let must: BTreeSet<TypeId> = definitions.iter().flat_map(|class| class.all_must.iter().copied()).collect();
+    let must: BTreeSet<TypeId> =
+        definitions.iter().flat_map(|class| class.all_must.iter().copied()).collect();
     let may = definitions.iter().flat_map(|class| class.all_may.iter().copied());
     let may = may.filter(|id| !must.contains(id)).collect();
     (must, may)

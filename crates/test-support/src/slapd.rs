@@ -32,7 +32,7 @@ impl Slapd {
                 .unwrap_or_else(|error| panic!("{error}: run the tests by ./dev test, which installs it"));
             match Running::of(peer) {
                 Ok(running) => return running,
-                Err(PeerError::Ended { said, .. }) if said.contains("bind(") => {}
+                Err(PeerError::Ended { output, .. }) if output.contains("bind(") => {}
                 Err(error) => panic!("{error}"),
             }
         }

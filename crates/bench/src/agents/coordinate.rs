@@ -155,15 +155,15 @@ fn orders(
 impl Machine {
     fn connect(address: &str, token: &Token) -> Result<Machine, AgentError> {
         let failed = |reason: String| AgentError::Agent { address: address.to_owned(), reason };
-        let said = |error: io::Error| failed(error.to_string());
-        let mut found = address.to_socket_addrs().map_err(said)?;
+        let io_failed = |error: io::Error| failed(error.to_string());
+        let mut found = address.to_socket_addrs().map_err(io_failed)?;
         let socket = found.next().ok_or_else(|| failed("the name has no address".to_owned()))?;
         let mut stream = TcpStream::connect_timeout(&socket, CONNECT_MAX)
             .map_err(|error| failed(format!("{error}; is `pando bench agent` running there?")))?;
-        stream.set_nodelay(true).map_err(said)?;
-        stream.set_read_timeout(Some(GREETING_MAX)).map_err(said)?;
-        stream.set_write_timeout(Some(GREETING_MAX)).map_err(said)?;
-        let challenge: Challenge = receive(&mut stream, GREETING_BYTES_MAX).map_err(said)?;
+        stream.set_nodelay(true).map_err(io_failed)?;
+        stream.set_read_timeout(Some(GREETING_MAX)).map_err(io_failed)?;
+        stream.set_write_timeout(Some(GREETING_MAX)).map_err(io_failed)?;
+        let challenge: Challenge = receive(&mut stream, GREETING_BYTES_MAX).map_err(io_failed)?;
         let version = env!("CARGO_PKG_VERSION");
         if (challenge.protocol, challenge.version.as_str()) != (PROTOCOL, version) {
             let theirs = challenge.version;
@@ -171,11 +171,11 @@ impl Machine {
         }
         let mac = prove(token, &challenge.nonce);
         let proof = Proof { protocol: PROTOCOL, version: version.to_owned(), mac };
-        send(&mut stream, &proof).map_err(said)?;
-        match receive(&mut stream, MESSAGE_BYTES_MAX).map_err(said)? {
+        send(&mut stream, &proof).map_err(io_failed)?;
+        match receive(&mut stream, MESSAGE_BYTES_MAX).map_err(io_failed)? {
             Greeting::Refused { reason } => Err(failed(reason)),
             Greeting::Welcome { environment } => {
-                stream.set_read_timeout(Some(SILENCE_MAX)).map_err(said)?;
+                stream.set_read_timeout(Some(SILENCE_MAX)).map_err(io_failed)?;
                 let clock = Clock { offset_micros: 0, error_micros: u64::MAX };
                 Ok(Machine { address: address.to_owned(), stream, environment: *environment, clock })
             }
@@ -190,10 +190,10 @@ impl Machine {
     fn read_clock(&mut self) -> Result<(), AgentError> {
         let mut trips = Vec::new();
         for _ in 0..CLOCK_ROUND_TRIPS {
-            let (sent, begun) = (now_micros(), Instant::now());
+            let (sent, started) = (now_micros(), Instant::now());
             let word = send(&mut self.stream, &Order::Clock)
                 .and_then(|()| receive::<AgentMessage>(&mut self.stream, MESSAGE_BYTES_MAX));
-            let round_trip = begun.elapsed().as_micros() as u64;
+            let round_trip = started.elapsed().as_micros() as u64;
             match word.map_err(|error| self.failed(&error))? {
                 AgentMessage::Clock { micros } => trips.push((round_trip, sent, micros)),
                 _ => return Err(self.failed(&io::Error::other("no answer to a question for the time"))),
@@ -285,7 +285,7 @@ struct Run<'a> {
     seconds: Vec<BTreeMap<u64, u64>>,
     shown: Second,
     observer: Observer,
-    begun: Option<(Instant, driver::worker::Schedule)>,
+    started: Option<(Instant, driver::worker::Schedule)>,
 }
 
 impl<'a> Run<'a> {
@@ -298,7 +298,7 @@ impl<'a> Run<'a> {
             seconds: vec![BTreeMap::new(); machines.len()],
             shown: Second::default(),
             observer: Observer::new(&options.server_processes),
-            begun: None,
+            started: None,
         }
     }
 
@@ -317,7 +317,7 @@ impl<'a> Run<'a> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if let Some((base, schedule)) = &self.begun {
+            if let Some((base, schedule)) = &self.started {
                 self.observer.observe(base.elapsed().as_nanos() as u64, schedule);
             }
             self.go_on();
@@ -333,7 +333,7 @@ impl<'a> Run<'a> {
         word: io::Result<AgentMessage>,
         watch: &mut dyn FnMut(&Progress),
     ) -> Result<Option<WorkloadResult>, AgentError> {
-        let has_started = self.begun.is_some();
+        let has_started = self.started.is_some();
         let dead = match word {
             Ok(AgentMessage::Ready) => {
                 self.stages[index] = if has_started { Stage::Finished } else { Stage::Ready };
@@ -363,13 +363,13 @@ impl<'a> Run<'a> {
 
     /// Orders all agents to continue, if all of them wait for an order.
     fn go_on(&mut self) {
-        if self.begun.is_none() && self.stages.iter().all(|stage| matches!(stage, Stage::Ready)) {
+        if self.started.is_none() && self.stages.iter().all(|stage| matches!(stage, Stage::Ready)) {
             let moment = now_micros() + LEAD.as_micros() as u64;
-            self.begun = Some((Instant::now(), driver::schedule(self.workload, self.options, LEAD)));
+            self.started = Some((Instant::now(), driver::schedule(self.workload, self.options, LEAD)));
             self.start_stage(moment, |stage| matches!(stage, Stage::Ready), || Stage::Running);
         }
         let is_through = |stage: &Stage| stage.is_over() || matches!(stage, Stage::Finished);
-        if self.begun.is_some() && self.stages.iter().all(is_through) {
+        if self.started.is_some() && self.stages.iter().all(is_through) {
             self.start_stage(now_micros(), |stage| matches!(stage, Stage::Finished), || Stage::Cleaning);
         }
     }

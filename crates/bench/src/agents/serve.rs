@@ -116,17 +116,17 @@ impl Agent {
 impl State {
     /// Serves one connection. Returns an error only for a failure before the workload runs.
     fn converse(&self, mut stream: TcpStream, peer: SocketAddr) -> Result<(), String> {
-        let said = |error: io::Error| error.to_string();
-        stream.set_nodelay(true).map_err(said)?;
-        stream.set_read_timeout(Some(GREETING_MAX)).map_err(said)?;
-        stream.set_write_timeout(Some(GREETING_MAX)).map_err(said)?;
+        let io_error = |error: io::Error| error.to_string();
+        stream.set_nodelay(true).map_err(io_error)?;
+        stream.set_read_timeout(Some(GREETING_MAX)).map_err(io_error)?;
+        stream.set_write_timeout(Some(GREETING_MAX)).map_err(io_error)?;
         let mut nonce = [0; 32];
         getrandom::fill(&mut nonce).map_err(|error| error.to_string())?;
         let nonce = HEXLOWER.encode(&nonce);
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let challenge = Challenge { protocol: PROTOCOL, version: version.clone(), nonce: nonce.clone() };
-        send(&mut stream, &challenge).map_err(said)?;
-        let proof: Proof = receive(&mut stream, GREETING_BYTES_MAX).map_err(said)?;
+        send(&mut stream, &challenge).map_err(io_error)?;
+        let proof: Proof = receive(&mut stream, GREETING_BYTES_MAX).map_err(io_error)?;
         let refused = if !is_proved(&self.token, &nonce, &proof.mac) {
             Some("the token is not this agent's".to_owned())
         } else if (proof.protocol, &proof.version) != (PROTOCOL, &version) {
@@ -137,13 +137,13 @@ impl State {
             None
         };
         if let Some(reason) = refused {
-            send(&mut stream, &Greeting::Refused { reason: reason.clone() }).map_err(said)?;
+            send(&mut stream, &Greeting::Refused { reason: reason.clone() }).map_err(io_error)?;
             return Err(reason);
         }
         let _working = BusyGuard(&self.is_working);
         send(&mut stream, &Greeting::Welcome { environment: Box::new(Environment::detect()) })
-            .map_err(said)?;
-        stream.set_read_timeout(Some(ORDERS_MAX)).map_err(said)?;
+            .map_err(io_error)?;
+        stream.set_read_timeout(Some(ORDERS_MAX)).map_err(io_error)?;
         // An error is ignored here, because the coordinator may disconnect when it is done.
         let _ = self.obey(stream, peer);
         Ok(())

@@ -103,15 +103,15 @@ mod tests {
 
     fn knee(steps: &[(f64, u64)]) -> (usize, usize) {
         let mut search = Search::default();
-        let mut taken = 0;
+        let mut step_count = 0;
         for (index, (per_second, p99_micros)) in steps.iter().enumerate() {
             if !search.goes_on() {
                 break;
             }
-            taken += 1;
+            step_count += 1;
             search.take(Step { clients: 1 << index, per_second: *per_second, p99_micros: *p99_micros });
         }
-        (search.best.unwrap().clients, taken)
+        (search.best.unwrap().clients, step_count)
     }
 
     #[test]

@@ -20,20 +20,20 @@ pub(crate) struct KeySequence {
     first: u64,
     count: u64,
     seed: u64,
-    taken: AtomicU64,
+    drawn: AtomicU64,
 }
 
 impl KeySequence {
     /// Creates a sequence of the keys at these positions. `seed` determines the order if it is random.
     pub(crate) fn part(order: KeyOrder, positions: Range<u64>, seed: u64) -> KeySequence {
         let count = (positions.end - positions.start).max(1);
-        KeySequence { order, first: positions.start, count, seed, taken: AtomicU64::new(0) }
+        KeySequence { order, first: positions.start, count, seed, drawn: AtomicU64::new(0) }
     }
 
     /// Returns the number of times that the whole sequence of keys was used; 0 until every key was used once. For
     /// random keys with repetition, the result is always 0.
     pub(crate) fn rounds(&self) -> u64 {
-        self.taken.load(Ordering::Relaxed) / self.count
+        self.drawn.load(Ordering::Relaxed) / self.count
     }
 
     /// Returns the number of keys.
@@ -67,7 +67,7 @@ impl KeyStream {
             return first + self.random.below(count as usize) as u64;
         }
         if self.next == self.end {
-            self.next = self.sequence.taken.fetch_add(BLOCK, Ordering::Relaxed);
+            self.next = self.sequence.drawn.fetch_add(BLOCK, Ordering::Relaxed);
             self.end = self.next + BLOCK;
         }
         let at = self.next;
@@ -145,9 +145,9 @@ mod tests {
                 // Round the count up, so that both threads end at the end of a block.
                 let mut streams = streams(order, count, 2);
                 let blocks = count.div_ceil(2 * BLOCK) * 2 * BLOCK;
-                let taken = take(&mut streams, blocks as usize);
+                let drawn = take(&mut streams, blocks as usize);
                 let mut seen = vec![0_u64; count as usize];
-                taken.iter().for_each(|key| seen[*key as usize] += 1);
+                drawn.iter().for_each(|key| seen[*key as usize] += 1);
                 let rounds = blocks / count;
                 assert!(seen.iter().all(|times| (rounds..=rounds + 1).contains(times)), "{order:?} {count}");
             }
@@ -156,9 +156,9 @@ mod tests {
 
     #[test]
     fn shuffled_keys_are_in_no_order() {
-        let taken = take(&mut streams(KeyOrder::Shuffled, 10_000, 1), 10_000);
-        assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), 10_000);
-        let ascending = taken.windows(2).filter(|pair| pair[0] < pair[1]).count();
+        let drawn = take(&mut streams(KeyOrder::Shuffled, 10_000, 1), 10_000);
+        assert_eq!(drawn.iter().collect::<BTreeSet<_>>().len(), 10_000);
+        let ascending = drawn.windows(2).filter(|pair| pair[0] < pair[1]).count();
         assert!((4_800..5_200).contains(&ascending), "{ascending} of 9,999 steps go up");
     }
 

@@ -212,24 +212,24 @@ impl Line {
     /// Reads once. Fills `buffer` with the stored incomplete message and the octets that were read after it. Returns
     /// the number of octets in `buffer`.
     pub(crate) fn read(&mut self, buffer: &mut Vec<u8>, size: usize) -> io::Result<(usize, ReadEnd)> {
-        let kept = self.partial.len();
-        if buffer.len() < kept + size {
-            buffer.resize(kept + size, 0);
+        let start = self.partial.len();
+        if buffer.len() < start + size {
+            buffer.resize(start + size, 0);
         }
-        buffer[..kept].copy_from_slice(&self.partial);
+        buffer[..start].copy_from_slice(&self.partial);
         self.partial.clear();
-        let Some(stream) = &mut self.stream else { return Ok((kept, ReadEnd::Drained)) };
+        let Some(stream) = &mut self.stream else { return Ok((start, ReadEnd::Drained)) };
         if let Some(tls) = &mut self.tls {
-            let (count, end) = read_secured(tls, stream, &mut buffer[kept..kept + size])?;
-            return Ok((kept + count, end));
+            let (count, end) = read_secured(tls, stream, &mut buffer[start..start + size])?;
+            return Ok((start + count, end));
         }
         loop {
-            match stream.read(&mut buffer[kept..kept + size]) {
-                Ok(0) => return Ok((kept, ReadEnd::Closed)),
+            match stream.read(&mut buffer[start..start + size]) {
+                Ok(0) => return Ok((start, ReadEnd::Closed)),
                 // A short read has emptied the socket. Octets that arrive later cause a new event.
-                Ok(count) if count < size => return Ok((kept + count, ReadEnd::Drained)),
-                Ok(count) => return Ok((kept + count, ReadEnd::More)),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok((kept, ReadEnd::Drained)),
+                Ok(count) if count < size => return Ok((start + count, ReadEnd::Drained)),
+                Ok(count) => return Ok((start + count, ReadEnd::More)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok((start, ReadEnd::Drained)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }

@@ -3,8 +3,8 @@
 //! Placeholders are written as `{n}` (the key's number), `{part:50}` (the number of the key's part, from 1, if all keys
 //! are divided into 50 parts), `{dn}` or `{attribute}` (values of the key's entry), `{attribute:4}` (the first four
 //! characters of such a value), and `{random:alphanumeric:11}` (11 random characters; also `numeric`, `hex`, `base64`).
-//! A text is first [marked](Places::mark): each placeholder becomes one character of Unicode's private use area, so
-//! that texts with placeholders can be parsed as filters and encoded in requests. [`Places::split`] finds the
+//! A text is first [marked](Placeholders::mark): each placeholder becomes one character of Unicode's private use area,
+//! so that texts with placeholders can be parsed as filters and encoded in requests. [`Placeholders::split`] finds the
 //! placeholders again in the octets.
 
 use crate::Seeded;
@@ -12,7 +12,7 @@ use crate::Seeded;
 /// First character that marks a placeholder.
 const MARK_FIRST: u32 = 0xe000;
 /// Maximum number of placeholders in one text or request: the size of the private use area.
-const PLACES_MAX: usize = 6400;
+const PLACEHOLDERS_MAX: usize = 6400;
 
 const ALPHANUMERIC: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 const BASE64: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -48,7 +48,7 @@ pub(crate) enum PatternError {
     )]
     Unknown(String),
     /// The text has too many placeholders.
-    #[error("more than {PLACES_MAX} places")]
+    #[error("more than {PLACEHOLDERS_MAX} places")]
     TooMany,
 }
 
@@ -69,14 +69,14 @@ impl ColumnNames {
 
 /// The placeholders of one text or request.
 #[derive(Debug)]
-pub(crate) struct Places<'a> {
-    places: Vec<PatternValue>,
+pub(crate) struct Placeholders<'a> {
+    values: Vec<PatternValue>,
     columns: &'a mut ColumnNames,
 }
 
-impl<'a> Places<'a> {
-    pub(crate) fn new(columns: &'a mut ColumnNames) -> Places<'a> {
-        Places { places: Vec::new(), columns }
+impl<'a> Placeholders<'a> {
+    pub(crate) fn new(columns: &'a mut ColumnNames) -> Placeholders<'a> {
+        Placeholders { values: Vec::new(), columns }
     }
 
     /// Replaces every placeholder in the text by a mark.
@@ -91,11 +91,11 @@ impl<'a> Places<'a> {
                 marked.push_str(&format!("{{{name}}}"));
             } else {
                 let place = self.place(name)?;
-                if self.places.len() == PLACES_MAX {
+                if self.values.len() == PLACEHOLDERS_MAX {
                     return Err(PatternError::TooMany);
                 }
-                marked.extend(char::from_u32(MARK_FIRST + self.places.len() as u32));
-                self.places.push(place);
+                marked.extend(char::from_u32(MARK_FIRST + self.values.len() as u32));
+                self.values.push(place);
             }
             rest = after;
         }
@@ -144,7 +144,7 @@ impl<'a> Places<'a> {
     fn at(&self, octets: &[u8]) -> Option<PatternValue> {
         let [0xee, second @ 0x80..0xc0, third @ 0x80..0xc0, ..] = octets else { return None };
         let index = (usize::from(*second & 0x3f) << 6) | usize::from(*third & 0x3f);
-        self.places.get(index).copied()
+        self.values.get(index).copied()
     }
 
     /// Splits octets with marks into a pattern.
@@ -280,7 +280,7 @@ pub(crate) mod tests {
 
     fn filled(text: &str, key: &Fixed) -> Result<String, PatternError> {
         let mut columns = ColumnNames::default();
-        let pattern = Places::new(&mut columns).pattern(text)?;
+        let pattern = Placeholders::new(&mut columns).pattern(text)?;
         let mut out = Vec::new();
         pattern.fill(key, &mut Seeded::new(1), &mut out);
         Ok(String::from_utf8(out).unwrap())

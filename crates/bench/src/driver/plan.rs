@@ -14,7 +14,7 @@ use ldap::{
 use super::Options;
 use super::data::KeyData;
 use super::keys::KeySequence;
-use super::pattern::{ColumnNames, Pattern, Places};
+use super::pattern::{ColumnNames, Pattern, Placeholders};
 use super::request::RequestTemplate;
 use crate::result::OperationKind;
 use crate::workload::{
@@ -143,7 +143,7 @@ pub(crate) fn columns(workload: &Workload) -> PlanResult<ColumnNames> {
             steps(operation, &mut columns)?;
         }
     }
-    place(&mut Places::new(&mut columns), &workload.data.dn)?;
+    place(&mut Placeholders::new(&mut columns), &workload.data.dn)?;
     Ok(columns)
 }
 
@@ -243,7 +243,7 @@ pub(crate) const CANNED_DN: &str = "cn=null";
 
 fn expect_canned(step: &mut PlannedStep) {
     let mut columns = ColumnNames::default();
-    let canned = Places::new(&mut columns).pattern(CANNED_DN).ok();
+    let canned = Placeholders::new(&mut columns).pattern(CANNED_DN).ok();
     step.expected.dn = step.expected.dn.take().and(canned);
     step.expected.attribute = None;
     step.page = None;
@@ -257,13 +257,14 @@ fn needed<'a>(field: &'a Option<Text>, operation: &Operation, name: &str) -> Pla
     field.as_ref().ok_or_else(|| (kind.span().start, format!("the operation needs `{name}`")))
 }
 
-fn place(places: &mut Places<'_>, text: &Text) -> PlanResult<String> {
-    places.mark(text.get_ref()).map_err(|error| (text.span().start, error.to_string()))
+fn place(placeholders: &mut Placeholders<'_>, text: &Text) -> PlanResult<String> {
+    placeholders.mark(text.get_ref()).map_err(|error| (text.span().start, error.to_string()))
 }
 
 /// Returns a pattern with which answers are compared.
-fn comparable(places: &mut Places<'_>, text: &Text) -> PlanResult<Pattern> {
-    let pattern = places.pattern(text.get_ref()).map_err(|error| (text.span().start, error.to_string()))?;
+fn comparable(placeholders: &mut Placeholders<'_>, text: &Text) -> PlanResult<Pattern> {
+    let pattern =
+        placeholders.pattern(text.get_ref()).map_err(|error| (text.span().start, error.to_string()))?;
     if pattern.is_random() {
         return Err((text.span().start, "an answer cannot be compared with something random".to_owned()));
     }
@@ -281,41 +282,41 @@ fn expected(code: ResultCode, operation: &Operation) -> Expected {
 
 /// Returns the requests of an operation.
 fn steps(operation: &Operation, columns: &mut ColumnNames) -> PlanResult<Vec<PlannedStep>> {
-    let mut places = Places::new(columns);
-    let places = &mut places;
+    let mut placeholders = Placeholders::new(columns);
+    let placeholders = &mut placeholders;
     match operation.kind.get_ref() {
-        OperationName::Search if operation.listed.is_some() => Ok(vec![listed(operation, places)?]),
-        OperationName::Search => Ok(vec![search(operation, places)?]),
+        OperationName::Search if operation.listed.is_some() => Ok(vec![listed(operation, placeholders)?]),
+        OperationName::Search => Ok(vec![search(operation, placeholders)?]),
         OperationName::Authentication => {
-            Ok(vec![search(operation, places)?, simple_bind(operation, places)?])
+            Ok(vec![search(operation, placeholders)?, simple_bind(operation, placeholders)?])
         }
         OperationName::Bind if operation.mechanism == BindMechanism::Simple => {
-            Ok(vec![simple_bind(operation, places)?])
+            Ok(vec![simple_bind(operation, placeholders)?])
         }
-        OperationName::Bind => Ok(vec![sasl_bind(operation, places)?]),
-        OperationName::Compare => Ok(vec![compare(operation, places)?]),
-        OperationName::Modify => modifies(operation, places),
-        OperationName::Add => Ok(vec![add(operation, places)?]),
-        OperationName::Delete => Ok(vec![delete(operation, places)?]),
-        OperationName::Rename => renames(operation, places),
+        OperationName::Bind => Ok(vec![sasl_bind(operation, placeholders)?]),
+        OperationName::Compare => Ok(vec![compare(operation, placeholders)?]),
+        OperationName::Modify => modifies(operation, placeholders),
+        OperationName::Add => Ok(vec![add(operation, placeholders)?]),
+        OperationName::Delete => Ok(vec![delete(operation, placeholders)?]),
+        OperationName::Rename => renames(operation, placeholders),
     }
 }
 
 fn step(
     request: Request<'_>,
-    places: &Places<'_>,
+    placeholders: &Placeholders<'_>,
     answer: ldap::ResponseOp,
     expected: Expected,
 ) -> PlannedStep {
-    let request = Requests::Template(RequestTemplate::new(request, places));
+    let request = Requests::Template(RequestTemplate::new(request, placeholders));
     PlannedStep { request, on: On::Main, expected, answer: answer.tag().0, page: None }
 }
 
-fn search(operation: &Operation, places: &mut Places<'_>) -> PlanResult<PlannedStep> {
+fn search(operation: &Operation, placeholders: &mut Placeholders<'_>) -> PlanResult<PlannedStep> {
     let base = needed(&operation.base, operation, "base")?;
-    let base = place(places, base)?;
+    let base = place(placeholders, base)?;
     let (filter_at, filter_text) = match &operation.filter {
-        Some(text) => (text.span().start, place(places, text)?),
+        Some(text) => (text.span().start, place(placeholders, text)?),
         None => (0, "(objectClass=*)".to_owned()),
     };
     let filter = FilterBuf::parse(&filter_text).map_err(|error| (filter_at, format!("filter: {error}")))?;
@@ -333,20 +334,21 @@ fn search(operation: &Operation, places: &mut Places<'_>) -> PlanResult<PlannedS
     if *operation.kind.get_ref() == OperationName::Authentication {
         expected.code = ResultCode::SUCCESS.0;
     }
-    expected.dn = operation.dn.as_ref().map(|text| comparable(places, text)).transpose()?;
+    expected.dn = operation.dn.as_ref().map(|text| comparable(placeholders, text)).transpose()?;
     expected.attribute = match &operation.expect_attribute {
         None => None,
         Some(text) => {
             let (name, value) = attribute_line(text.get_ref())
                 .ok_or_else(|| (text.span().start, "expect_attribute is \"NAME: VALUE\"".to_owned()))?;
-            let value = places.pattern(value).map_err(|error| (text.span().start, error.to_string()))?;
+            let value =
+                placeholders.pattern(value).map_err(|error| (text.span().start, error.to_string()))?;
             Some((name.as_bytes().to_vec(), value))
         }
     };
     let is_one = expected.dn.is_some() || expected.attribute.is_some();
     let default = if is_one { ExpectedEntries::Exactly(1) } else { ExpectedEntries::Any };
     expected.entries = operation.expect_entries.unwrap_or(default);
-    let step = step(request, places, ldap::ResponseOp::SearchDone, expected);
+    let step = step(request, placeholders, ldap::ResponseOp::SearchDone, expected);
     Ok(PlannedStep { page: page(operation)?, ..step })
 }
 
@@ -368,7 +370,7 @@ fn page(operation: &Operation) -> PlanResult<Option<NonZeroU32>> {
     Ok(operation.page)
 }
 
-fn listed(operation: &Operation, places: &Places<'_>) -> PlanResult<PlannedStep> {
+fn listed(operation: &Operation, placeholders: &Placeholders<'_>) -> PlanResult<PlannedStep> {
     let searches = operation.listed.as_deref().map(|listed| listed.searches.as_slice()).unwrap_or_default();
     let mut requests = Vec::with_capacity(searches.len());
     for search in searches {
@@ -380,7 +382,7 @@ fn listed(operation: &Operation, places: &Places<'_>) -> PlanResult<PlannedStep>
             filter.as_filter(),
             selection.as_selection(),
         ));
-        requests.push(RequestTemplate::new(request, places));
+        requests.push(RequestTemplate::new(request, placeholders));
     }
     let mut expected = expected(ResultCode::SUCCESS, operation);
     expected.entries = operation.expect_entries.unwrap_or(ExpectedEntries::Any);
@@ -400,25 +402,25 @@ fn bind_connection(operation: &Operation) -> On {
     }
 }
 
-fn simple_bind(operation: &Operation, places: &mut Places<'_>) -> PlanResult<PlannedStep> {
-    let name = place(places, needed(&operation.dn, operation, "dn")?)?;
-    let password = place(places, needed(&operation.password, operation, "password")?)?;
+fn simple_bind(operation: &Operation, placeholders: &mut Placeholders<'_>) -> PlanResult<PlannedStep> {
+    let name = place(placeholders, needed(&operation.dn, operation, "dn")?)?;
+    let password = place(placeholders, needed(&operation.password, operation, "password")?)?;
     let authentication = Authentication::Simple(password.as_bytes());
     let request = Request::Bind(BindRequest { version: 3, name: &name, authentication });
     let expected = expected(ResultCode::SUCCESS, operation);
-    let mut step = step(request, places, ldap::ResponseOp::Bind, expected);
+    let mut step = step(request, placeholders, ldap::ResponseOp::Bind, expected);
     step.on = bind_connection(operation);
     Ok(step)
 }
 
-fn sasl_bind(operation: &Operation, places: &mut Places<'_>) -> PlanResult<PlannedStep> {
-    let pattern = |places: &mut Places<'_>, text: &Text| {
-        places.pattern(text.get_ref()).map_err(|error| (text.span().start, error.to_string()))
+fn sasl_bind(operation: &Operation, placeholders: &mut Placeholders<'_>) -> PlanResult<PlannedStep> {
+    let pattern = |placeholders: &mut Placeholders<'_>, text: &Text| {
+        placeholders.pattern(text.get_ref()).map_err(|error| (text.span().start, error.to_string()))
     };
     let sasl = Sasl {
         mechanism: operation.mechanism,
-        user: pattern(places, needed(&operation.user, operation, "user")?)?,
-        password: pattern(places, needed(&operation.password, operation, "password")?)?,
+        user: pattern(placeholders, needed(&operation.user, operation, "user")?)?,
+        password: pattern(placeholders, needed(&operation.password, operation, "password")?)?,
     };
     Ok(PlannedStep {
         request: Requests::Sasl(sasl),
@@ -429,17 +431,17 @@ fn sasl_bind(operation: &Operation, places: &mut Places<'_>) -> PlanResult<Plann
     })
 }
 
-fn compare(operation: &Operation, places: &mut Places<'_>) -> PlanResult<PlannedStep> {
-    let entry = place(places, needed(&operation.dn, operation, "dn")?)?;
+fn compare(operation: &Operation, placeholders: &mut Placeholders<'_>) -> PlanResult<PlannedStep> {
+    let entry = place(placeholders, needed(&operation.dn, operation, "dn")?)?;
     let description = needed(&operation.attribute, operation, "attribute")?.get_ref();
-    let value = place(places, needed(&operation.value, operation, "value")?)?;
+    let value = place(placeholders, needed(&operation.value, operation, "value")?)?;
     let request = Request::Compare(CompareRequest { entry: &entry, description, value: value.as_bytes() });
     let expected = expected(ResultCode::COMPARE_TRUE, operation);
-    Ok(step(request, places, ldap::ResponseOp::Compare, expected))
+    Ok(step(request, placeholders, ldap::ResponseOp::Compare, expected))
 }
 
-fn modifies(operation: &Operation, places: &mut Places<'_>) -> PlanResult<Vec<PlannedStep>> {
-    let object = place(places, needed(&operation.dn, operation, "dn")?)?;
+fn modifies(operation: &Operation, placeholders: &mut Placeholders<'_>) -> PlanResult<Vec<PlannedStep>> {
+    let object = place(placeholders, needed(&operation.dn, operation, "dn")?)?;
     if operation.changes.is_empty() {
         return Err((operation.kind.span().start, "a modify needs `changes`".to_owned()));
     }
@@ -456,7 +458,7 @@ fn modifies(operation: &Operation, places: &mut Places<'_>) -> PlanResult<Vec<Pl
                     NAME: VALUE\"";
                 (text.span().start, message.to_owned())
             };
-            let marked = place(places, text)?;
+            let marked = place(placeholders, text)?;
             let (verb, rest) = marked.split_once(' ').ok_or_else(wrong)?;
             let change = match verb {
                 "add" => ChangeOperation::Add,
@@ -479,16 +481,16 @@ fn modifies(operation: &Operation, places: &mut Places<'_>) -> PlanResult<Vec<Pl
         merged.iter().for_each(|(change, name, values)| changes.push(*change, name, values));
         let request = Request::Modify(ModifyRequest { object: &object, changes: changes.as_changes() });
         let expected = expected(ResultCode::SUCCESS, operation);
-        steps.push(step(request, places, ldap::ResponseOp::Modify, expected));
+        steps.push(step(request, placeholders, ldap::ResponseOp::Modify, expected));
     }
     Ok(steps)
 }
 
 /// Returns the request that adds an entry.
-pub(crate) fn add(operation: &Operation, places: &mut Places<'_>) -> PlanResult<PlannedStep> {
-    let dn = place(places, needed(&operation.dn, operation, "dn")?)?;
+pub(crate) fn add(operation: &Operation, placeholders: &mut Placeholders<'_>) -> PlanResult<PlannedStep> {
+    let dn = place(placeholders, needed(&operation.dn, operation, "dn")?)?;
     let text = needed(&operation.entry, operation, "entry")?;
-    let entry = place(places, text)?;
+    let entry = place(placeholders, text)?;
     let mut values: Vec<(&str, Vec<&str>)> = Vec::new();
     for line in entry.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (name, value) = attribute_line(line)
@@ -504,29 +506,29 @@ pub(crate) fn add(operation: &Operation, places: &mut Places<'_>) -> PlanResult<
     }
     let request = Request::Add(AddRequest { entry: &dn, attributes: attributes.as_attributes() });
     let expected = expected(ResultCode::SUCCESS, operation);
-    Ok(step(request, places, ldap::ResponseOp::Add, expected))
+    Ok(step(request, placeholders, ldap::ResponseOp::Add, expected))
 }
 
-fn delete(operation: &Operation, places: &mut Places<'_>) -> PlanResult<PlannedStep> {
-    let dn = place(places, needed(&operation.dn, operation, "dn")?)?;
-    Ok(delete_step(&dn, places, expected(ResultCode::SUCCESS, operation)))
+fn delete(operation: &Operation, placeholders: &mut Placeholders<'_>) -> PlanResult<PlannedStep> {
+    let dn = place(placeholders, needed(&operation.dn, operation, "dn")?)?;
+    Ok(delete_step(&dn, placeholders, expected(ResultCode::SUCCESS, operation)))
 }
 
 /// Returns the request that removes the entry `dn`, in which placeholders are marked.
-fn delete_step(dn: &str, places: &Places<'_>, expected: Expected) -> PlannedStep {
-    step(Request::Delete(DeleteRequest { entry: dn }), places, ldap::ResponseOp::Delete, expected)
+fn delete_step(dn: &str, placeholders: &Placeholders<'_>, expected: Expected) -> PlannedStep {
+    step(Request::Delete(DeleteRequest { entry: dn }), placeholders, ldap::ResponseOp::Delete, expected)
 }
 
 /// Returns the request that removes the entry added by an add operation.
-pub(crate) fn removal(operation: &Operation, places: &mut Places<'_>) -> PlanResult<PlannedStep> {
-    delete(operation, places)
+pub(crate) fn removal(operation: &Operation, placeholders: &mut Placeholders<'_>) -> PlanResult<PlannedStep> {
+    delete(operation, placeholders)
 }
 
 /// Returns the requests that rename an entry and restore its name.
-fn renames(operation: &Operation, places: &mut Places<'_>) -> PlanResult<Vec<PlannedStep>> {
+fn renames(operation: &Operation, placeholders: &mut Placeholders<'_>) -> PlanResult<Vec<PlannedStep>> {
     let text = needed(&operation.dn, operation, "dn")?;
-    let own = place(places, text)?;
-    let new_rdn = place(places, needed(&operation.new_rdn, operation, "new_rdn")?)?;
+    let own = place(placeholders, text)?;
+    let new_rdn = place(placeholders, needed(&operation.new_rdn, operation, "new_rdn")?)?;
     let comma = first_comma(&own)
         .ok_or_else(|| (text.span().start, "the entry to rename has no entry above it".to_owned()))?;
     let (old_rdn, above) = own.split_at(comma);
@@ -534,11 +536,11 @@ fn renames(operation: &Operation, places: &mut Places<'_>) -> PlanResult<Vec<Pla
     let there = ModifyDnRequest { entry: &own, new_rdn: &new_rdn, delete_old_rdn: true, new_superior: None };
     let back =
         ModifyDnRequest { entry: &renamed, new_rdn: old_rdn, delete_old_rdn: true, new_superior: None };
-    let made = [there, back].map(|request| {
+    let steps = [there, back].map(|request| {
         let expected = expected(ResultCode::SUCCESS, operation);
-        step(Request::ModifyDn(request), places, ldap::ResponseOp::ModifyDn, expected)
+        step(Request::ModifyDn(request), placeholders, ldap::ResponseOp::ModifyDn, expected)
     });
-    Ok(made.into())
+    Ok(steps.into())
 }
 
 /// Returns the position of the comma after the first RDN.

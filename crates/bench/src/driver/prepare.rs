@@ -8,7 +8,7 @@ use ldap::{ResultCode, Scope};
 
 use super::data::KeyData;
 use super::keys::DataKey;
-use super::pattern::{ColumnNames, Key, Pattern, Places};
+use super::pattern::{ColumnNames, Key, Pattern, Placeholders};
 use super::plan::{self, PlannedStep, Requests};
 use super::request::Backward;
 use super::{DriveError, Options, Targets, secured};
@@ -77,12 +77,12 @@ pub(crate) fn product(targets: &Targets, options: &Options) -> Option<String> {
 /// Returns the pattern of the data's DNs.
 fn dn_pattern(workload: &Workload) -> Option<(Pattern, ColumnNames)> {
     let mut columns = plan::columns(workload).ok()?;
-    let pattern = Places::new(&mut columns).pattern(workload.data.dn.get_ref()).ok()?;
+    let pattern = Placeholders::new(&mut columns).pattern(workload.data.dn.get_ref()).ok()?;
     Some((pattern, columns))
 }
 
 /// Looks for a sample of entries from the whole range of the data. Fails if some of them are missing.
-pub(crate) fn look_for_data(
+pub(crate) fn check_data(
     workload: &Workload,
     data: &KeyData,
     targets: &Targets,
@@ -198,7 +198,7 @@ pub(crate) fn remove_own(
 fn change_all(
     what: &str,
     operation: &Operation,
-    compile: fn(&Operation, &mut Places<'_>) -> plan::PlanResult<PlannedStep>,
+    compile: fn(&Operation, &mut Placeholders<'_>) -> plan::PlanResult<PlannedStep>,
     numbers: impl Iterator<Item = u64>,
     right: &[ResultCode],
     targets: &Targets,
@@ -206,7 +206,7 @@ fn change_all(
 ) -> Result<(), DriveError> {
     let mut columns = ColumnNames::default();
     // The operation was already compiled when the workload was read, so this cannot fail.
-    let Ok(step) = compile(operation, &mut Places::new(&mut columns)) else { return Ok(()) };
+    let Ok(step) = compile(operation, &mut Placeholders::new(&mut columns)) else { return Ok(()) };
     let Requests::Template(template) = step.request else { return Ok(()) };
     let failed = |source| DriveError::Server { what: what.to_owned(), source };
     let mut connection = connect(targets, options)?;

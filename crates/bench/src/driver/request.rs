@@ -6,7 +6,7 @@
 use ber::{Reader, Tag};
 use ldap::{Control, Controls, ControlsBuf, Message, MessageId, PagedResults, Request, oids};
 
-use super::pattern::{Key, Pattern, Places};
+use super::pattern::{Key, Pattern, Placeholders};
 use crate::Seeded;
 
 /// Tag of a message's controls (RFC 4511 section 4.1.1).
@@ -33,7 +33,7 @@ enum Step {
 
 impl RequestTemplate {
     /// Creates a template from a request with marks.
-    pub(crate) fn new(request: Request<'_>, places: &Places<'_>) -> RequestTemplate {
+    pub(crate) fn new(request: Request<'_>, placeholders: &Placeholders<'_>) -> RequestTemplate {
         let mut message = Vec::new();
         Message { id: MessageId(1), request, controls: Controls::NONE }.encode(&mut message);
         let mut steps = Vec::new();
@@ -41,7 +41,7 @@ impl RequestTemplate {
         if let Ok(envelope) = Reader::new(&message).element(Tag::SEQUENCE) {
             let mut envelope = Reader::new(envelope);
             if envelope.integer().is_ok() {
-                compile(envelope.remaining(), places, &mut steps);
+                compile(envelope.remaining(), placeholders, &mut steps);
             }
         }
         RequestTemplate { steps: steps.into() }
@@ -95,7 +95,7 @@ pub(crate) fn page_controls(size: u32, cookie: &[u8]) -> Vec<u8> {
 }
 
 /// Appends the steps that write a series of elements, the last element first.
-fn compile(octets: &[u8], places: &Places<'_>, steps: &mut Vec<Step>) {
+fn compile(octets: &[u8], placeholders: &Placeholders<'_>, steps: &mut Vec<Step>) {
     let mut elements = Vec::new();
     let mut reader = Reader::new(octets);
     while let Ok((tag, content)) = Reader::any(&mut reader.clone()) {
@@ -104,7 +104,7 @@ fn compile(octets: &[u8], places: &Places<'_>, steps: &mut Vec<Step>) {
     }
     let mut literal: Vec<u8> = Vec::new();
     for (tag, content, whole) in elements.into_iter().rev() {
-        if !places.are_in(content) {
+        if !placeholders.are_in(content) {
             literal.splice(..0, whole.iter().copied());
             continue;
         }
@@ -113,10 +113,10 @@ fn compile(octets: &[u8], places: &Places<'_>, steps: &mut Vec<Step>) {
         }
         if tag.is_constructed() {
             steps.push(Step::End);
-            compile(content, places, steps);
+            compile(content, placeholders, steps);
             steps.push(Step::Begin(tag));
         } else {
-            steps.push(Step::Value(tag, places.split(content)));
+            steps.push(Step::Value(tag, placeholders.split(content)));
         }
     }
     if !literal.is_empty() {
@@ -189,8 +189,8 @@ mod tests {
         ModifyRequest, Scope, SearchRequest, SelectionBuf,
     };
 
-    fn check(marked: Request<'_>, places: &Places<'_>, key: &Fixed, expected: Request<'_>) {
-        let template = RequestTemplate::new(marked, places);
+    fn check(marked: Request<'_>, placeholders: &Placeholders<'_>, key: &Fixed, expected: Request<'_>) {
+        let template = RequestTemplate::new(marked, placeholders);
         let mut out = Backward::default();
         for id in [1, 127, 128, 40_000, i32::MAX] {
             out.clear();
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn a_request_template_writes_the_octets_of_the_encoder() {
         let mut columns = ColumnNames::default();
-        let mut places = Places::new(&mut columns);
+        let mut placeholders = Placeholders::new(&mut columns);
         let long = "x".repeat(300);
         let long: &'static str = long.leak();
         let key = Fixed(17, long);
@@ -228,27 +228,30 @@ mod tests {
             };
         let selection: SelectionBuf = ["1.1"].into_iter().collect();
         let marked_filter =
-            FilterBuf::parse(&places.mark("(&(uid=user.{n})(|(cn={cn}*)(!(sn={n}))))").unwrap()).unwrap();
+            FilterBuf::parse(&placeholders.mark("(&(uid=user.{n})(|(cn={cn}*)(!(sn={n}))))").unwrap())
+                .unwrap();
         let filter = FilterBuf::parse(&format!("(&(uid=user.17)(|(cn={long}*)(!(sn=17))))")).unwrap();
         search("dc=com", &marked_filter, &selection, &mut |marked| {
-            search("dc=com", &filter, &selection, &mut |expected| check(marked, &places, &key, expected));
+            search("dc=com", &filter, &selection, &mut |expected| {
+                check(marked, &placeholders, &key, expected)
+            });
         });
 
-        let entry = places.mark("uid={n},dc=com").unwrap();
+        let entry = placeholders.mark("uid={n},dc=com").unwrap();
         check(
             Request::Delete(DeleteRequest { entry: &entry }),
-            &places,
+            &placeholders,
             &key,
             Request::Delete(DeleteRequest { entry: "uid=17,dc=com" }),
         );
         let (mut marked, mut expected) = (AttributesBuf::new(), AttributesBuf::new());
         marked.push("objectClass", ["top", "person"]);
-        marked.push("cn", [places.mark("{cn} {n}").unwrap(), "b".to_owned()]);
+        marked.push("cn", [placeholders.mark("{cn} {n}").unwrap(), "b".to_owned()]);
         expected.push("objectClass", ["top", "person"]);
         expected.push("cn", [format!("{long} 17"), "b".to_owned()]);
         check(
             Request::Add(AddRequest { entry: &entry, attributes: marked.as_attributes() }),
-            &places,
+            &placeholders,
             &key,
             Request::Add(AddRequest { entry: "uid=17,dc=com", attributes: expected.as_attributes() }),
         );
@@ -257,7 +260,7 @@ mod tests {
         expected.push(ChangeOperation::Add, "member", ["uid=17,dc=com"]);
         check(
             Request::Modify(ModifyRequest { object: "cn=g", changes: marked.as_changes() }),
-            &places,
+            &placeholders,
             &key,
             Request::Modify(ModifyRequest { object: "cn=g", changes: expected.as_changes() }),
         );

@@ -23,9 +23,9 @@ pub(crate) struct Secured {
 /// TLS is required, but the options name no trusted authorities.
 pub(crate) fn secured(targets: &Targets, options: &Options) -> Result<Vec<Option<Secured>>, DriveError> {
     // Connections to the null responder do not use TLS.
-    let asks = |is_ldaps: bool| (is_ldaps || options.start_tls) && !options.canned;
+    let needs_tls = |is_ldaps: bool| (is_ldaps || options.start_tls) && !options.canned;
     let of = |(uri, (host, is_ldaps)): (&String, &(String, bool))| {
-        if !asks(*is_ldaps) {
+        if !needs_tls(*is_ldaps) {
             return Ok(None);
         }
         let why =
@@ -58,10 +58,10 @@ pub(crate) fn stated(agreed: Option<&str>, secured: &[Option<Secured>]) -> Strin
     let (Some(agreed), Some(secured)) = (agreed, secured.iter().flatten().next()) else {
         return "none".to_owned();
     };
-    let begun = if secured.starts_plain { "StartTLS" } else { "ldaps" };
+    let protocol = if secured.starts_plain { "StartTLS" } else { "ldaps" };
     let checked = if secured.tls.is_checked() { "checked" } else { "not checked" };
     let resumed = if secured.tls.is_resuming() { "sessions resumed" } else { "no session resumed" };
-    format!("{agreed}, {begun}, certificate {checked}, {resumed}")
+    format!("{agreed}, {protocol}, certificate {checked}, {resumed}")
 }
 
 #[cfg(test)]

@@ -92,9 +92,9 @@ impl Tally {
                 totals.entries += u64::from(entries);
                 return;
             }
-            Ending::Error(said) => {
+            Ending::Error(diagnostic) => {
                 totals.errors += 1;
-                format!("result code {code}: {}", String::from_utf8_lossy(said))
+                format!("result code {code}: {}", String::from_utf8_lossy(diagnostic))
             }
             Ending::Wrong(what) => {
                 totals.wrong_answers += 1;

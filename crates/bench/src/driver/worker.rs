@@ -5,8 +5,8 @@
 //! and counts them. In a closed loop, the slot starts again immediately. In an open loop, the slot waits for the next
 //! intended start; latency counts from the intended start even if the request is sent late.
 
-mod answering;
-mod asking;
+mod requests;
+mod responses;
 
 use std::collections::VecDeque;
 use std::io;

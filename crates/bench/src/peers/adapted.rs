@@ -97,9 +97,9 @@ fn fit_connections(
     let first = adapted.workload.jobs.first().map_or(1, |job| job.clients) as u64;
     let clients = adapted.options.clients.map_or(first, |given| given as u64) * most / wanted;
     adapted.options.clients = Some(clients.max(1) as usize);
-    let made = connections(&adapted.workload, &adapted.options);
+    let opened = connections(&adapted.workload, &adapted.options);
     adapted.notes.push(format!(
-        "{made} connections instead of {wanted}: a process may have {files_max} files open here (ulimit -Hn)"
+        "{opened} connections instead of {wanted}: a process may have {files_max} files open here (ulimit -Hn)"
     ));
     Ok(())
 }
@@ -107,7 +107,7 @@ fn fit_connections(
 /// Returns true if two workloads differ only in the number of clients.
 fn is_same_workload(one: &Workload, other: &Workload) -> bool {
     let text = |text: &Option<crate::workload::Text>| text.as_ref().map(|text| text.get_ref().clone());
-    let asked = |workload: &Workload| {
+    let load_of = |workload: &Workload| {
         let jobs = workload.jobs.iter().enumerate();
         let operations = jobs.flat_map(|(number, job)| {
             job.operations.iter().map(move |operation| {
@@ -120,7 +120,7 @@ fn is_same_workload(one: &Workload, other: &Workload) -> bool {
         });
         operations.collect::<Vec<_>>()
     };
-    asked(one) == asked(other)
+    load_of(one) == load_of(other)
 }
 
 /// Adapts the number of the workload's own entries, if they exist only to be deleted. The number is changed in
@@ -146,7 +146,7 @@ fn fit_password_compares(adapted: &mut AdaptedWorkload, target: &Target<'_>) -> 
     if !is_hashed || product.starts_with(Product::Pando.label()) {
         return Ok(());
     }
-    let asks = |operation: &Operation| {
+    let compares_password = |operation: &Operation| {
         *operation.kind.get_ref() == OperationName::Compare
             && operation
                 .attribute
@@ -155,12 +155,12 @@ fn fit_password_compares(adapted: &mut AdaptedWorkload, target: &Target<'_>) -> 
     };
     let mut operations: Vec<_> =
         adapted.workload.jobs.iter_mut().flat_map(|job| &mut job.operations).collect();
-    if operations.iter().all(|operation| asks(operation)) {
+    if operations.iter().all(|operation| compares_password(operation)) {
         return Err("it compares the stored octets of userPassword, which a hashed password never equals; the workload \
             is about verifying"
             .to_owned());
     }
-    for operation in operations.iter_mut().filter(|operation| asks(operation)) {
+    for operation in operations.iter_mut().filter(|operation| compares_password(operation)) {
         operation.expect_code = Some(COMPARE_FALSE);
         adapted.notes.push(format!(
             "{product} answers compares of userPassword with compareFalse, for it compares the stored octets; that \

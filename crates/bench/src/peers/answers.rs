@@ -83,19 +83,15 @@ fn escaped(value: &str) -> String {
 ///
 /// # Errors
 /// The server does not answer. Any result code is an answer.
-pub fn ask(
+pub fn send_all(
     connection: &mut Connection,
     questions: &[Question],
     passwords: Passwords,
 ) -> Result<Vec<Answer>, PeerError> {
-    questions.iter().map(|question| ask_one(connection, question, passwords)).collect()
+    questions.iter().map(|question| send(connection, question, passwords)).collect()
 }
 
-fn ask_one(
-    connection: &mut Connection,
-    question: &Question,
-    passwords: Passwords,
-) -> Result<Answer, PeerError> {
+fn send(connection: &mut Connection, question: &Question, passwords: Passwords) -> Result<Answer, PeerError> {
     let failed = |error: &dyn std::fmt::Display| {
         PeerError::Answer(format!("search {} {}: {error}", question.base, question.filter))
     };

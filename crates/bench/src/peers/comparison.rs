@@ -205,7 +205,7 @@ impl Run<'_> {
         let Some(server) = &contestant.server else { return Ok(contestant) };
         let began = Instant::now();
         let mut connection = server.bound(&self.plan.setup.admin_dn, &self.plan.setup.admin_password)?;
-        let answers = answers::ask(&mut connection, &self.questions, self.plan.setup.passwords)?;
+        let answers = answers::send_all(&mut connection, &self.questions, self.plan.setup.passwords)?;
         (self.say)(&format!(
             "{name}: started in {:.1} s, answered {} questions in {:.1} s",
             started.as_secs_f64(),
@@ -268,8 +268,8 @@ impl Run<'_> {
             return;
         }
         let Some(server) = &contestant.server else { return };
-        let told = format!("{:.0} s of the workloads' operations after each start", time.as_secs_f64());
-        contestant.description.set("warm-up", told);
+        let warm_up = format!("{:.0} s of the workloads' operations after each start", time.as_secs_f64());
+        contestant.description.set("warm-up", warm_up);
         (self.say)(&format!("{}: warming up for {:.0} s", contestant.peer.product(), time.as_secs_f64()));
         let description = &contestant.description;
         let target = Target { server, description, setup: &self.plan.setup, data: self.data };

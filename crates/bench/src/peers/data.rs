@@ -123,12 +123,17 @@ impl Data {
 
 impl Data {
     /// Checks that a loader has loaded all entries, by the loader's own count.
-    pub(super) fn must_be_loaded(&self, loaded: Option<u64>, by: &str, said: &str) -> Result<(), PeerError> {
+    pub(super) fn must_be_loaded(
+        &self,
+        loaded: Option<u64>,
+        by: &str,
+        output: &str,
+    ) -> Result<(), PeerError> {
         if loaded == Some(self.entries) {
             return Ok(());
         }
         let wanted = self.entries;
-        Err(PeerError::Answer(format!("{by} took {loaded:?} of {wanted} entries; it said:\n{said}")))
+        Err(PeerError::Answer(format!("{by} took {loaded:?} of {wanted} entries; it said:\n{output}")))
     }
 }
 
@@ -212,17 +217,17 @@ impl<W: Write> Filter<W> {
             Passwords::Slow => {
                 // A slow hash takes milliseconds, so users with the same password share a few hashes. The cost of
                 // verifying a password does not change.
-                let made = self.slow.entry(clear.to_vec()).or_default();
-                if made.len() < SLOW_SALTS {
+                let hashes = self.slow.entry(clear.to_vec()).or_default();
+                if hashes.len() < SLOW_SALTS {
                     // crypt(3) expects 16 characters of salt, which encode twelve octets.
                     let salt = self.salts.bytes::<12>();
                     let hashed = ShaCrypt::default().hash_password_with_salt(clear, &salt);
                     let hashed =
                         hashed.map_err(|error| io::Error::other(format!("hash a password: {error}")))?;
-                    made.push(format!("{{CRYPT}}{}", hashed.as_str()));
-                    return Ok(made.last().cloned());
+                    hashes.push(format!("{{CRYPT}}{}", hashed.as_str()));
+                    return Ok(hashes.last().cloned());
                 }
-                Ok(made.get(self.filtered.entries as usize % SLOW_SALTS).cloned())
+                Ok(hashes.get(self.filtered.entries as usize % SLOW_SALTS).cloned())
             }
         }
     }
@@ -259,8 +264,9 @@ impl<W: Write> Filter<W> {
         {
             let mut attributes: Vec<Attribute> = Vec::new();
             for value in values.iter() {
-                let known = attributes.iter_mut().find(|known| known.description == value.description);
-                match known {
+                let existing =
+                    attributes.iter_mut().find(|existing| existing.description == value.description);
+                match existing {
                     Some(attribute) => attribute.values.push(value.value.to_vec()),
                     None => attributes.push(Attribute {
                         description: value.description.to_owned(),

@@ -48,8 +48,8 @@ pub(super) fn is_product_done(
 pub fn known_server(result: &RunResult, product: Product) -> ServerDescription {
     let label = product.label();
     let is_it = |name: &str| name.strip_prefix(label).is_some_and(|rest| rest.starts_with(' '));
-    let known = result.workloads.iter().find(|measured| is_it(&measured.server.product));
-    match known {
+    let measured = result.workloads.iter().find(|measured| is_it(&measured.server.product));
+    match measured {
         Some(measured) => ServerDescription { bulk_load: None, ..measured.server.clone() },
         None => ServerDescription { product: label.to_owned(), ..ServerDescription::default() },
     }

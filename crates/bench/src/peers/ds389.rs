@@ -69,8 +69,8 @@ impl Ds389 {
             &folder.join("config/dse.ldif"),
             &configuration(&read_file(Path::new(TEMPLATE))?, folder, setup)?,
         )?;
-        let (_, said) = process::output(Command::new(PROGRAM).arg("-v"))?;
-        let product = format!("389 DS {}", version_in(&said).unwrap_or("of an unknown version"));
+        let (_, output) = process::output(Command::new(PROGRAM).arg("-v"))?;
+        let product = format!("389 DS {}", version_in(&output).unwrap_or("of an unknown version"));
         Ok(Ds389 { folder: folder.to_owned(), setup: setup.clone(), product, is_open: false })
     }
 
@@ -126,8 +126,8 @@ impl Peer for Ds389 {
         command.args(["-n", "userRoot", "-i"]).arg(&data.path);
         let cost = process::run(&command, &self.log(), process::data_time_max(data.bytes))?;
         // The server writes its messages to its own log.
-        let said = process::end_of(&self.folder.join("log/errors"));
-        data.must_be_loaded(imported_in(&said), &format!("{}: ldif2db", self.product), &said)?;
+        let output = process::end_of(&self.folder.join("log/errors"));
+        data.must_be_loaded(imported_in(&output), &format!("{}: ldif2db", self.product), &output)?;
         let disk_bytes = process::disk_bytes(&self.folder.join("db"));
         Ok(BulkLoad { command: "ns-slapd ldif2db".to_owned(), cost, disk_bytes })
     }
@@ -279,13 +279,13 @@ fn index_word(kind: IndexKind) -> Option<&'static str> {
 }
 
 /// Parses the version from the output: `389 Project`, and a line with `389-Directory/2.3.1 B2025...`.
-fn version_in(said: &str) -> Option<&str> {
-    said.split_once("389-Directory/")?.1.split_whitespace().next()
+fn version_in(output: &str) -> Option<&str> {
+    output.split_once("389-Directory/")?.1.split_whitespace().next()
 }
 
 /// Parses the number of entries from `... Import complete. Processed 2002 entries in 9 seconds. (222.44 entries/sec)`.
-fn imported_in(said: &str) -> Option<u64> {
-    said.rsplit_once("Import complete.  Processed ")?.1.split(' ').next()?.parse().ok()
+fn imported_in(output: &str) -> Option<u64> {
+    output.rsplit_once("Import complete.  Processed ")?.1.split(' ').next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -323,8 +323,8 @@ mod tests {
     #[test]
     fn its_output_is_understood() {
         assert_eq!(version_in("389 Project\n389-Directory/2.3.1 B2025.016.1616\n"), Some("2.3.1"));
-        let said = "x Import complete.  Processed 2002 entries in 9 seconds. (222.44 entries/sec)\n";
-        assert_eq!(imported_in(said), Some(2002));
+        let output = "x Import complete.  Processed 2002 entries in 9 seconds. (222.44 entries/sec)\n";
+        assert_eq!(imported_in(output), Some(2002));
         assert_eq!(imported_in("nothing"), None);
     }
 }

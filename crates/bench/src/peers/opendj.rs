@@ -72,8 +72,8 @@ impl OpenDj {
         if let Some(schema) = &setup.schema {
             write_file(&folder.join("config/schema/99-user.ldif"), &definitions::as_ldif(schema))?;
         }
-        let (_, said) = process::output(Command::new(folder.join("bin/start-ds")).arg("--version"))?;
-        let product = format!("OpenDJ {}", version_in(&said).unwrap_or("of an unknown version"));
+        let (_, output) = process::output(Command::new(folder.join("bin/start-ds")).arg("--version"))?;
+        let product = format!("OpenDJ {}", version_in(&output).unwrap_or("of an unknown version"));
         Ok(OpenDj { product, ..peer })
     }
 
@@ -201,8 +201,8 @@ impl Peer for OpenDj {
         let mut command = Command::new(self.folder.join("bin/import-ldif"));
         command.args(["--offline", "--backendID", "userRoot", "--ldifFile"]).arg(&data.path);
         let cost = process::run(&command, &self.log(), process::data_time_max(data.bytes))?;
-        let said = process::end_of(&self.log());
-        data.must_be_loaded(imported_in(&said), &format!("{}: import-ldif", self.product), &said)?;
+        let output = process::end_of(&self.log());
+        data.must_be_loaded(imported_in(&output), &format!("{}: import-ldif", self.product), &output)?;
         let disk_bytes = process::disk_bytes(&self.database());
         Ok(BulkLoad { command: "import-ldif --offline".to_owned(), cost, disk_bytes })
     }
@@ -320,14 +320,14 @@ fn configuration(text: &str, file: &Path, setup: &Setup) -> Result<String, PeerE
 }
 
 /// Parses the version from `OpenDJ Server 5.0.3`.
-fn version_in(said: &str) -> Option<&str> {
-    said.split_once("OpenDJ Server ")?.1.split_whitespace().next()
+fn version_in(output: &str) -> Option<&str> {
+    output.split_once("OpenDJ Server ")?.1.split_whitespace().next()
 }
 
 /// Parses the number of entries from `... msg=Processed 2002 entries, imported 2002, skipped 0, rejected 0 and migrated
 /// 0 in 2 seconds ...`.
-fn imported_in(said: &str) -> Option<u64> {
-    said.rsplit_once(" entries, imported ")?.1.split(',').next()?.parse().ok()
+fn imported_in(output: &str) -> Option<u64> {
+    output.rsplit_once(" entries, imported ")?.1.split(',').next()?.parse().ok()
 }
 
 /// Copies a folder's files with their permissions.
@@ -403,8 +403,9 @@ mod tests {
     #[test]
     fn its_output_is_understood() {
         assert_eq!(version_in("OpenDJ Server 5.0.3\nBuild 20260204063702\n"), Some("5.0.3"));
-        let said = "msg=Processed 2002 entries, imported 2002, skipped 0, rejected 0 and migrated 0 in 2 s\n";
-        assert_eq!(imported_in(said), Some(2002));
+        let output =
+            "msg=Processed 2002 entries, imported 2002, skipped 0, rejected 0 and migrated 0 in 2 s\n";
+        assert_eq!(imported_in(output), Some(2002));
         assert_eq!(imported_in(""), None);
     }
 }

@@ -89,8 +89,8 @@ impl OpenLdap {
     pub fn amended(folder: &Path, setup: &Setup, amendments: &Amendments) -> Result<OpenLdap, PeerError> {
         OpenLdap::must_be_installed()?;
         make_folder(&folder.join("data"))?;
-        let (_, said) = process::output(Command::new(PROGRAM).arg("-VV"))?;
-        let product = format!("OpenLDAP {}", version_in(&said).unwrap_or("of an unknown version"));
+        let (_, output) = process::output(Command::new(PROGRAM).arg("-VV"))?;
+        let product = format!("OpenLDAP {}", version_in(&output).unwrap_or("of an unknown version"));
         if let Some(schema) = &setup.schema {
             write_file(&folder.join("data.schema"), schema)?;
         }
@@ -214,11 +214,11 @@ fn certificate(folder: &Path) -> Result<String, PeerError> {
         what: "make a certificate".to_owned(),
         error: std::io::Error::other(error),
     };
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).map_err(wrong)?;
+    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).map_err(wrong)?;
     make_folder(folder)?;
     let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
-    write_file(&certificate, &made.cert.pem())?;
-    write_file(&key, &made.signing_key.serialize_pem())?;
+    write_file(&certificate, &certified.cert.pem())?;
+    write_file(&key, &certified.signing_key.serialize_pem())?;
     Ok(format!("TLSCertificateFile {}\nTLSCertificateKeyFile {}\n", certificate.display(), key.display()))
 }
 
@@ -293,8 +293,8 @@ fn index_word(kind: IndexKind) -> Option<&'static str> {
 }
 
 /// Parses the version from `@(#) $OpenLDAP: slapd 2.5.13+dfsg-5 (...)`.
-fn version_in(said: &str) -> Option<&str> {
-    said.split_once("slapd ")?.1.split([' ', '+']).next()
+fn version_in(output: &str) -> Option<&str> {
+    output.split_once("slapd ")?.1.split([' ', '+']).next()
 }
 
 #[cfg(test)]

@@ -46,8 +46,8 @@ impl Pando {
         if let Some(schema) = &setup.schema {
             write_file(&folder.join("data.schema"), schema)?;
         }
-        let (_, said) = process::output(Command::new(program).arg("--version"))?;
-        let product = format!("Pando {}", said.trim().trim_start_matches("pando ").trim());
+        let (_, output) = process::output(Command::new(program).arg("--version"))?;
+        let product = format!("Pando {}", output.trim().trim_start_matches("pando ").trim());
         let mut peer = Pando {
             program: program.to_owned(),
             folder: folder.to_owned(),
@@ -85,8 +85,8 @@ impl Pando {
     fn find_always_indexed(&mut self) -> Result<(), PeerError> {
         let all = settings(&self.setup, &[]);
         write_file(&self.settings_file(), &all)?;
-        let (_, said) = process::output(self.command(&["plan"]).arg(self.settings_file()))?;
-        self.always_indexed = always_indexed(&said, &all);
+        let (_, output) = process::output(self.command(&["plan"]).arg(self.settings_file()))?;
+        self.always_indexed = always_indexed(&output, &all);
         Ok(())
     }
 
@@ -210,8 +210,8 @@ fn settings(setup: &Setup, without: &[String]) -> String {
 }
 
 /// Parses the attributes from lines of the output of `plan`, such as `settings.toml:12: objectClass is always indexed`.
-fn always_indexed(said: &str, file: &str) -> Vec<String> {
-    let complaints = said.lines().filter(|line| line.contains("always indexed"));
+fn always_indexed(output: &str, file: &str) -> Vec<String> {
+    let complaints = output.lines().filter(|line| line.contains("always indexed"));
     let lines = complaints.filter_map(|line| line.split(':').find_map(|part| part.parse::<usize>().ok()));
     let attribute = |line: usize| file.lines().nth(line.checked_sub(1)?)?.split(' ').next();
     lines.filter_map(attribute).map(str::to_owned).collect()
@@ -231,9 +231,9 @@ mod tests {
         assert!(text.contains("schema_files = [\"data.schema\"]\n") && text.contains("\"ssha\""), "{text}");
         assert!(text.contains("cn = [\"equality\", \"presence\"]\n"), "{text}");
         let line = text.lines().position(|line| line.starts_with("member")).unwrap() + 1;
-        let said =
+        let output =
             format!("pando: /f/settings.toml:{line}: values of member are links, which are always indexed\n");
-        let without = always_indexed(&said, &text);
+        let without = always_indexed(&output, &text);
         assert_eq!(without, ["member"]);
         assert!(!settings(&setup, &without).contains("member"));
         assert!(always_indexed("builds an equality index on cn\n", &text).is_empty());

@@ -88,10 +88,10 @@ pub fn run(command: &Command, log: &Path, time_max: Duration) -> Result<Cost, Pe
     let peak = sampler.join().unwrap_or_default();
     let status = child.wait().map_err(io)?;
     if !in_time {
-        return Err(PeerError::TooSlow { command: name, seconds: time_max.as_secs(), said: end_of(log) });
+        return Err(PeerError::TooSlow { command: name, seconds: time_max.as_secs(), output: end_of(log) });
     }
     if !status.success() {
-        return Err(PeerError::Failed { command: name, status, said: end_of(log) });
+        return Err(PeerError::Failed { command: name, status, output: end_of(log) });
     }
     Ok(Cost { wall, cpu, rss_peak_bytes: peak.rss, rss_anon_peak_bytes: peak.anon })
 }
@@ -240,10 +240,10 @@ impl Server {
             if server.wait(ASK_EVERY)? {
                 let wait = server.child.wait();
                 let status = wait.map_err(|error| PeerError::Io { what: product.clone(), error })?;
-                return Err(PeerError::Ended { product, status, said: end_of(log) });
+                return Err(PeerError::Ended { product, status, output: end_of(log) });
             }
             if started.elapsed() > START_MAX {
-                return Err(PeerError::Silent { product, seconds: START_MAX.as_secs(), said: end_of(log) });
+                return Err(PeerError::Silent { product, seconds: START_MAX.as_secs(), output: end_of(log) });
             }
         }
     }
@@ -409,10 +409,10 @@ pub(crate) fn end_of(log: &Path) -> String {
         let mut file = std::fs::File::open(log)?;
         let len = file.metadata()?.len();
         file.seek(SeekFrom::Start(len.saturating_sub(SAID_MAX)))?;
-        let mut said = Vec::new();
-        file.read_to_end(&mut said)?;
-        let said = String::from_utf8_lossy(&said);
-        let lines: Vec<_> = said.lines().collect();
+        let mut output = Vec::new();
+        file.read_to_end(&mut output)?;
+        let output = String::from_utf8_lossy(&output);
+        let lines: Vec<_> = output.lines().collect();
         let first = lines.len().saturating_sub(SAID_LINES_MAX);
         Ok(lines[first..].iter().map(|line| format!("{line}\n")).collect())
     };
@@ -439,7 +439,7 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "echo begun; sleep 100000 & wait"]);
         let error = run(&command, &log, Duration::from_millis(300)).unwrap_err();
-        assert!(matches!(&error, PeerError::TooSlow { said, .. } if said.contains("begun")), "{error}");
+        assert!(matches!(&error, PeerError::TooSlow { output, .. } if output.contains("begun")), "{error}");
         let _ = std::fs::remove_file(&log);
     }
 
@@ -450,7 +450,7 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "echo sorry >&2; exit 1"]);
         let error = Server::start("sh", &command, &log, address, &[0]).unwrap_err();
-        assert!(matches!(&error, PeerError::Ended { said, .. } if said.contains("sorry")), "{error}");
+        assert!(matches!(&error, PeerError::Ended { output, .. } if output.contains("sorry")), "{error}");
         let command = Command::new("/nowhere/slapd");
         let error = Server::start("x", &command, &log, address, &[]).unwrap_err();
         assert!(error.to_string().contains("./dev peers"), "{error}");

@@ -66,8 +66,9 @@ impl Replicas {
         let mut settings = labelled("all three", &setup, provider.settings());
         // Replication is the only setting that differs between the servers, so it is listed separately.
         settings.retain(|(name, _)| !name.ends_with(": replication"));
-        let said = |who: &str, role: SyncreplRole| (format!("{who}: replication"), role.words().to_owned());
-        settings.extend([said("provider", SyncreplRole::Provider), said("consumers", role)]);
+        let role_setting =
+            |who: &str, role: SyncreplRole| (format!("{who}: replication"), role.words().to_owned());
+        settings.extend([role_setting("provider", SyncreplRole::Provider), role_setting("consumers", role)]);
         let mut members = vec![("slapd provider".to_owned(), server)];
         for name in copies {
             members.push((format!("slapd {name}"), configured(name, role)?.start()?));
@@ -148,18 +149,18 @@ impl Replicas {
     /// # Errors
     /// A server does not report its state.
     pub fn caught_up_within(&self, time: Duration) -> Result<Option<Duration>, PeerError> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let bound =
             |(_, server): &(String, Server)| server.bound(&self.setup.admin_dn, &self.setup.admin_password);
         let mut connections = self.members.iter().map(bound).collect::<Result<Vec<_>, _>>()?;
         loop {
-            let asked = begun.elapsed();
+            let waited = started.elapsed();
             let states = connections.iter_mut().map(|connection| self.state(connection));
             let states = states.collect::<Result<Vec<_>, _>>()?;
             if states.windows(2).all(|pair| pair.first() == pair.last()) {
-                return Ok(Some(asked));
+                return Ok(Some(waited));
             }
-            if asked > time {
+            if waited > time {
                 return Ok(None);
             }
             std::thread::sleep(ASK_EVERY);

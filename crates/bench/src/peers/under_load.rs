@@ -344,11 +344,11 @@ impl GroupDriver<'_> {
         let options = Options { duration: Some(longer), ..adapted.options.clone() };
         result = self.drive_once(&adapted.workload, &options, round, target);
         result.notes.extend(adapted.notes.iter().cloned());
-        let told = format!("nothing was finished in {:.1} s", short.as_secs_f64());
+        let reason = format!("nothing was finished in {:.1} s", short.as_secs_f64());
         if is_unfinished(&result) {
-            result.unsupported = Some(format!("{told}, nor in {:.0} s", longer.as_secs_f64()));
+            result.unsupported = Some(format!("{reason}, nor in {:.0} s", longer.as_secs_f64()));
         } else {
-            result.notes.push(format!("measured for {:.0} s, because {told}", longer.as_secs_f64()));
+            result.notes.push(format!("measured for {:.0} s, because {reason}", longer.as_secs_f64()));
         }
         result
     }

@@ -115,18 +115,18 @@ const NOT_STATED: &str = "not stated";
 const VALUES_PRINTED_MAX: usize = 6;
 
 fn distinct(values: impl Iterator<Item = String>) -> String {
-    let mut kept: Vec<String> = Vec::new();
+    let mut unique: Vec<String> = Vec::new();
     for value in values {
-        if !kept.contains(&value) {
-            kept.push(value);
+        if !unique.contains(&value) {
+            unique.push(value);
         }
     }
-    let more = kept.len().saturating_sub(VALUES_PRINTED_MAX);
-    kept.truncate(VALUES_PRINTED_MAX);
-    match (kept.is_empty(), more) {
+    let more = unique.len().saturating_sub(VALUES_PRINTED_MAX);
+    unique.truncate(VALUES_PRINTED_MAX);
+    match (unique.is_empty(), more) {
         (true, _) => NOT_STATED.to_owned(),
-        (false, 0) => kept.join(" · "),
-        (false, more) => format!("{} and {more} more, by workload", kept.join(" · ")),
+        (false, 0) => unique.join(" · "),
+        (false, more) => format!("{} and {more} more, by workload", unique.join(" · ")),
     }
 }
 

@@ -210,8 +210,8 @@ fn shortened(label: &str) -> String {
     if label.chars().count() <= LABEL_CHARACTERS_MAX {
         return label.to_owned();
     }
-    let kept: String = label.chars().take(LABEL_CHARACTERS_MAX - 1).collect();
-    format!("{}…", kept.trim_end())
+    let shortened: String = label.chars().take(LABEL_CHARACTERS_MAX - 1).collect();
+    format!("{}…", shortened.trim_end())
 }
 
 /// Moves sorted positions apart, so that neighbors are at least `distance` apart. All positions stay between `top` and

@@ -116,14 +116,14 @@ pub(crate) fn all(
 
 /// Merges problems with the same text, such as the same problem with several data sets.
 fn without_repetition(problems: Vec<Problem>) -> Vec<Problem> {
-    let mut kept: Vec<(Problem, usize)> = Vec::new();
+    let mut counted: Vec<(Problem, usize)> = Vec::new();
     for problem in problems {
-        match kept.iter_mut().find(|(other, _)| *other == problem) {
+        match counted.iter_mut().find(|(other, _)| *other == problem) {
             Some((_, count)) => *count += 1,
-            None => kept.push((problem, 1)),
+            None => counted.push((problem, 1)),
         }
     }
-    let texts = kept.into_iter().map(|(problem, count)| match count {
+    let texts = counted.into_iter().map(|(problem, count)| match count {
         1 => problem,
         _ => Problem { text: format!("{} ({count} times)", problem.text), ..problem },
     });

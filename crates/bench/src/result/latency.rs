@@ -133,12 +133,12 @@ impl Latency {
         latencies.iter().for_each(|latency| together.add(latency));
         let shown =
             latencies.iter().flat_map(|latency| latency.reported_micros()).chain(together.reported_micros());
-        let kept: BTreeSet<u64> = shown.map(|micros| together.0.lowest_equivalent(micros)).collect();
-        latencies.iter_mut().for_each(|latency| **latency = latency.thinned(&kept));
+        let shown_bounds: BTreeSet<u64> = shown.map(|micros| together.0.lowest_equivalent(micros)).collect();
+        latencies.iter_mut().for_each(|latency| **latency = latency.thinned(&shown_bounds));
     }
 
-    /// Reduces one histogram. `kept` has the lowest values of the buckets that remain.
-    fn thinned(&self, kept: &BTreeSet<u64>) -> Latency {
+    /// Reduces one histogram. `shown_bounds` has the lowest values of the buckets that remain.
+    fn thinned(&self, shown_bounds: &BTreeSet<u64>) -> Latency {
         let bucket = |recorded: IterationValue<u64>| {
             (self.0.lowest_equivalent(recorded.value_iterated_to()), recorded.count_at_value())
         };
@@ -147,7 +147,7 @@ impl Latency {
         // bucket, and buckets of shorter latencies are finer.
         buckets.reverse();
         let same_run = |(longer, _): &(u64, u64), (shorter, _): &(u64, u64)| {
-            kept.range(shorter..=longer).next().is_none()
+            shown_bounds.range(shorter..=longer).next().is_none()
         };
         let runs: Vec<&[(u64, u64)]> = buckets.chunk_by(same_run).collect();
         let last = runs.iter().rposition(|run| run.len() > 1);

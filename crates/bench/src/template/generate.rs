@@ -88,7 +88,7 @@ struct Pieces<'p> {
     /// The next entry of a large node.
     next_large: Option<u64>,
     /// The rest of a group whose first pieces were already returned.
-    begun: Option<Group>,
+    open_group: Option<Group>,
     location: Location,
 }
 
@@ -114,7 +114,7 @@ impl<'p> Pieces<'p> {
             next: 0,
             total: plan.entry_count(),
             next_large: None,
-            begun: None,
+            open_group: None,
             location: Location::default(),
         };
         pieces.find_large();
@@ -138,7 +138,7 @@ impl<'p> Pieces<'p> {
         }
     }
 
-    /// Returns the next piece of a group, and stores the rest in `begun`.
+    /// Returns the next piece of a group, and stores the rest in `open_group`.
     fn piece_of(&mut self, mut group: Group) -> Piece {
         let Step { node, index, .. } = group.step;
         if let Some((line, target, left)) = &mut group.members
@@ -147,7 +147,7 @@ impl<'p> Pieces<'p> {
             let ordinals = left.start..(left.start + MEMBERS_PER_PIECE).min(left.end);
             left.start = ordinals.end;
             let piece = Piece::Members { node, line: *line, target: *target, ordinals };
-            self.begun = Some(group);
+            self.open_group = Some(group);
             return piece;
         }
         let all = &self.plan.nodes[node].lines;
@@ -158,7 +158,7 @@ impl<'p> Pieces<'p> {
         let lines = group.next_line..line;
         group.next_line = line + 1;
         group.members = Some((line, target, self.plan.members(group.step, target)));
-        self.begun = Some(group);
+        self.open_group = Some(group);
         Piece::Lines { index, lines }
     }
 }
@@ -167,7 +167,7 @@ impl Iterator for Pieces<'_> {
     type Item = Piece;
 
     fn next(&mut self) -> Option<Piece> {
-        if let Some(group) = self.begun.take() {
+        if let Some(group) = self.open_group.take() {
             return Some(self.piece_of(group));
         }
         if self.next == self.total {

@@ -1,6 +1,6 @@
 //! Matches answers with their requests, checks them and counts them. Also handles broken connections.
 
-use super::asking::{SlotKey, put_sasl_bind};
+use super::requests::{SlotKey, put_sasl_bind};
 use super::{
     ATTEMPTS_MAX, MESSAGE_LEN_MAX, PendingStep, READ_SIZE, RETRY_NANOS, SASL_BIND_IN_PROGRESS, Worker,
 };
@@ -78,14 +78,14 @@ impl Worker<'_> {
         now: u64,
     ) -> Result<(), ber::BerError> {
         if let state @ (State::Binding | State::StartingTls) = self.lines[index].state {
-            let (code, said) = answer.result()?;
+            let (code, diagnostic) = answer.result()?;
             match state {
                 State::Binding if code == 0 => self.on_ready(index),
                 State::StartingTls if code == 0 => self.secure(index),
                 _ => {
                     let what = if state == State::Binding { "the bind of a connection" } else { "StartTLS" };
-                    let said = String::from_utf8_lossy(said);
-                    self.tally.fail(format!("{what} failed with result code {code}: {said}"));
+                    let diagnostic = String::from_utf8_lossy(diagnostic);
+                    self.tally.fail(format!("{what} failed with result code {code}: {diagnostic}"));
                     self.give_up(index);
                 }
             }
@@ -148,7 +148,7 @@ impl Worker<'_> {
         answer: &Answer<'_>,
         now: u64,
     ) -> Result<(), ber::BerError> {
-        let (code, said) = answer.result()?;
+        let (code, diagnostic) = answer.result()?;
         if code == SASL_BIND_IN_PROGRESS
             && let Some(mut exchange) = self.slots[slot].exchange.take()
         {
@@ -175,7 +175,7 @@ impl Worker<'_> {
         let ending = if answer.tag != step.answer {
             Ending::Wrong("an answer of another operation")
         } else if code != expected.code {
-            Ending::Error(said)
+            Ending::Error(diagnostic)
         } else if step.answer == ldap::response::response_tag::SEARCH_DONE.0
             && !expected.entries.allows(state.entries)
         {
@@ -195,9 +195,9 @@ impl Worker<'_> {
             // No further pages are requested after the end.
             let goes_on = matches!(ending, Ending::Right) && !self.is_draining && self.schedule.is_open(now);
             let cookie = answer.cookie().filter(|_| goes_on).unwrap_or_default();
-            let kept = &mut self.slots[slot].cookie;
-            kept.clear();
-            kept.extend_from_slice(cookie);
+            let slot_cookie = &mut self.slots[slot].cookie;
+            slot_cookie.clear();
+            slot_cookie.extend_from_slice(cookie);
         }
         self.end_step(index, slot, operation, code, &ending, now);
         Ok(())

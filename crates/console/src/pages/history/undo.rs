@@ -329,7 +329,8 @@ mod tests {
         ];
         assert_eq!(texts(&reversed(&schema, &result, &older).unwrap()), expected);
         assert!(reversed(&schema, &result, &older[..1]).is_err(), "nothing states all titles");
-        let change_of_title = change(HistoryKind::Modify, &[(Replaced, "title", &["Dr"]), (Before, "title", &["Ms"])]);
+        let change_of_title =
+            change(HistoryKind::Modify, &[(Replaced, "title", &["Dr"]), (Before, "title", &["Ms"])]);
         assert_eq!(texts(&reversed(&schema, &change_of_title, &[]).unwrap())[0].2, "Ms");
         // The entry was added without this attribute.
         let first = change(HistoryKind::Modify, &[(Replaced, "title", &["Dr"])]);

@@ -31,7 +31,7 @@ fn check_kind(file: &Path) {
 }
 
 #[test]
-fn every_kept_run_is_small_and_has_its_report() {
+fn every_committed_run_is_small_and_has_its_report() {
     let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench-runs");
     let folders: Vec<_> = std::fs::read_dir(&runs)
         .unwrap()
