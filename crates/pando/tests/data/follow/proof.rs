@@ -186,10 +186,12 @@ fn a_large_copy_equals_ds389_after_kills_and_cuts() {
     prove("follow-proof", source, &ds389::OWN, false);
 }
 
+/// No trees are renamed. If a tree is renamed while other clients read and change entries in it, OpenDJ 5.0.3 can keep
+/// its lock for ever: it logs `IllegalMonitorStateException`, and then answers no request for entries in that tree.
 #[test]
 #[ignore = "./dev follow opendj runs it"]
 fn a_large_copy_equals_opendj_after_kills_and_cuts() {
     let folder = Scratch::new("follow-proof-opendj");
     let source = RunningOpenDj::with_change_log(&folder, &["uid:equality", "member:equality"]);
-    prove("follow-proof", source, &opendj::OWN, true);
+    prove("follow-proof", source, &opendj::OWN, false);
 }
