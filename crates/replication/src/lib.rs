@@ -44,7 +44,7 @@ pub use key::{ClusterKey, FIRST_KEY, Fingerprint, KeyRing, Tag};
 pub use lineage::{EPOCHS_MAX, Lineage, Relation, WriterEpoch};
 pub use member::{CannotClaim, CannotPropose, Fit, GroupBuilder, GroupOutcome, Member, Role, Step};
 pub use operation::{NodeId, OperationId};
-pub use replica::{EpochName, FenceAnswer, ForwardBasis, KeptLog, Progress, Reach, Refusal, Visibility};
+pub use replica::{EpochName, FenceAnswer, ForwardBasis, Progress, Reach, Refusal, RetainedLog, Visibility};
 pub use round::{PlannedSlice, Round, Slice};
 pub use rows::{Cursor, Epoch, MemberRow, OfferedKey, RowChange, StateError};
 pub use shared_log::{AppendError, LogEvent, SharedLog};

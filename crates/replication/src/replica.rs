@@ -11,7 +11,7 @@ pub type EpochName = [u8; 16];
 
 /// Part of the log that a supplier has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeptLog {
+pub struct RetainedLog {
     /// Position of the oldest record, or the position after `newest` if the log is empty.
     pub first: u64,
     /// Position of the last record, or the position of the data if the log is empty.
@@ -90,7 +90,7 @@ pub struct Progress {
 impl Lineage {
     /// Returns the reason to send no records to a replica that has the records up to `position`. This lineage belongs
     /// to the supplier. If there is no reason, the caller must still compare the digest of the replica's last record.
-    pub fn refusal(&self, log: KeptLog, replica: &Lineage, position: u64) -> Option<Refusal> {
+    pub fn refusal(&self, log: RetainedLog, replica: &Lineage, position: u64) -> Option<Refusal> {
         match self.judge(log.newest, replica, position) {
             Relation::SupplierReplaced => Some(Refusal::Replaced),
             Relation::Diverged { since } => Some(Refusal::Diverged(since)),
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_supplier_without_the_next_record_refuses() {
-        let (own, log) = (lineage(&[(FIRST, 9)]), KeptLog { first: 6, newest: 12 });
+        let (own, log) = (lineage(&[(FIRST, 9)]), RetainedLog { first: 6, newest: 12 });
         let check = |of: &[(EpochName, u64)], position, expected| {
             assert_eq!(own.refusal(log, &lineage(of), position), expected, "{of:?} at {position}");
         };

@@ -164,7 +164,7 @@ impl KerberosJob {
     /// Handles the message. May wait for the disk.
     pub(crate) fn run(self) -> KerberosTurn {
         let KerberosJob { exchange, message, channel } = self;
-        let taken = match exchange.next {
+        let turn = match exchange.next {
             Expected::Token => exchange.token(&message, channel.as_deref()),
             Expected::Nothing if message.is_empty() => exchange.offer(),
             Expected::Nothing => {
@@ -172,6 +172,6 @@ impl KerberosJob {
             }
             Expected::Choice => exchange.choice(&message),
         };
-        taken.unwrap_or_else(KerberosTurn::Refused)
+        turn.unwrap_or_else(KerberosTurn::Refused)
     }
 }

@@ -58,7 +58,7 @@ pub use admin::generation::{begin_generation, finish_generation, reseed_from, re
 pub use admin::indexes::{ExplainError, IndexChange, Indexes, change_index, explain, list_indexes};
 #[cfg(feature = "kafka")]
 pub use admin::membership::{
-    KeptSnapshot, TrimOutcome, fetch_keys, keep_snapshot, leave_cluster, rotate_key, trim_log,
+    SnapshotOutcome, TrimOutcome, fetch_keys, keep_snapshot, leave_cluster, rotate_key, trim_log,
     unregister_node,
 };
 pub use admin::salvage::salvage;

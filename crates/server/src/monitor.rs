@@ -342,7 +342,7 @@ fn threads(sources: &Sources) -> Group {
 fn scans(Sources { scans, scan_shares, .. }: &Sources) -> Group {
     let mut group = Group::new("Scans");
     group.level("Running", "Long searches under way", scans.running.load(Ordering::Relaxed) as u64);
-    group.count("Total", "Long searches begun", load(&scans.begun));
+    group.count("Total", "Long searches begun", load(&scans.started));
     group.count("Entries Examined", "Entries that long searches looked at", load(&scans.examined));
     let millis = load(&scans.micros) / 1_000;
     group.count("CPU Milliseconds", "Processor time that scan threads took for searches", millis);
@@ -359,7 +359,7 @@ fn hashes(hashes: &HashFigures) -> Group {
     let mut group = Group::new("Passwords");
     group.count("Jobs", "Passwords that were to be hashed", load(&hashes.submitted));
     group.count("Jobs Dropped", "Passwords not hashed because the client had gone", load(&hashes.dropped));
-    group.count("Known", "Binds by a password verified a short time before", load(&hashes.known));
+    group.count("Known", "Binds by a password verified a short time before", load(&hashes.from_cache));
     group.count("Jobs Refused", "Passwords not hashed because too many waited", load(&hashes.refused));
     let waiting = load(&hashes.waiting);
     group.level("Hashes Waiting", "Hashes that the waiting passwords cost", waiting);
@@ -442,7 +442,7 @@ fn links(directory: &Weak<Directory>) -> Group {
     let mut group = Group::new("Links");
     let Some(directory) = directory.upgrade() else { return group };
     let (progress, names) = match directory.link_progress() {
-        Ok(known) => known,
+        Ok(links) => links,
         Err(error) => {
             group.add("Failing", LINKS_FAILING, Value::Fault(Err(error.to_string())));
             return group;

@@ -337,7 +337,7 @@ impl Session {
                     return Received { consumed, is_secret, next };
                 }
             };
-            let taken = match Message::decode(frame, &limits) {
+            let flow = match Message::decode(frame, &limits) {
                 Ok(message) => {
                     is_secret |= may_hold_passwords(&message.request);
                     self.dispatch(context, Arrival::new(&message, frame), out)
@@ -347,7 +347,7 @@ impl Session {
                     self.refuse_undecodable(context, &error, out)
                 }
             };
-            if let ControlFlow::Break(next) = taken {
+            if let ControlFlow::Break(next) = flow {
                 consumed += if next == Next::StartTls { frame.len() } else { 0 };
                 return Received { consumed, is_secret, next };
             }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::lineage::Lineage;
-use crate::replica::{EpochName, KeptLog};
+use crate::replica::{EpochName, RetainedLog};
 
 /// Number of a server.
 pub(super) type ServerId = usize;
@@ -53,8 +53,8 @@ impl Data {
         self.changes.len() as u64
     }
 
-    pub(super) fn kept(&self) -> KeptLog {
-        KeptLog { first: self.first, newest: self.position() }
+    pub(super) fn retained_log(&self) -> RetainedLog {
+        RetainedLog { first: self.first, newest: self.position() }
     }
 
     pub(super) fn append(&mut self, change: u64) {

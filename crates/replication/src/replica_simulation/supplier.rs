@@ -6,12 +6,12 @@ use super::data::Data;
 use super::oracle::Fact;
 use super::server::{LogAnswer, LogRequest, Process, Request, Sender, Sent, Work};
 use crate::lineage::Lineage;
-use crate::replica::{KeptLog, Reach, Refusal};
+use crate::replica::{Reach, Refusal, RetainedLog};
 
 impl Process {
     /// Handles a request for records. A replica that knows a later writer stops this one.
     pub(super) fn take_log_request(&mut self, request: LogRequest, data: &Data) {
-        let replaced = data.lineage.refusal(data.kept(), &request.lineage, request.position);
+        let replaced = data.lineage.refusal(data.retained_log(), &request.lineage, request.position);
         if replaced == Some(Refusal::Replaced)
             && !self.has(Defect::LineageIgnored)
             && let Some(last) = request.lineage.epochs().last()
@@ -52,13 +52,13 @@ impl Process {
             })
         };
         let refusal = match self.has(Defect::LineageIgnored) {
-            true => Lineage::default().refusal(data.kept(), &Lineage::default(), position),
-            false => lineage.refusal(data.kept(), &request.lineage, position),
+            true => Lineage::default().refusal(data.retained_log(), &Lineage::default(), position),
+            false => lineage.refusal(data.retained_log(), &request.lineage, position),
         };
         if let Some(refusal) = refusal {
             return refused(refusal);
         }
-        let KeptLog { first, newest } = data.kept();
+        let RetainedLog { first, newest } = data.retained_log();
         let is_other = request.last.is_some() && first <= position && data.change(position) != request.last;
         if is_other && !self.has(Defect::LineageIgnored) {
             return refused(Refusal::Diverged(position));

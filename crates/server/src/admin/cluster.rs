@@ -61,8 +61,8 @@ pub fn init_cluster(config: Config, replicas: usize) -> Result<Initialized, Serv
     let mut opened = Opened::open(Config { cluster: None, ..config })?;
     let generated_password = opened.generated_password().map(str::to_owned);
     let identity = Identity::create(&settings.keys).map_err(ClusterError::from)?;
-    let begun = begin(&mut opened, &settings, &identity, replicas);
-    match begun {
+    let outcome = begin(&mut opened, &settings, &identity, replicas);
+    match outcome {
         Ok((has_created_topic, position)) => {
             Ok(Initialized { keys: settings.keys, has_created_topic, position, generated_password })
         }
@@ -222,9 +222,9 @@ pub(super) fn with_copy<T>(
     let received = snapshot::receive(there, address, client, &incoming)
         .and_then(|_| keys::receive(there, address, client))
         .map_err(|error| refused(format!("no copy of {there} at {address}: {error}")));
-    let taken = received.and_then(|keys| take(&incoming, &keys));
+    let outcome = received.and_then(|keys| take(&incoming, &keys));
     let _ = std::fs::remove_dir_all(&incoming);
-    taken
+    outcome
 }
 
 /// Makes a consistent copy of a node's data in the new data directory `to`. A server may be using the node's directory.

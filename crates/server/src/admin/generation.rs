@@ -102,7 +102,7 @@ pub fn finish_generation(config: &Config) -> Result<u64, ServeError> {
     };
     drop(Opened::open_to(config.clone(), true, false)?);
     let mut client = LogClient::of(config)?;
-    let (id, generation) = begun(&client.follower, &bytes)?;
+    let (id, generation) = generation_in(&client.follower, &bytes)?;
     if client.follower.cursor().generation != id {
         let (offset, tag) = append_generation(&mut client, id, &bytes)?;
         let rows = client.follower.succeed(id, &generation, offset, tag);
@@ -120,7 +120,7 @@ const OTHER: &str = "another generation is in force: `pando cluster reseed` take
 
 /// Returns the id of the generation that a message begins, and the generation. A node of this cluster must have made
 /// the message.
-fn begun(follower: &Follower, bytes: &[u8]) -> Result<([u8; 16], Generation), ServeError> {
+fn generation_in(follower: &Follower, bytes: &[u8]) -> Result<([u8; 16], Generation), ServeError> {
     let key = follower.cursor().key;
     match Message::decode(bytes, follower.keys(), key).map(|message| (message.generation, message.body)) {
         Ok((id, Body::Generation(generation))) => Ok((id, generation)),
@@ -137,7 +137,7 @@ fn append_generation(client: &mut LogClient, id: [u8; 16], bytes: &[u8]) -> Resu
         found = client.catch_up()?.generation;
     }
     match found {
-        Some((begun, offset, tag)) if begun == id => Ok((offset, tag)),
+        Some((found, offset, tag)) if found == id => Ok((offset, tag)),
         Some(_) => Err(refused(OTHER)),
         None => Err(refused("the log does not take the message of the generation: begin it anew")),
     }

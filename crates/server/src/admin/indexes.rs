@@ -70,11 +70,11 @@ pub fn change_index(
     let mut opened = open(config)?;
     let defined = opened.directory().indexes();
     let attribute = opened.directory().attribute_name(attribute).unwrap_or_else(|| attribute.to_owned());
-    let known = defined.into_iter().find(|(name, _)| *name == attribute);
-    let known = known.map_or(IndexKinds::NONE, |(_, kinds)| kinds);
+    let existing = defined.into_iter().find(|(name, _)| *name == attribute);
+    let existing = existing.map_or(IndexKinds::NONE, |(_, kinds)| kinds);
     let kinds = match change {
-        IndexChange::Add(kinds) => known.with(kinds),
-        IndexChange::Drop(kinds) => known.without(kinds),
+        IndexChange::Add(kinds) => existing.with(kinds),
+        IndexChange::Drop(kinds) => existing.without(kinds),
     };
     opened.define_index(&attribute, kinds)?;
     build_indexes(opened.writer().0, &folder, INDEX_BUILD_MEMORY, report)?;

@@ -98,13 +98,13 @@ impl LogClient {
 
     /// Waits for the key with this number. The process that serves the node may be fetching it.
     fn get_key(&mut self, number: u32) -> Result<(), ServeError> {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             self.follower.set_keys(self.identity.keys().map_err(ClusterError::from)?);
             if self.follower.keys().has(number) {
                 return Ok(());
             }
-            if begun.elapsed() > PATIENCE {
+            if started.elapsed() > PATIENCE {
                 return Err(refused(StateError::NoKey(number).to_string()));
             }
             std::thread::sleep(KEY_LOOK);
@@ -173,7 +173,7 @@ pub fn unregister_node(config: &Config, node: u32) -> Result<u64, ServeError> {
 
 /// Result of [`keep_snapshot`].
 #[derive(Debug)]
-pub struct KeptSnapshot {
+pub struct SnapshotOutcome {
     /// Offset up to which the snapshot contains all changes of the log.
     pub offset: u64,
     /// Number of entries.
@@ -186,14 +186,14 @@ pub struct KeptSnapshot {
 ///
 /// # Errors
 /// The directory is not a node, `to` has data, the copy is damaged, or the log cannot be reached.
-pub fn keep_snapshot(config: &Config, to: &Path) -> Result<KeptSnapshot, ServeError> {
+pub fn keep_snapshot(config: &Config, to: &Path) -> Result<SnapshotOutcome, ServeError> {
     let mut client = LogClient::of(config)?;
     let failed = |error| ServeError::Open { path: config.data.clone(), error };
     copy_node(&config.data, to, &store::Options::default()).map_err(failed)?;
     let Verified { offset, checked } = verify(to).map_err(refused)?;
     let own = client.identity.node();
     client.announce(own, Announcement::Snapshot(offset))?;
-    Ok(KeptSnapshot { offset, entries: checked.entries })
+    Ok(SnapshotOutcome { offset, entries: checked.entries })
 }
 
 /// Result of [`trim_log`].
@@ -212,9 +212,10 @@ pub struct TrimOutcome {
 /// Nothing may be deleted, the log cannot be reached, or it does not permit this client to delete.
 pub fn trim_log(config: &Config, is_rehearsal: bool) -> Result<TrimOutcome, ServeError> {
     let client = LogClient::of(config)?;
-    let kept =
-        |kept: replication::retention::RetentionReason| refused(format!("nothing may be deleted: {kept}"));
-    let offset = client.follower.deletable_before().map_err(kept)?;
+    let retained = |reason: replication::retention::RetentionReason| {
+        refused(format!("nothing may be deleted: {reason}"))
+    };
+    let offset = client.follower.deletable_before().map_err(retained)?;
     let failed = |error: kafka_log::LogError| ServeError::from(ClusterError::from(error));
     let cursor = client.follower.cursor().offset;
     let (message, start, end) = fetch(&client.log, cursor, PATIENCE).map_err(failed)?;
@@ -245,10 +246,10 @@ pub fn rotate_key(config: &Config) -> Result<u32, ServeError> {
         return Err(refused("this node is not served: start it, or use another one"));
     }
     client.identity.want_key(true).map_err(ClusterError::from)?;
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         std::thread::sleep(KEY_LOOK);
-        let waits = StillWaiting { identity: &client.identity, since: begun };
+        let waits = StillWaiting { identity: &client.identity, since: started };
         client.follower = match follower_in(&config.data, &client.identity) {
             Ok(follower) => follower,
             // The state may be unreadable because the new key has just come into force.

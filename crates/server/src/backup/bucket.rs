@@ -53,7 +53,7 @@ struct Shared {
     holding: Mutex<Option<Holding>>,
     /// Whether a download was interrupted by an error of the connection or of the storage.
     is_cut: AtomicBool,
-    kept: BufferedBytes,
+    buffered_bytes: BufferedBytes,
 }
 
 impl Bucket {
@@ -64,14 +64,23 @@ impl Bucket {
     ) -> Result<Bucket, BackupError> {
         let text = address.to_string();
         let failed = |error| failed("use", text.as_ref())(error);
-        let kept = BufferedBytes::default();
-        let store = credentials::store(address, Arc::clone(&kept)).map_err(failed)?;
+        let buffered_bytes = BufferedBytes::default();
+        let store = credentials::store(address, Arc::clone(&buffered_bytes)).map_err(failed)?;
         let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let prefix = address.prefix.clone();
         let holding = Mutex::default();
         let is_cut = AtomicBool::new(false);
         let address = text;
-        Ok(Bucket(Arc::new(Shared { store, runtime, address, prefix, is_stopping, holding, is_cut, kept })))
+        Ok(Bucket(Arc::new(Shared {
+            store,
+            runtime,
+            address,
+            prefix,
+            is_stopping,
+            holding,
+            is_cut,
+            buffered_bytes,
+        })))
     }
 }
 
@@ -139,7 +148,7 @@ impl Storage for Bucket {
 
     fn list(&self) -> Result<Vec<(String, u64)>, BackupError> {
         let prefix = ObjectPath::from_iter(self.0.prefix.split('/').filter(|part| !part.is_empty()));
-        self.0.kept.store(0, Ordering::Relaxed);
+        self.0.buffered_bytes.store(0, Ordering::Relaxed);
         let listed = self.0.wait(self.0.store.list_with_delimiter(Some(&prefix)));
         let listed = listed.map_err(failed("list", self.0.address.as_ref()))?;
         let named = |object: object_store::ObjectMeta| {
@@ -262,9 +271,9 @@ impl Read for Download {
             }
         }
         let count = bytes.len().min(self.chunk.len());
-        let taken = self.chunk.split_to(count);
+        let chunk_part = self.chunk.split_to(count);
         if let Some(target) = bytes.get_mut(..count) {
-            target.copy_from_slice(&taken);
+            target.copy_from_slice(&chunk_part);
         }
         Ok(count)
     }
@@ -341,17 +350,19 @@ impl NewFile for Upload {
         let path = shared.path(&name);
         shared.put(UNREAD, name.clone().into_bytes()).map_err(failed("write", &shared.path(UNREAD)))?;
         self.complete().map_err(failed("write", &path))?;
-        let kept = |error: io::Error| {
+        let read_back_failed = |error: io::Error| {
             let text = format!("{error}; it is stored, and the next run reads it back");
             failed("read back", &path)(io::Error::new(error.kind(), text))
         };
-        let stored = shared.download(&name).map_err(kept)?;
+        let stored = shared.download(&name).map_err(read_back_failed)?;
         shared.is_cut.store(false, Ordering::Relaxed);
         match read_back(Box::new(stored)) {
             Ok(()) => {}
-            Err(error) if shared.is_cut.load(Ordering::Relaxed) => return Err(kept(io::Error::other(error))),
+            Err(error) if shared.is_cut.load(Ordering::Relaxed) => {
+                return Err(read_back_failed(io::Error::other(error)));
+            }
             Err(error) => {
-                check_stop(shared.is_stopping.as_ref()).map_err(kept)?;
+                check_stop(shared.is_stopping.as_ref()).map_err(read_back_failed)?;
                 if let Err(error) = shared.remove(&name) {
                     tracing::error!("cannot remove {}, which cannot be read back: {error}", path.display());
                 }

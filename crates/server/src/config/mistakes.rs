@@ -5,12 +5,12 @@
 const SIMILARITY_MIN: f64 = 0.7;
 
 /// Returns the known key that is most similar to `key`; `None` if none is similar enough.
-pub fn nearest<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(key: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Only the last component is compared, because the key may lack its table or be in the wrong table.
     let last = |name: &'a str| name.rsplit('.').next().unwrap_or(name);
     let own = key.rsplit('.').next().unwrap_or(key);
     let similarity = |name| f64::max(strsim::jaro_winkler(key, name), strsim::jaro_winkler(own, last(name)));
-    let similar = known.into_iter().map(|name| (similarity(name), name));
+    let similar = candidates.into_iter().map(|name| (similarity(name), name));
     let best = similar.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
     (best.0 >= SIMILARITY_MIN).then_some(best.1)
 }
@@ -18,10 +18,10 @@ pub fn nearest<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> Optio
 /// Returns a message about a key of the node file. `message` is the message of the TOML library.
 pub(super) fn explained(key: &str, message: &str) -> String {
     if let Some(rest) = message.strip_prefix("unknown field `")
-        && let Some((unknown, known)) = rest.split_once('`')
-        && let Some(nearest) = nearest(unknown, known.split('`').skip(1).step_by(2))
+        && let Some((unknown, candidates)) = rest.split_once('`')
+        && let Some(nearest) = nearest(unknown, candidates.split('`').skip(1).step_by(2))
     {
-        return format!("unknown field `{unknown}`: the nearest is `{nearest}`{known}");
+        return format!("unknown field `{unknown}`: the nearest is `{nearest}`{candidates}");
     }
     if let Some(rest) = message.strip_prefix("invalid type: string \"")
         && let Some(value) = rest.strip_suffix("\", expected a sequence")
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn a_misspelt_key_has_a_nearest_one() {
-        let known = ["suffixes", "schema_files", "limits.size_limit", "indexes"];
+        let candidates = ["suffixes", "schema_files", "limits.size_limit", "indexes"];
         for (key, expected) in [
             ("sufixes", Some("suffixes")),
             ("size_limt", Some("limits.size_limit")),
@@ -45,7 +45,7 @@ mod tests {
             ("index", Some("indexes")),
             ("zzz", None),
         ] {
-            assert_eq!(nearest(key, known), expected, "{key}");
+            assert_eq!(nearest(key, candidates), expected, "{key}");
         }
     }
 

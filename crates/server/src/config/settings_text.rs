@@ -302,7 +302,7 @@ impl Reading<'_, '_, '_> {
     }
 
     fn unknown(&mut self, name: &str, key: &Key<'_>) {
-        let known: Vec<&str> = ["suffixes", "schema_files"]
+        let valid_keys: Vec<&str> = ["suffixes", "schema_files"]
             .into_iter()
             .chain(GENERAL.iter().map(|setting| setting.key))
             .chain(["indexes", "schema"])
@@ -310,9 +310,9 @@ impl Reading<'_, '_, '_> {
         let what = if is_node_key(name) {
             format!("{name} belongs to one machine: it is said in the node file of `pando serve --node`")
         } else {
-            let nearest = nearest(name, known.iter().copied());
+            let nearest = nearest(name, valid_keys.iter().copied());
             let nearest = nearest.map(|key| format!("the nearest is {key}; ")).unwrap_or_default();
-            format!("unknown key {name}: {nearest}there are {}", known.join(", "))
+            format!("unknown key {name}: {nearest}there are {}", valid_keys.join(", "))
         };
         self.problem(key.span().start, what);
     }

@@ -30,10 +30,10 @@ fn silence_has_its_timeouts_but_on_this_machine() {
     let trusts = |online: &OnlineSettings, address: &str| online.trusts(address.parse().unwrap());
     assert!(trusts(&usual, "127.3.2.1") && trusts(&usual, "::1") && trusts(&usual, "::ffff:127.0.0.1"));
     assert!(!trusts(&usual, "10.0.0.1") && !trusts(&usual, "2001:db8::1"));
-    let said =
+    let settings =
         of("idle_timeout_seconds = 0\nfirst_request_seconds = 5\ntrusted_networks = [\"10.0.0.0/8\"]\n");
-    assert_eq!((said.idle_timeout, said.first_request_timeout), (None, Some(Duration::from_secs(5))));
-    assert!(trusts(&said, "10.0.0.1") && !trusts(&said, "127.0.0.1"));
+    assert_eq!((settings.idle_timeout, settings.first_request_timeout), (None, Some(Duration::from_secs(5))));
+    assert!(trusts(&settings, "10.0.0.1") && !trusts(&settings, "127.0.0.1"));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn changes_say_what_needs_a_restart() {
     let new = merged(Arguments::default(), "threads = 77\n[log]\nlevel = \"debug\"\n").unwrap();
     assert_eq!(old.changes(&new), [("threads", false), ("log", true)]);
     assert!(old.changes(&old).is_empty());
-    let mut taken = old.clone();
-    taken.take_online(new.clone());
-    assert_eq!(taken.changes(&new), [("threads", false)]);
+    let mut updated = old.clone();
+    updated.take_online(new.clone());
+    assert_eq!(updated.changes(&new), [("threads", false)]);
 }

@@ -553,12 +553,12 @@ impl Connection {
 
     /// Returns a buffer of full size that begins with the bytes in `self.input`.
     fn take_input(&mut self, buffers: &mut Buffers) -> Vec<u8> {
-        let kept = std::mem::take(&mut self.input);
-        if kept.capacity() >= BUFFER_SIZE {
-            return kept;
+        let old_input = std::mem::take(&mut self.input);
+        if old_input.capacity() >= BUFFER_SIZE {
+            return old_input;
         }
         let mut buffer = buffers.take();
-        buffer.extend_from_slice(&kept);
+        buffer.extend_from_slice(&old_input);
         buffer
     }
 

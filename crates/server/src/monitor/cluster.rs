@@ -110,7 +110,7 @@ fn add_retention(group: &mut Group, state: &NodeState) {
         Some(Ok(offset)) => {
             group.level("Deletable Before", "Oldest message of the log that a node needs", *offset)
         }
-        Some(Err(kept)) => group.text("Kept Whole", "Why all messages of the log are needed", kept),
+        Some(Err(reason)) => group.text("Kept Whole", "Why all messages of the log are needed", reason),
         None => {}
     }
 }

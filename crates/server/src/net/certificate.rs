@@ -172,8 +172,8 @@ impl Certificates {
         if source == *in_force {
             return Ok(false);
         }
-        let (made, not_after) = source.build()?;
-        self.in_force.store(Arc::new(made));
+        let (built, not_after) = source.build()?;
+        self.in_force.store(Arc::new(built));
         self.not_after.store(not_after, Ordering::Relaxed);
         *in_force = source;
         drop(in_force);

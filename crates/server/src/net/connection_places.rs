@@ -19,7 +19,7 @@ pub(crate) struct ConnectionPlaces {
 #[derive(Debug)]
 struct TablePlaces {
     who: Arc<[LimitedWho]>,
-    taken: AtomicUsize,
+    count: AtomicUsize,
 }
 
 /// A connection's place in a table. Dropping it releases the place.
@@ -30,8 +30,8 @@ impl ConnectionPlaces {
     /// Takes a place; `None` if no place is free.
     pub(crate) fn take(&self, limit: &ConnectionsLimit) -> Option<ConnectionPlace> {
         let table = self.table(&limit.who);
-        let more = |taken: usize| (taken < limit.connections_max).then_some(taken + 1);
-        table.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        let more = |count: usize| (count < limit.connections_max).then_some(count + 1);
+        table.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         Some(ConnectionPlace(table))
     }
 
@@ -43,7 +43,7 @@ impl ConnectionPlaces {
         }
         // This drops tables without connections. Such tables may have been removed from the settings.
         tables.retain(|table| Arc::strong_count(table) > 1);
-        let table = Arc::new(TablePlaces { who: Arc::clone(who), taken: AtomicUsize::new(0) });
+        let table = Arc::new(TablePlaces { who: Arc::clone(who), count: AtomicUsize::new(0) });
         tables.push(Arc::clone(&table));
         table
     }
@@ -58,7 +58,7 @@ impl ConnectionPlace {
 
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
-        self.0.taken.fetch_sub(1, Ordering::Relaxed);
+        self.0.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -43,8 +43,8 @@ impl DescriptorLimits {
     /// Returns true if a connection may keep the descriptor with this number. A connection is trusted if its peer may
     /// act as the administrator.
     pub(crate) fn admits(&self, descriptor: u64, is_trusted: bool) -> bool {
-        let kept = if is_trusted { self.reserved - self.for_trusted } else { self.reserved };
-        descriptor < self.open_max - kept
+        let withheld = if is_trusted { self.reserved - self.for_trusted } else { self.reserved };
+        descriptor < self.open_max - withheld
     }
 
     /// Returns the maximum number of connections if everything else uses `others` descriptors.

@@ -470,7 +470,7 @@ mod tests {
             stream
         }
 
-        fn ask(&self, path: &str) -> TcpStream {
+        fn get(&self, path: &str) -> TcpStream {
             self.send(&format!("GET {path} HTTP/1.1\r\nHost: pando\r\n\r\n"))
         }
     }
@@ -485,8 +485,8 @@ mod tests {
     #[test]
     fn a_page_that_waits_for_the_disk_does_not_delay_probes() {
         let sample = Sample::start();
-        let waiting: Vec<TcpStream> = (0..3 * HTTP_CONNECTIONS_MAX).map(|_| sample.ask("/metrics")).collect();
-        expect(sample.ask("/live"), "live\n");
+        let waiting: Vec<TcpStream> = (0..3 * HTTP_CONNECTIONS_MAX).map(|_| sample.get("/metrics")).collect();
+        expect(sample.get("/live"), "live\n");
         // The clients that get a place receive at most two different pages. There is a second page if some of the
         // clients arrived after the first page was begun.
         let last = waiting.into_iter().next_back().unwrap();
@@ -499,14 +499,14 @@ mod tests {
         let sample = Sample::start();
         let mut idle = Vec::new();
         for round in 0..3 * HTTP_CONNECTIONS_MAX {
-            let begun = ["", "GET /live", "GET /live HTTP/1.1\r\nX: "][round % 3];
-            idle.push(sample.send(begun));
+            let partial_request = ["", "GET /live", "GET /live HTTP/1.1\r\nX: "][round % 3];
+            idle.push(sample.send(partial_request));
             if round % 16 == 0 {
-                expect(sample.ask("/live"), "live\n");
+                expect(sample.get("/live"), "live\n");
             }
             // A connection that has lost its place is closed by the server.
             let _ = idle[round / 2].write_all(b"x");
         }
-        expect(sample.ask("/live"), "live\n");
+        expect(sample.get("/live"), "live\n");
     }
 }

@@ -23,7 +23,7 @@ use crate::telemetry::limited_warning::LimitedWarning;
 /// Places for persistent searches.
 #[derive(Debug, Default)]
 pub(crate) struct ListeningPlaces {
-    taken: Mutex<Taken>,
+    in_use: Mutex<PlacesInUse>,
     /// Maximum number of places, for monitoring.
     count_max: AtomicUsize,
     refused: LimitedWarning,
@@ -31,7 +31,7 @@ pub(crate) struct ListeningPlaces {
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct PlacesInUse {
     count: usize,
     by_source: HashMap<Source, usize>,
     by_identity: HashMap<ClientIdentity, usize>,
@@ -97,8 +97,8 @@ impl ListeningPlaces {
         now: Instant,
     ) -> Result<ListeningPlace, NoPlace> {
         let identity = ClientIdentity::of(client.requester, client.source);
-        let taken = self.lock().take(limits, client, identity);
-        if let Err(why) = taken {
+        let admission = self.lock().take(limits, client, identity);
+        if let Err(why) = admission {
             if let Some(before) = self.refused.happened(now) {
                 let key = HolderKey::new(client.source, client.requester);
                 tracing::warn!(
@@ -141,13 +141,13 @@ impl ListeningPlaces {
         self.cut_off.load(Ordering::Relaxed)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Taken> {
+    fn lock(&self) -> MutexGuard<'_, PlacesInUse> {
         // No panic is possible between changes of the counts. Therefore a poisoned lock is usable.
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Taken {
+impl PlacesInUse {
     fn take(
         &mut self,
         limits: PersistentSearchLimits,
@@ -182,10 +182,10 @@ impl Taken {
 
 impl Drop for ListeningPlace {
     fn drop(&mut self) {
-        let mut taken = self.places.lock();
-        taken.count -= 1;
-        leave(&mut taken.by_source, self.source);
-        leave(&mut taken.by_identity, self.identity);
+        let mut in_use = self.places.lock();
+        in_use.count -= 1;
+        leave(&mut in_use.by_source, self.source);
+        leave(&mut in_use.by_identity, self.identity);
     }
 }
 
@@ -243,8 +243,8 @@ mod tests {
         assert_eq!((places.count(), places.refused()), (25, 4));
         drop((greedy_places, others, last, nobodies, elsewhere));
         assert_eq!(places.count(), 0);
-        let taken = places.lock();
-        assert!(taken.by_source.is_empty() && taken.by_identity.is_empty());
+        let in_use = places.lock();
+        assert!(in_use.by_source.is_empty() && in_use.by_identity.is_empty());
     }
 
     #[test]

@@ -228,8 +228,8 @@ impl Stream {
             return Ok(None);
         };
         // This removes octets that `peek` has already returned.
-        let taken = self.socket.receive(buffer.get_mut(..size).unwrap_or_default())?;
-        if taken == size { Ok(Some(header)) } else { Err(ErrorKind::UnexpectedEof.into()) }
+        let received = self.socket.receive(buffer.get_mut(..size).unwrap_or_default())?;
+        if received == size { Ok(Some(header)) } else { Err(ErrorKind::UnexpectedEof.into()) }
     }
 
     /// Begins TLS on the socket. The client sends the first message of the handshake.

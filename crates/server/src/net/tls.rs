@@ -143,12 +143,12 @@ impl TlsSession {
         while count < room && self.plaintext > 0 {
             let mut reader = self.session.reader();
             let chunk = reader.fill_buf()?;
-            let taken = chunk.get(..room - count).unwrap_or(chunk);
-            input.extend_from_slice(taken);
-            let taken = taken.len();
-            reader.consume(taken);
-            count += taken;
-            self.plaintext = if taken == 0 { 0 } else { self.plaintext.saturating_sub(taken) };
+            let copied = chunk.get(..room - count).unwrap_or(chunk);
+            input.extend_from_slice(copied);
+            let copied = copied.len();
+            reader.consume(copied);
+            count += copied;
+            self.plaintext = if copied == 0 { 0 } else { self.plaintext.saturating_sub(copied) };
         }
         if count > 0 || room == 0 {
             // The stream may have ended after these octets. No event would announce the end, so the caller must read
@@ -203,11 +203,11 @@ impl TlsSession {
             return Err(ErrorKind::WouldBlock.into());
         }
         let chunk = bytes.get(..TLS_CHUNK_MAX).unwrap_or(bytes);
-        let taken = self.session.writer().write(chunk)?;
-        self.unsent = taken;
+        let written = self.session.writer().write(chunk)?;
+        self.unsent = written;
         match self.flush(socket) {
             Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
-            _ => Ok(taken),
+            _ => Ok(written),
         }
     }
 

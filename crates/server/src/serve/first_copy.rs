@@ -54,15 +54,15 @@ pub(super) fn make(config: &Config) -> Result<(), ServeError> {
 fn make_one(config: &Config, settings: &FollowSettings) -> Result<(), ServeError> {
     let as_is = Config { admin_password: None, ..config.clone() };
     let Some((schema, scheme)) = empty_context(&as_is, settings)? else { return Ok(()) };
-    let begun = connect(settings).and_then(|mut connection| {
+    let opened = connect(settings).and_then(|mut connection| {
         let content = match ChangeList::find(&mut connection, settings.source_base())? {
             Some(list) => Content::List(list),
             None => Content::Sync(search(settings, &mut connection, (false, None))?),
         };
         Ok((connection, content))
     });
-    let (connection, content) = match begun {
-        Ok(begun) => begun,
+    let (connection, content) = match opened {
+        Ok(opened) => opened,
         Err(error) => {
             failed(settings, &error);
             return Ok(());

@@ -58,9 +58,9 @@ impl AttemptState {
         });
         let recorded_success = account.last_success;
         if account.records_success_at(now) {
-            let kept = context.shared.logins.since(account.id, recorded_success);
+            let recent_success = context.shared.logins.since(account.id, recorded_success);
             // The clock may have been set back since the recorded success.
-            account.last_success = (*success).max(kept).or(recorded_success);
+            account.last_success = (*success).max(recent_success).or(recorded_success);
         }
         AttemptState { account, recorded_success, recorded, has_unrecorded: !times.is_empty() }
     }
@@ -70,17 +70,17 @@ impl AttemptState {
     ///
     /// An attempt that is being recorded meanwhile may be in the account, in the list of unrecorded attempts, or in
     /// both. Such an attempt is counted once.
-    fn now(context: &mut Context, known: Box<Account>, commits: Option<u64>, now: i64) -> AttemptState {
-        let unrecorded = context.shared.writes.attempts().unrecorded(known.id);
+    fn now(context: &mut Context, recorded: Box<Account>, commits: Option<u64>, now: i64) -> AttemptState {
+        let unrecorded = context.shared.writes.attempts().unrecorded(recorded.id);
         // A read error is logged. The older snapshot is used then.
         let _ = context.catch_up();
         let is_current = commits == Some(context.commits_seen());
         let current = if is_current {
             None
         } else {
-            directory::bind::account(&context.snapshot, known.id).ok().flatten()
+            directory::bind::account(&context.snapshot, recorded.id).ok().flatten()
         };
-        AttemptState::of(context, current.map_or(known, Box::new), &unrecorded, now)
+        AttemptState::of(context, current.map_or(recorded, Box::new), &unrecorded, now)
     }
 
     /// Returns the account without its unrecorded attempts.

@@ -18,7 +18,7 @@ impl Session {
         let value = request.value.unwrap_or_default();
         let reader = to.context.shared.backup_reader.as_ref();
         let refused = |code, text| Err(Outcome::new(code, text));
-        let taken = match reader {
+        let admitted = match reader {
             _ if !self.requester.is_administrator() => refused(
                 ResultCode::INSUFFICIENT_ACCESS_RIGHTS,
                 "only the administrator may read the backup, which has the values of all entries",
@@ -32,6 +32,6 @@ impl Session {
             }
             Some(_) => Ok(value.len()),
         };
-        self.keep_taken(to, taken)
+        self.complete_submission(to, admitted)
     }
 }

@@ -96,10 +96,10 @@ impl Session {
             Ok(Some(other)) => {
                 let own = std::mem::replace(&mut self.requester, other);
                 self.now_acts_for(Some(&own));
-                let taken = self.dispatch_as_requester(context, arrival, out);
+                let flow = self.dispatch_as_requester(context, arrival, out);
                 self.now_acts_for(None);
                 self.requester = own;
-                taken
+                flow
             }
             Err(outcome) => self.dispatch_as_requester(context, arrival.refused(outcome), out),
         }

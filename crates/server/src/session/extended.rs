@@ -114,15 +114,15 @@ impl Session {
         }
     }
 
-    /// Completes the submission of a request to another thread. If the thread has accepted the request, `taken` is the
-    /// memory that the thread uses for it, in bytes, and the request becomes outstanding. Otherwise answers the request
-    /// with the outcome in `taken`.
-    pub(super) fn keep_taken(
+    /// Completes the submission of a request to another thread. If the thread has accepted the request, `admitted` is
+    /// the memory that the thread uses for it, in bytes, and the request becomes outstanding. Otherwise answers the
+    /// request with the outcome in `admitted`.
+    pub(super) fn complete_submission(
         &mut self,
         to: Responder<'_>,
-        taken: Result<usize, Outcome>,
+        admitted: Result<usize, Outcome>,
     ) -> ControlFlow<Next> {
-        match taken {
+        match admitted {
             Ok(octets) => self.keep(to.head, Work::Change, octets, None),
             Err(outcome) => self.answer(to, &outcome),
         }

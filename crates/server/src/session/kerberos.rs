@@ -63,7 +63,7 @@ impl Session {
     }
 
     /// Continues the bind after the hash pool has handled the client's message.
-    pub(super) fn kerberos_taken(&mut self, mut to: Responder<'_>, result: HashResult) {
+    pub(super) fn continue_kerberos(&mut self, mut to: Responder<'_>, result: HashResult) {
         let turn = match result {
             HashResult::Kerberos(turn) => *turn,
             HashResult::Busy => return self.answer(to, &hash_pool_busy()),

@@ -23,7 +23,7 @@ use crate::stamp::{application_password, no_random_numbers, password_time};
 /// Returns true if a request changes the requester's own credentials.
 pub(super) fn changes_own_credentials(request: &ExtendedRequest<'_>) -> bool {
     request.name == OWN_CREDENTIALS
-        && OwnCredentials::decode(request.value).is_some_and(|asked| asked.is_change())
+        && OwnCredentials::decode(request.value).is_some_and(|decoded| decoded.is_change())
 }
 
 /// Returns true if a request only reads the requester's own credentials.
@@ -72,7 +72,7 @@ impl Session {
             OwnCredentials::AddApplication { name, days } => {
                 Some(add_application(context, message, (name, days)))
             }
-            asked => Some(Ok(written(message, OWN_CREDENTIALS, &asked.encode(), None))),
+            decoded => Some(Ok(written(message, OWN_CREDENTIALS, &decoded.encode(), None))),
         }
     }
 

@@ -54,23 +54,23 @@ impl Session {
         value: Option<&[u8]>,
     ) -> Result<PasswordChange, Outcome> {
         let refused = |code, text: &str| Err(Outcome::new(code, text));
-        let Some(asked) = PasswordModify::decode(value) else {
+        let Some(decoded) = PasswordModify::decode(value) else {
             return refused(
                 ResultCode::PROTOCOL_ERROR,
                 "this is no value of Password Modify (RFC 3062 section 2)",
             );
         };
-        let object = self.user_to_change(context, asked.user_identity)?;
-        if asked.new_password.is_some_and(<[u8]>::is_empty) {
+        let object = self.user_to_change(context, decoded.user_identity)?;
+        if decoded.new_password.is_some_and(<[u8]>::is_empty) {
             return refused(ResultCode::CONSTRAINT_VIOLATION, "an empty password cannot be bound with");
         }
-        let generated = match asked.new_password {
+        let generated = match decoded.new_password {
             Some(_) => None,
             None => Some(readable_password(&context.random.bytes().map_err(no_random_numbers)?)),
         };
-        let new = generated.as_ref().map_or(asked.new_password.unwrap_or_default(), String::as_bytes);
+        let new = generated.as_ref().map_or(decoded.new_password.unwrap_or_default(), String::as_bytes);
         let mut changes = ChangesBuf::new();
-        match asked.old_password {
+        match decoded.old_password {
             Some(old) => {
                 changes.push(ChangeOperation::Delete, "userPassword", [old]);
                 changes.push(ChangeOperation::Add, "userPassword", [new]);
@@ -84,7 +84,7 @@ impl Session {
         let fitting: ControlsBuf = message.controls.iter().filter(fitting).collect();
         let mut bytes = Vec::new();
         Message { id: message.id, request, controls: fitting.as_controls() }.encode(&mut bytes);
-        let answer = PasswordAnswer::new(generated, asked.old_password.is_some());
+        let answer = PasswordAnswer::new(generated, decoded.old_password.is_some());
         Ok(PasswordChange { message: bytes, answer })
     }
 

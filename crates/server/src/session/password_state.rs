@@ -12,7 +12,7 @@ use crate::stamp::password_time;
 /// Returns true if a request changes the password policy state of an entry.
 pub(super) fn changes_password_state(request: &ExtendedRequest<'_>) -> bool {
     StateRequest::is_name(request.name)
-        && StateRequest::decode(request.value).is_some_and(|asked| asked.changes())
+        && StateRequest::decode(request.value).is_some_and(|decoded| decoded.changes())
 }
 
 impl Session {
@@ -23,7 +23,7 @@ impl Session {
         request: &ExtendedRequest<'_>,
     ) -> Result<Vec<u8>, Outcome> {
         match StateRequest::decode(request.value) {
-            Some(asked) => password_state(&context.snapshot, &self.requester, &asked, password_time()),
+            Some(decoded) => password_state(&context.snapshot, &self.requester, &decoded, password_time()),
             None => {
                 Err(Outcome::new(ResultCode::PROTOCOL_ERROR, "this is no value of Password Policy State"))
             }

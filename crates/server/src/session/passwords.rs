@@ -178,18 +178,18 @@ impl Session {
             return self.verified(to, proof, is_right.into());
         }
         let arrival = (self.source, to.context.now);
-        let mut known = None;
+        let mut verified_key = None;
         // The cache cannot be used if a right password must be hashed again, because that requires the clear password.
         if let Some(lifetime) = to.context.settings.bind_cache.filter(|_| wanted.is_nothing()) {
-            match to.context.shared.hash_pool.is_known(&verification, asserted, lifetime, arrival) {
+            match to.context.shared.hash_pool.is_verified(&verification, asserted, lifetime, arrival) {
                 Ok(()) => return self.verified(to, proof, true.into()),
-                Err(key) => known = key.map(|key| (key, lifetime)),
+                Err(key) => verified_key = key.map(|key| (key, lifetime)),
             }
         }
         let bytes = asserted.len() + verification.stored_bytes();
         let (address, submitter) = (self.address(to.context), self.submitter(to.context, account_number));
         let job = HashWork::Verify { verification, asserted: asserted.to_vec().into(), wanted };
-        match to.context.shared.hash_pool.submit(address, job, known, submitter) {
+        match to.context.shared.hash_pool.submit(address, job, verified_key, submitter) {
             Some(claim) => self.keep(to.head, Work::Verify(proof), bytes, Some(claim)),
             None => self.answer(to, &hash_pool_busy()),
         }
@@ -249,7 +249,7 @@ impl Session {
         let to = Responder { context, head, out };
         let proof = match work {
             Work::Verify(proof) => proof,
-            Work::Kerberos => return self.kerberos_taken(to, result),
+            Work::Kerberos => return self.continue_kerberos(to, result),
             _ => return,
         };
         match result {

@@ -63,10 +63,10 @@ impl Session {
         }
         let control = message.controls.iter().find(|control| control.oid == oids::AT_LEAST);
         // An invalid control value is refused later, when all controls are read.
-        let Some(asked) = control.and_then(|control| AtLeast::decode(control.value?)) else {
+        let Some(decoded) = control.and_then(|control| AtLeast::decode(control.value?)) else {
             return Reached::Shown;
         };
-        if asked.token.generation != context.shared.generation {
+        if decoded.token.generation != context.shared.generation {
             let text = "the position is one of other data: ask for a new one";
             return Reached::Never(Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text));
         }
@@ -74,8 +74,8 @@ impl Session {
             Ok(place) => place,
             Err(error) => return Reached::Never(Outcome::new(ResultCode::UNAVAILABLE, error.to_string())),
         };
-        let position = asked.token.position;
-        match lineage.reach(shown, position, asked.token.epoch) {
+        let position = decoded.token.position;
+        match lineage.reach(shown, position, decoded.token.epoch) {
             Reach::Shown => return Reached::Shown,
             Reach::Later => {}
             Reach::Lost => {
@@ -83,7 +83,7 @@ impl Session {
                 return Reached::Never(Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text));
             }
         }
-        let patience = Duration::from_millis(asked.wait_ms.into()).min(POSITION_WAIT_MAX);
+        let patience = Duration::from_millis(decoded.wait_ms.into()).min(POSITION_WAIT_MAX);
         let is_new = self.position_wait.is_none();
         let wait = **self
             .position_wait

@@ -19,15 +19,15 @@ impl Session {
         to: Responder<'_>,
         request: &ExtendedRequest<'_>,
     ) -> ControlFlow<Next> {
-        let taken = self.trail_request(to.context, request.value).and_then(|asked| {
+        let admitted = self.trail_request(to.context, request.value).and_then(|decoded| {
             let refused = |code, text: &str| Err(Outcome::new(code, text));
             match &to.context.shared.trail_reader {
                 None => refused(ResultCode::UNWILLING_TO_PERFORM, "this server writes no audit trail"),
-                Some(reader) if reader.submit((self.address(to.context), asked)) => Ok(TRAIL_ANSWER_BYTES),
+                Some(reader) if reader.submit((self.address(to.context), decoded)) => Ok(TRAIL_ANSWER_BYTES),
                 Some(_) => refused(ResultCode::BUSY, "too many requests for the audit trail wait: try again"),
             }
         });
-        self.keep_taken(to, taken)
+        self.complete_submission(to, admitted)
     }
 
     fn trail_request(&self, context: &Context, value: Option<&[u8]>) -> Result<TrailRequest, Outcome> {

@@ -28,13 +28,13 @@ impl Session {
         mut to: Responder<'_>,
         request: &ExtendedRequest<'_>,
     ) -> ControlFlow<Next> {
-        let taken = self.log_read(to.context, request.value).and_then(|read| {
+        let admitted = self.log_read(to.context, request.value).and_then(|read| {
             self.fence_if_replaced(to.context, &read)?;
             let bytes = read.bytes_max;
             let submitted = to.context.shared.log_reader.submit(read);
             submitted.map(|()| bytes).map_err(|error| Outcome::new(ResultCode::BUSY, error.to_string()))
         });
-        match taken {
+        match admitted {
             Ok(bytes) => {
                 // The replica decides how long the request waits.
                 to.head.is_not_timed();
@@ -96,7 +96,7 @@ impl Session {
         mut to: Responder<'_>,
         request: &ExtendedRequest<'_>,
     ) -> ControlFlow<Next> {
-        let taken = self.copy_read(to.context, request.value).and_then(|read| {
+        let admitted = self.copy_read(to.context, request.value).and_then(|read| {
             match to.context.shared.copies.submit(read) {
                 Ok(true) => Ok(()),
                 Ok(false) => {
@@ -107,7 +107,7 @@ impl Session {
                 }
             }
         });
-        match taken {
+        match admitted {
             Ok(()) => {
                 to.head.is_not_timed();
                 self.keep(to.head, Work::Change, COPY_PART_BYTES, None);

@@ -112,15 +112,15 @@ impl Session {
             };
         }
         if let Some(gss) = gss_mechanism(mechanism) {
-            let begun = match pending.map(|pending| *pending) {
+            let exchange_before = match pending.map(|pending| *pending) {
                 Some(SaslExchange::Kerberos(exchange)) if exchange.mechanism() == gss => Some(exchange),
                 _ => None,
             };
             let message = credentials.unwrap_or_default();
             // An empty message may continue an exchange, but cannot begin one.
-            return match begun.is_none() && message.is_empty() {
+            return match exchange_before.is_none() && message.is_empty() {
                 true => self.answer_empty_response(to),
-                false => self.kerberos(to, (gss, begun), message),
+                false => self.kerberos(to, (gss, exchange_before), message),
             };
         }
         let Some(credentials) = credentials else { return self.answer_empty_response(to) };
@@ -259,17 +259,18 @@ impl Session {
         let secret = context.snapshot.directory().secret(b"SCRAM");
         // All spellings of an existing name get the same salt, the salt in the entry's keys. Therefore all spellings of
         // an unknown name must get the same salt, too.
-        let nobody = || {
+        let keys_of_unknown = || {
             let iterations = usual_scram_iterations(&context.snapshot);
             ScramKeys::of_unknown_user(hash, &secret, &name_key(&context.snapshot, &first.name), iterations)
         };
-        let keys = keys.unwrap_or_else(nobody);
+        let keys = keys.unwrap_or_else(keys_of_unknown);
         let nonce = readable_password(&context.random.bytes().map_err(no_random_numbers)?)
             + &readable_password(&context.random.bytes().map_err(no_random_numbers)?);
         let (exchange, challenge) = Exchange::begin(&first, keys, &nonce);
         let identified = identified.filter(|_| is_known);
-        let begun = ScramBind { hash, has_binding, channel, exchange, name: first.name.clone(), identified };
-        self.sasl = Some(Box::new(SaslExchange::Scram(begun)));
+        let scram_bind =
+            ScramBind { hash, has_binding, channel, exchange, name: first.name.clone(), identified };
+        self.sasl = Some(Box::new(SaslExchange::Scram(scram_bind)));
         Ok(challenge.into_bytes())
     }
 

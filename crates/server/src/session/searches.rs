@@ -226,8 +226,9 @@ impl Session {
     fn find_listening_place(&self, context: &Context) -> Result<Box<ListeningPlace>, Outcome> {
         let is_trusted = self.is_trusted || self.source.address().is_none();
         let client = ListeningClient { source: self.source, is_trusted, requester: &self.requester };
-        let taken = context.shared.listening.take(context.settings.persistent_searches, client, context.now);
-        taken.map(Box::new).map_err(|why| {
+        let admitted =
+            context.shared.listening.take(context.settings.persistent_searches, client, context.now);
+        admitted.map(Box::new).map_err(|why| {
             let code = match why {
                 NoPlace::Full => ResultCode::BUSY,
                 NoPlace::IdentityShare | NoPlace::SourceShare => ResultCode::ADMIN_LIMIT_EXCEEDED,

@@ -13,7 +13,7 @@ use crate::workers::settings_change::check_requester;
 /// Returns true if a request changes settings. Also returns true for a malformed request, because the writer answers
 /// it.
 pub(super) fn changes_settings(request: &ExtendedRequest<'_>) -> bool {
-    SettingsRequest::decode(request.value).is_none_or(|asked| asked.is_change())
+    SettingsRequest::decode(request.value).is_none_or(|decoded| decoded.is_change())
 }
 
 impl Session {
@@ -24,7 +24,7 @@ impl Session {
         request: &ExtendedRequest<'_>,
     ) -> ControlFlow<Next> {
         let value = request.value.unwrap_or_default();
-        let taken = check_requester(&self.requester).and_then(|()| {
+        let admitted = check_requester(&self.requester).and_then(|()| {
             match to.context.shared.settings_reader.submit((self.address(to.context), value.to_vec())) {
                 true => Ok(value.len()),
                 false => {
@@ -32,6 +32,6 @@ impl Session {
                 }
             }
         });
-        self.keep_taken(to, taken)
+        self.complete_submission(to, admitted)
     }
 }

@@ -269,7 +269,8 @@ fn sends_password(request: &Request<'_>, context: &Context) -> bool {
     match request {
         Request::Bind(bind) => is_clear(bind.authentication),
         Request::Extended(request) if request.name == VERIFY_CREDENTIALS => {
-            VerifyCredentials::decode(request.value).is_some_and(|asked| is_clear(asked.bind.authentication))
+            VerifyCredentials::decode(request.value)
+                .is_some_and(|decoded| is_clear(decoded.bind.authentication))
         }
         request if is_password_modify(request) => true,
         request => has_password(request, &context.snapshot),

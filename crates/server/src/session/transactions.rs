@@ -127,7 +127,7 @@ fn end_of<'m>(request: &Request<'m>) -> Option<EndTransaction<'m>> {
 /// Returns true if a request commits a transaction. The writer carries out the commit.
 pub(super) fn commits(request: &ExtendedRequest<'_>) -> bool {
     request.name == END_TRANSACTION
-        && EndTransaction::decode(request.value).is_some_and(|asked| asked.commits)
+        && EndTransaction::decode(request.value).is_some_and(|decoded| decoded.commits)
 }
 
 fn unknown_identifier() -> Outcome {
@@ -183,7 +183,7 @@ impl Session {
                 let text = "this is no value of End Transaction (RFC 5805 section 2.3)";
                 Outcome::new(ResultCode::PROTOCOL_ERROR, text)
             }
-            Some(asked) => match self.open_transaction(asked.identifier) {
+            Some(decoded) => match self.open_transaction(decoded.identifier) {
                 None => unknown_identifier(),
                 Some(_) => {
                     self.abort_transaction(to.context);
@@ -351,8 +351,10 @@ impl Session {
     /// # Errors
     /// The request names a transaction that is not open.
     pub(super) fn bytes_to_commit(&mut self, message: &Message<'_>) -> Result<Option<usize>, Outcome> {
-        let Some(asked) = end_of(&message.request).filter(|asked| asked.commits) else { return Ok(None) };
-        let open = self.open_transaction(asked.identifier).ok_or_else(unknown_identifier)?;
+        let Some(decoded) = end_of(&message.request).filter(|decoded| decoded.commits) else {
+            return Ok(None);
+        };
+        let open = self.open_transaction(decoded.identifier).ok_or_else(unknown_identifier)?;
         Ok(Some(open.bytes_to_write()))
     }
 

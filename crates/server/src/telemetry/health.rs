@@ -219,21 +219,21 @@ mod tests {
     fn log_lines_of_a_fault_are_limited_and_omitted_ones_counted() {
         let health = Health::default();
         let begin = Instant::now();
-        let ask = |now: Instant, fault, text: &str| health.count_failure(now, fault, text);
-        assert_eq!(ask(begin, ServerFault::Damaged, "row 1"), Some(0));
-        assert_eq!(ask(begin, ServerFault::Damaged, "row 1"), None, "the same again");
+        let count = |now: Instant, fault, text: &str| health.count_failure(now, fault, text);
+        assert_eq!(count(begin, ServerFault::Damaged, "row 1"), Some(0));
+        assert_eq!(count(begin, ServerFault::Damaged, "row 1"), None, "the same again");
         for row in 2..=FAULT_LINES_MAX {
-            assert!(ask(begin, ServerFault::Damaged, &format!("row {row}")).is_some());
+            assert!(count(begin, ServerFault::Damaged, &format!("row {row}")).is_some());
         }
         for row in 0..1_000 {
-            assert_eq!(ask(begin, ServerFault::Damaged, &format!("other row {row}")), None, "a flood");
+            assert_eq!(count(begin, ServerFault::Damaged, &format!("other row {row}")), None, "a flood");
         }
-        assert_eq!(ask(begin, ServerFault::Random, "none"), Some(0), "another kind");
-        assert_eq!(ask(begin, ServerFault::DiskFull, "5 bytes free"), Some(0));
-        assert_eq!(ask(begin, ServerFault::DiskFull, "6 bytes free"), None);
+        assert_eq!(count(begin, ServerFault::Random, "none"), Some(0), "another kind");
+        assert_eq!(count(begin, ServerFault::DiskFull, "5 bytes free"), Some(0));
+        assert_eq!(count(begin, ServerFault::DiskFull, "6 bytes free"), None);
         let later = begin + FAULT_LINES_INTERVAL;
-        assert_eq!(ask(later, ServerFault::Damaged, "row 1"), Some(1_000));
-        assert_eq!(ask(later, ServerFault::Damaged, "row 2"), Some(0));
+        assert_eq!(count(later, ServerFault::Damaged, "row 1"), Some(1_000));
+        assert_eq!(count(later, ServerFault::Damaged, "row 2"), Some(0));
     }
 
     #[test]

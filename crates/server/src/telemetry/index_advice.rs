@@ -88,16 +88,16 @@ impl IndexAdvice {
             return;
         }
         let mut counted = self.lock();
-        if let Some(known) = counted.iter_mut().find(|known| known.shape.text == shape.text) {
-            known.use_of.add(costs);
+        if let Some(entry) = counted.iter_mut().find(|entry| entry.shape.text == shape.text) {
+            entry.use_of.add(costs);
             // Indexes may have been defined since the shape was counted last.
-            known.shape.missing = shape.missing;
+            entry.shape.missing = shape.missing;
             return;
         }
         let mut new = CountedShape { shape, use_of: *costs, inherited: 0 };
         if counted.len() < ADVISED_SHAPES_MAX {
             counted.push(new);
-        } else if let Some(least) = counted.iter_mut().min_by_key(|known| known.cost()) {
+        } else if let Some(least) = counted.iter_mut().min_by_key(|entry| entry.cost()) {
             new.inherited = least.cost();
             *least = new;
         }
@@ -110,10 +110,10 @@ impl IndexAdvice {
         is_defined: impl Fn(&MissingIndex) -> bool,
     ) -> Vec<(String, IndexProposal)> {
         let mut counted = self.lock();
-        counted.sort_by_key(|known| std::cmp::Reverse(known.cost()));
+        counted.sort_by_key(|entry| std::cmp::Reverse(entry.cost()));
         let mut all: Vec<(MissingIndex, IndexProposal)> = Vec::new();
-        for known in counted.iter() {
-            for index in known.shape.missing.iter().filter(|index| !index.is_building && !is_defined(index)) {
+        for entry in counted.iter() {
+            for index in entry.shape.missing.iter().filter(|index| !index.is_building && !is_defined(index)) {
                 let at = all.iter().position(|(other, _)| other.attribute == index.attribute);
                 let at = at.unwrap_or_else(|| {
                     let setting = String::new();
@@ -123,14 +123,14 @@ impl IndexAdvice {
                 });
                 let Some((merged, proposal)) = all.get_mut(at) else { continue };
                 merged.kinds = merged.kinds.with(index.kinds);
-                if proposal.filters.last() == Some(&known.shape.text) {
+                if proposal.filters.last() == Some(&entry.shape.text) {
                     // The same filter also lacks an index of another kind for this attribute. The filter is already
                     // counted.
                     continue;
                 }
-                proposal.costs.add(&known.use_of);
+                proposal.costs.add(&entry.use_of);
                 if proposal.filters.len() < ADVISED_FILTERS_MAX {
-                    proposal.filters.push(known.shape.text.clone());
+                    proposal.filters.push(entry.shape.text.clone());
                 }
             }
         }

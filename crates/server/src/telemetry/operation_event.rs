@@ -209,10 +209,10 @@ fn describe_request(request: &Request<'_>, disclosure: &Disclosure<'_>, event: &
         Request::Extended(extended) => {
             event.text(Field::Name, oid_text(extended.name));
             if extended.name == VERIFY_CREDENTIALS
-                && let Some(asked) = VerifyCredentials::decode(extended.value)
-                && is_dn(asked.bind.name)
+                && let Some(decoded) = VerifyCredentials::decode(extended.value)
+                && is_dn(decoded.bind.name)
             {
-                event.text(Field::Target, &name_text(asked.bind.name, disclosure));
+                event.text(Field::Target, &name_text(decoded.bind.name, disclosure));
             }
         }
     }

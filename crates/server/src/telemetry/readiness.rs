@@ -22,7 +22,7 @@ pub(crate) struct Readiness {
 /// The last completed check whether the disk has room for changes.
 #[derive(Debug)]
 struct SpaceCheck {
-    begun: Instant,
+    started: Instant,
     /// The reason why changes are refused, if they are.
     refusal: Option<String>,
 }
@@ -37,12 +37,12 @@ struct Answers {
 impl Readiness {
     pub(crate) fn new(loop_count: usize, now: Instant) -> Readiness {
         let loops = (0..loop_count).map(|_| Answers::default()).collect();
-        Readiness { started: now, loops, space: Mutex::new(SpaceCheck { begun: now, refusal: None }) }
+        Readiness { started: now, loops, space: Mutex::new(SpaceCheck { started: now, refusal: None }) }
     }
 
     /// Returns true if the caller must send a probe to an event loop. Returns false while the previous probe has no
     /// answer.
-    pub(crate) fn ask(&self, event_loop: usize, now: Instant) -> bool {
+    pub(crate) fn begin_probe(&self, event_loop: usize, now: Instant) -> bool {
         let Some(answers) = self.loops.get(event_loop) else { return false };
         let is_answered = answers.answered.load(Ordering::Acquire) >= answers.probed.load(Ordering::Relaxed);
         if is_answered {
@@ -58,17 +58,17 @@ impl Readiness {
         }
     }
 
-    /// Records the result of a check of the disk that began at `begun`. `refusal` is the reason why changes are
+    /// Records the result of a check of the disk that began at `started`. `refusal` is the reason why changes are
     /// refused, if they are.
-    pub(crate) fn set_refusal(&self, begun: Instant, refusal: Option<String>) {
-        *self.space.lock().unwrap_or_else(PoisonError::into_inner) = SpaceCheck { begun, refusal };
+    pub(crate) fn set_refusal(&self, started: Instant, refusal: Option<String>) {
+        *self.space.lock().unwrap_or_else(PoisonError::into_inner) = SpaceCheck { started, refusal };
     }
 
     /// Returns the reason why changes are refused, if they are. The result of a check is valid for a limited time. If
     /// the disk does not respond, no new check completes. The missing result is then the reason.
     pub(crate) fn refusal(&self, now: Instant) -> Option<String> {
         let space = self.space.lock().unwrap_or_else(PoisonError::into_inner);
-        let age = now.saturating_duration_since(space.begun);
+        let age = now.saturating_duration_since(space.started);
         if age > PROBE_ANSWER_MAX {
             let age = age.as_secs();
             return Some(format!(
@@ -109,7 +109,7 @@ mod tests {
         for second in 1..=10 {
             let now = after(second * 1_000);
             for event_loop in [0, 1] {
-                let is_probed = readiness.ask(event_loop, now);
+                let is_probed = readiness.begin_probe(event_loop, now);
                 // The second loop hangs from the third second on. It is sent no further probes.
                 assert_eq!(is_probed, event_loop == 0 || second <= 3, "second {second}");
                 if is_probed && (event_loop == 0 || second < 3) {
@@ -122,7 +122,7 @@ mod tests {
         assert!(readiness.silent(after(10_000)).unwrap().starts_with("event loop 1 has not answered"));
         readiness.answer(1, after(10_500));
         assert_eq!(readiness.silent(after(10_600)), None);
-        assert!(readiness.ask(1, after(11_000)));
+        assert!(readiness.begin_probe(1, after(11_000)));
         assert!(readiness.silent(after(16_000)).unwrap().starts_with("event loop 0 was not asked"));
     }
 

@@ -103,8 +103,8 @@ impl ChangeStages {
 
     /// Returns the stages of a change that this cluster node, as the writer, made and appended to the log.
     #[cfg(feature = "kafka")]
-    pub(crate) fn of_node([begun, decided, appended]: [Instant; 3]) -> ChangeStages {
-        let stages = [("wait for the writer", begun), ("decide", decided), ("append to the log", appended)];
+    pub(crate) fn of_node([started, decided, appended]: [Instant; 3]) -> ChangeStages {
+        let stages = [("wait for the writer", started), ("decide", decided), ("append to the log", appended)];
         ChangeStages { stages, forwarded: None }
     }
 }
@@ -138,7 +138,7 @@ impl TraceLink {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteTimes {
     /// Time at which the writer took the batch from its queue.
-    pub(crate) taken: Instant,
+    pub(crate) dequeued: Instant,
     /// Time at which the writer had determined the results of all changes of the batch.
     pub(crate) decided: Instant,
     /// Time at which the batch was durable or had failed.
@@ -149,13 +149,13 @@ impl WriteTimes {
     /// Returns the times of a batch that the writer takes from its queue now.
     pub(crate) fn begin() -> WriteTimes {
         let now = Instant::now();
-        WriteTimes { taken: now, decided: now, committed: now }
+        WriteTimes { dequeued: now, decided: now, committed: now }
     }
 }
 
 impl From<WriteTimes> for ChangeStages {
-    fn from(WriteTimes { taken, decided, committed }: WriteTimes) -> ChangeStages {
-        let stages = [("wait for the writer", taken), ("decide", decided), ("sync the log", committed)];
+    fn from(WriteTimes { dequeued, decided, committed }: WriteTimes) -> ChangeStages {
+        let stages = [("wait for the writer", dequeued), ("decide", decided), ("sync the log", committed)];
         ChangeStages { stages, forwarded: None }
     }
 }

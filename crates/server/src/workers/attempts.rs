@@ -64,9 +64,9 @@ impl Attempts {
 
     /// Adds a failure, and returns the same as [`note`](Attempts::note). A failure is identified by its time. Therefore
     /// the new failure gets a time that differs from the times of all unrecorded failures and of the recorded failures
-    /// `known`. If the writer is slow or cannot write, only as many failures are retained as are needed to lock the
-    /// account.
-    pub(crate) fn note_failure(&self, id: EntryId, now: i64, known: &[i64]) -> bool {
+    /// `recorded_failures`. If the writer is slow or cannot write, only as many failures are retained as are needed to
+    /// lock the account.
+    pub(crate) fn note_failure(&self, id: EntryId, now: i64, recorded_failures: &[i64]) -> bool {
         let mut accounts = self.lock();
         let account = match accounts.len() >= UNWRITTEN_ACCOUNTS_MAX {
             true => accounts.get_mut(&id),
@@ -75,7 +75,8 @@ impl Attempts {
         let Some(Unrecorded { waiting, writing, is_queued }) = account else { return false };
         if waiting.failures.len() < FAILURES_NOTED_MAX {
             let writing = writing.as_ref().map_or(&[][..], |writing| &writing.failures);
-            let is_taken = |time| [&waiting.failures, writing, known].iter().any(|of| of.contains(&time));
+            let is_taken =
+                |time| [&waiting.failures, writing, recorded_failures].iter().any(|of| of.contains(&time));
             let time = (now..).find(|time| !is_taken(*time)).unwrap_or(now);
             waiting.failures.push(time);
         }
@@ -94,13 +95,13 @@ impl Attempts {
         let mut accounts = self.lock();
         let Some(account) = accounts.get_mut(&id) else { return AccountUpdate::default() };
         account.is_queued = false;
-        let taken = std::mem::take(&mut account.waiting);
+        let batch = std::mem::take(&mut account.waiting);
         match &mut account.writing {
             // The account occurs a second time in this batch. Both updates count until the batch is committed.
-            Some(writing) => *writing = after(std::mem::take(writing), taken.clone()),
-            None => account.writing = Some(taken.clone()),
+            Some(writing) => *writing = after(std::mem::take(writing), batch.clone()),
+            None => account.writing = Some(batch.clone()),
         }
-        taken
+        batch
     }
 
     /// Ends the update that [`take`](Attempts::take) returned. If the update was not committed, it waits again.

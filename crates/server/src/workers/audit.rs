@@ -445,12 +445,12 @@ impl Scribe<'_> {
     fn describe_values<'r>(&self, changes: impl Iterator<Item = Described<'r>>, event: &mut EventWriter<'_>) {
         let mut named = Vec::new();
         for Described { id, fate, until, values } in changes {
-            let Some(known) = self.snapshot.logged_attribute(id) else { continue };
-            if STAMPS.contains(&known.name) {
+            let Some(attribute) = self.snapshot.logged_attribute(id) else { continue };
+            if STAMPS.contains(&attribute.name) {
                 continue;
             }
             if !named.contains(&id) && named.len() < AUDIT_ATTRIBUTES_MAX {
-                event.text(Field::Attribute, known.name);
+                event.text(Field::Attribute, attribute.name);
                 named.push(id);
             }
             let is_kept = match self.feed.settings.values {
@@ -472,14 +472,17 @@ impl Scribe<'_> {
         values: &[Value],
         event: &mut EventWriter<'_>,
     ) {
-        let Some(known) = self.snapshot.logged_attribute(id).filter(|known| !known.is_secret) else { return };
-        if STAMPS.contains(&known.name) {
+        let Some(attribute) = self.snapshot.logged_attribute(id).filter(|attribute| !attribute.is_secret)
+        else {
+            return;
+        };
+        if STAMPS.contains(&attribute.name) {
             return;
         }
         let values: Vec<_> = values.iter().map(|value| self.snapshot.logged_value(value)).collect();
         let mut bytes = Vec::new();
-        let name = until.map(|until| name_with_end(known.name, until));
-        let name = name.as_deref().unwrap_or(known.name);
+        let name = until.map(|until| name_with_end(attribute.name, until));
+        let name = name.as_deref().unwrap_or(attribute.name);
         put_values(&mut bytes, fate, name, values.iter().map(Vec::as_slice));
         event.bytes(Field::Values, &bytes);
     }

@@ -94,7 +94,7 @@ struct Reader {
 /// A restored copy, and the thread that reads it.
 struct Copy {
     micros: u64,
-    begun: Instant,
+    started: Instant,
     /// Position and time of the restored data. Unset while the restore runs, and `None` if the restore failed.
     restored: Arc<OnceLock<Option<Restored>>>,
     questions: Option<Sender<Question>>,
@@ -127,7 +127,7 @@ impl Reader {
                 })?)
             }
         };
-        copy.ask(entry, is_tree)
+        copy.query(entry, is_tree)
     }
 
     /// Returns an error if the disk has too little room for a copy.
@@ -168,7 +168,13 @@ impl Copy {
         let (backup, folder, restored_copy) = (backup.clone(), folder.to_owned(), Arc::clone(&restored));
         let serve = move || serve(&backup, &folder, micros, &received, &restored_copy);
         let thread = std::thread::Builder::new().name("pando-moment".to_owned()).spawn(serve)?;
-        Ok(Copy { micros, begun: Instant::now(), restored, questions: Some(questions), thread: Some(thread) })
+        Ok(Copy {
+            micros,
+            started: Instant::now(),
+            restored,
+            questions: Some(questions),
+            thread: Some(thread),
+        })
     }
 
     /// Returns true if the restore has ended, with or without success.
@@ -189,12 +195,12 @@ impl Copy {
                 // The copy was restored as of `self.micros`. The backup has no change between `last`, the time of the
                 // copy's last change, and `self.micros`.
                 (*last..=self.micros).contains(&micros)
-                    && (*has_later || self.begun.elapsed() < BACKUP_COPY_FRESH)
+                    && (*has_later || self.started.elapsed() < BACKUP_COPY_FRESH)
             }
         }
     }
 
-    fn ask(&self, entry: &str, is_tree: bool) -> Answer {
+    fn query(&self, entry: &str, is_tree: bool) -> Answer {
         let (answer, answered) = channel();
         let question = Question { entry: entry.to_owned(), is_tree, answer };
         let sent = self.questions.as_ref().map(|questions| questions.send(question));

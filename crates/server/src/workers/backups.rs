@@ -163,8 +163,8 @@ fn back_up(
 /// backup is retried at its own interval.
 fn is_log_expiring(directory: &Directory, figures: &BackupFigures) -> bool {
     let BackupState { last: Some((_, position)), error: None, .. } = figures.get() else { return false };
-    let kept = directory.settings().general.log_records_kept.max(BACKUP_RECORDS_MIN);
-    directory.newest_position().is_ok_and(|newest| newest.saturating_sub(position) > kept / 2)
+    let records_max = directory.settings().general.log_records_kept.max(BACKUP_RECORDS_MIN);
+    directory.newest_position().is_ok_and(|newest| newest.saturating_sub(position) > records_max / 2)
 }
 
 fn log_backup(outcome: &BackupOutcome) {

@@ -121,13 +121,13 @@ mod tests {
     #[test]
     fn each_step_is_logged_once() {
         let mut watch = JoinWatch::default();
-        let begun = PendingJoin::new("a: x".to_owned());
-        let refused = PendingJoin { refusal: "no".to_owned(), ..begun.clone() };
+        let waiting = PendingJoin::new("a: x".to_owned());
+        let refused = PendingJoin { refusal: "no".to_owned(), ..waiting.clone() };
         assert_eq!(
-            watch.changed(vec![begun.clone()]),
+            watch.changed(vec![waiting.clone()]),
             ["auto_members \"a: x\": 0 entries joined, up to entry 0"]
         );
-        assert!(watch.changed(vec![begun]).is_empty());
+        assert!(watch.changed(vec![waiting]).is_empty());
         assert_eq!(watch.changed(vec![refused]), ["auto_members \"a: x\": no more entries join: no"]);
         assert_eq!(watch.changed(Vec::new()), ["auto_members \"a: x\": all existing entries are examined"]);
     }

@@ -40,13 +40,13 @@ struct HashJob {
     address: Address,
     work: HashWork,
     /// Key under which a right password is cached as a verified bind, and the lifetime in the cache.
-    known: Option<(VerifiedKey, Duration)>,
+    verified_key: Option<(VerifiedKey, Duration)>,
     /// Expires when the [`HashClaim`] is dropped.
     claim: Weak<()>,
     /// Time of the submission.
     since: Instant,
     /// Start of the first turn.
-    begun: Option<Instant>,
+    started: Option<Instant>,
 }
 
 /// An operation's claim on the result of a job. Dropping the claim cancels the job.
@@ -73,7 +73,7 @@ pub(crate) struct HashFigures {
     /// Number of jobs that were refused or evicted, because the queue was full or a share was used up.
     pub(crate) refused: AtomicU64,
     /// Number of passwords found in the cache of verified binds.
-    pub(crate) known: AtomicU64,
+    pub(crate) from_cache: AtomicU64,
     /// Number of jobs that were dropped because their claims had been dropped.
     pub(crate) dropped: AtomicU64,
     /// Number of slow hashes computed to verify passwords.
@@ -230,7 +230,7 @@ impl HashPool {
 
     /// Returns `Ok` if this password was verified against the same stored values within `lifetime`. Otherwise the error
     /// contains the key under which [`submit`](HashPool::submit) caches the verification.
-    pub(crate) fn is_known(
+    pub(crate) fn is_verified(
         &self,
         verification: &Verification,
         asserted: &[u8],
@@ -241,19 +241,19 @@ impl HashPool {
         if !self.queue.verified.has(&key, lifetime, now) {
             return Err(Some(key));
         }
-        self.queue.figures.known.fetch_add(1, Ordering::Relaxed);
+        self.queue.figures.from_cache.fetch_add(1, Ordering::Relaxed);
         self.queue.lock().reputations.note(source, true, now);
         Ok(())
     }
 
-    /// Queues a job. Its result goes to `address` unless the claim is dropped. `known` is the key from
-    /// [`HashPool::is_known`] and its lifetime. Returns `None` if the lane is full of jobs that take precedence, or if
-    /// the identity has used its share of the lane.
+    /// Queues a job. Its result goes to `address` unless the claim is dropped. `verified_key` is the key from
+    /// [`HashPool::is_verified`] and its lifetime. Returns `None` if the lane is full of jobs that take precedence, or
+    /// if the identity has used its share of the lane.
     pub(crate) fn submit(
         &self,
         address: Address,
         work: HashWork,
-        known: Option<(VerifiedKey, Duration)>,
+        verified_key: Option<(VerifiedKey, Duration)>,
         Submitter { source, identity, is_unshared, now }: Submitter,
     ) -> Option<HashClaim> {
         let figures = &self.queue.figures;
@@ -287,7 +287,7 @@ impl HashPool {
         let alive = Arc::new(());
         if is_taken {
             let claim = Arc::downgrade(&alive);
-            let job = HashJob { address, work, known, claim, since: now, begun: None };
+            let job = HashJob { address, work, verified_key, claim, since: now, started: None };
             waiting.jobs.push(&place, cost, job);
         } else {
             waiting.reputations.note_refusal(source, now);
@@ -335,14 +335,14 @@ impl Queue {
             while let Some((place, job)) = waiting.jobs.pop() {
                 self.figures.note_waiting(&waiting);
                 if job.is_claimed() {
-                    let begun = job.begun.unwrap_or_else(|| {
+                    let started = job.started.unwrap_or_else(|| {
                         let now = Instant::now();
                         let waited = now.saturating_duration_since(job.since).as_micros();
                         let waited = u64::try_from(waited).unwrap_or(u64::MAX);
                         self.figures.waited_micros.fetch_add(waited, Ordering::Relaxed);
                         now
                     });
-                    return Some((place, job, begun));
+                    return Some((place, job, started));
                 }
                 self.figures.dropped.fetch_add(1, Ordering::Relaxed);
             }
@@ -395,7 +395,8 @@ impl WaitingJobs {
 
 fn work(queue: &Queue, bad_passwords: &BadPasswords, mailboxes: &[Mailbox]) {
     let mut random = Random::default();
-    while let Some((place, HashJob { address, work, known, claim, since, .. }, begun)) = queue.next() {
+    while let Some((place, HashJob { address, work, verified_key, claim, since, .. }, started)) = queue.next()
+    {
         let (cost, stage) = (work.cost(), work.stage());
         // Hashing calls libraries with octets from a client. A defect that such octets trigger must cost one answer,
         // not the thread.
@@ -408,7 +409,7 @@ fn work(queue: &Queue, bad_passwords: &BadPasswords, mailboxes: &[Mailbox]) {
                 let mut waiting = queue.lock();
                 let work = HashWork::Prepare(left);
                 let cost_left = work.cost();
-                let job = HashJob { address, work, known, claim, since, begun: Some(begun) };
+                let job = HashJob { address, work, verified_key, claim, since, started: Some(started) };
                 waiting.jobs.push_started(&place, cost_left, job);
                 waiting.jobs.charge(&place, cost.saturating_sub(1));
                 continue;
@@ -417,7 +418,7 @@ fn work(queue: &Queue, bad_passwords: &BadPasswords, mailboxes: &[Mailbox]) {
         let now = Instant::now();
         let is_right = match &result {
             HashResult::Verified(VerifiedPassword { is_right, rehashed, .. }) => {
-                if let Some((key, lifetime)) = known.filter(|_| *is_right && rehashed.is_none()) {
+                if let Some((key, lifetime)) = verified_key.filter(|_| *is_right && rehashed.is_none()) {
                     queue.verified.keep(key, lifetime, now);
                 }
                 Some(*is_right)
@@ -430,7 +431,7 @@ fn work(queue: &Queue, bad_passwords: &BadPasswords, mailboxes: &[Mailbox]) {
             _ => None,
         };
         queue.lock().ended(&place, cost, is_right, now);
-        post(mailboxes, address, result, Some([("wait for the hash pool", begun), (stage, now)]));
+        post(mailboxes, address, result, Some([("wait for the hash pool", started), (stage, now)]));
     }
 }
 
@@ -581,7 +582,7 @@ mod tests {
         let stored = password::hash(StorageScheme::Argon2id, b"secret", &[7; 16]);
         let _verifies = sample.submit(2, verify(vec![b"other".to_vec(), stored], b"secret")).unwrap();
         for HashDone { address, result, stages } in sample.take(2) {
-            assert!(stages.is_some_and(|[(_, begun), (_, ended)]| begun <= ended));
+            assert!(stages.is_some_and(|[(_, started), (_, ended)]| started <= ended));
             match result {
                 HashResult::Verified(VerifiedPassword { is_right, rehashed, .. }) => {
                     assert!(is_right && rehashed.is_none() && address.ticket == 2);
@@ -615,7 +616,14 @@ mod tests {
                 let alive = Arc::new(());
                 let address = Address { event_loop: 0, slot: 3, connection: 9, ticket };
                 let (work, claim) = (verify(Vec::new(), b"x"), Arc::downgrade(&alive));
-                let job = HashJob { address, work, known: None, claim, since: Instant::now(), begun: None };
+                let job = HashJob {
+                    address,
+                    work,
+                    verified_key: None,
+                    claim,
+                    since: Instant::now(),
+                    started: None,
+                };
                 (job, alive)
             };
             let (jobs, claims): (Vec<_>, Vec<_>) = (0..HASHES_PER_THREAD_MAX as u64).map(fill).unzip();

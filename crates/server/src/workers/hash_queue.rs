@@ -444,7 +444,7 @@ mod tests {
         Place { lane: Lane::Changes, reputation: Reputation::Good, source: source(from), identity }
     }
 
-    fn taken(queue: &mut FairQueue<u32>) -> Vec<u32> {
+    fn drained(queue: &mut FairQueue<u32>) -> Vec<u32> {
         std::iter::from_fn(|| queue.pop()).map(|(_, job)| job).collect()
     }
 
@@ -455,7 +455,7 @@ mod tests {
             queue.push(&bind(from, Reputation::New), 1, job);
         }
         assert_eq!((queue.cost(Lane::Binds), queue.cost_of(Lane::Binds, 1)), (6, 3));
-        assert_eq!(taken(&mut queue), [10, 20, 30, 11, 21, 12]);
+        assert_eq!(drained(&mut queue), [10, 20, 30, 11, 21, 12]);
         assert_eq!((queue.cost(Lane::Binds), queue.cost_of(Lane::Binds, 1)), (0, 0));
     }
 
@@ -466,7 +466,7 @@ mod tests {
             queue.push(&change(1, identity), 1, job);
         }
         queue.push(&change(2, 4), 1, 40);
-        assert_eq!(taken(&mut queue), [10, 40, 20, 30, 11, 12]);
+        assert_eq!(drained(&mut queue), [10, 40, 20, 30, 11, 12]);
     }
 
     #[test]
@@ -477,7 +477,7 @@ mod tests {
             queue.push(&bind(2, Reputation::New), 1, 200 + number);
             queue.push(&bind(3, Reputation::Good), 1, 100 + number);
         }
-        let order = taken(&mut queue);
+        let order = drained(&mut queue);
         let share = |class: u32| order.iter().take(32).filter(|job| **job / 100 == class).count();
         assert_eq!([share(1), share(2), share(3)], [24, 6, 2]);
         assert_eq!(order.len(), 120);
@@ -545,7 +545,7 @@ mod tests {
         assert_eq!(evict(&mut queue, 3, Reputation::Good, &all).map(|(_, job)| job > 0), Some(true));
         assert_eq!(queue.cost(Lane::Binds), 1);
         assert_eq!(queue.retain(|_| false), 1);
-        assert_eq!((queue.cost(Lane::Binds), taken(&mut queue)), (0, Vec::new()));
+        assert_eq!((queue.cost(Lane::Binds), drained(&mut queue)), (0, Vec::new()));
     }
 
     #[test]

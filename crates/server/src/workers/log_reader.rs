@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use directory::{Directory, OperationError, Outcome, Snapshot};
 use ldap::{LogAnswer, LogPart, ResultCode};
 use replication::comparison::Report;
-use replication::{KeptLog, Lineage, Refusal};
+use replication::{Lineage, Refusal, RetainedLog};
 use sha2::{Digest, Sha256};
 
 use self::blocks::{Blocks, Frame, RecordRange};
@@ -388,7 +388,7 @@ impl Supplier<'_> {
             return Ok(Some(LogPart::OtherData));
         }
         let first = self.snapshot.first_log_position()?.unwrap_or(self.newest + 1);
-        let log = KeptLog { first, newest: self.newest };
+        let log = RetainedLog { first, newest: self.newest };
         match self.lineage.refusal(log, &read.lineage, read.position) {
             Some(Refusal::Replaced) => return Ok(Some(LogPart::Replaced)),
             Some(Refusal::Diverged(since)) => return Ok(Some(LogPart::Diverged(since))),

@@ -75,8 +75,8 @@ impl Logins {
     /// Returns the time of the user's unrecorded login, unless `recorded` is newer.
     pub(crate) fn since(&self, id: EntryId, recorded: Option<i64>) -> Option<i64> {
         let waiting = self.lock();
-        let known = waiting.gathered.get(&id).or_else(|| waiting.leaving.get(&id));
-        known.filter(|login| login.over == recorded).map(|login| login.time)
+        let login = waiting.gathered.get(&id).or_else(|| waiting.leaving.get(&id));
+        login.filter(|login| login.over == recorded).map(|login| login.time)
     }
 
     /// Removes a login that the writer has received or that cannot be recorded.
@@ -205,8 +205,8 @@ fn write(
     for (place, id) in ids.iter().enumerate() {
         // An account that cannot be read is skipped. The user's next bind reports the error.
         let recorded = directory::bind::account(&snapshot, *id).ok().flatten().map(|of| of.last_success);
-        let known = logins.since(*id, recorded.flatten()).filter(|_| recorded.is_some());
-        if let Some(time) = known
+        let login = logins.since(*id, recorded.flatten()).filter(|_| recorded.is_some());
+        if let Some(time) = login
             && queue.attempts().note(*id, |update| update.success = update.success.max(Some(time)))
         {
             let Some(request) = wait_for_room(queue, *id, anonymous, &mut requests) else {

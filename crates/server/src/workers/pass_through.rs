@@ -138,7 +138,7 @@ impl Queue {
     fn work(&self, mailboxes: &[Mailbox]) {
         let mut random = Random::default();
         while let Some(job) = self.next() {
-            let (address, begun) = (job.address, Instant::now());
+            let (address, started) = (job.address, Instant::now());
             let result = match self.verify(&job) {
                 Ok(is_right) => {
                     // Without random numbers for a salt, the password is not stored on this server.
@@ -156,7 +156,7 @@ impl Queue {
                     HashResult::Unreachable
                 }
             };
-            let stages = Some([("wait for a thread", begun), ("ask the other service", Instant::now())]);
+            let stages = Some([("wait for a thread", started), ("ask the other service", Instant::now())]);
             if let Some(mailbox) = mailboxes.get(usize::from(address.event_loop)) {
                 mailbox.post(LoopMessage::Hashed(HashDone { address, result, stages }));
             }

@@ -20,8 +20,8 @@ impl PolicyWatch {
     }
 
     fn changed_notices(&mut self, notices: Vec<String>) -> Vec<String> {
-        let begun = notices.iter().filter(|notice| !self.logged.contains(notice)).cloned();
-        let mut lines: Vec<String> = begun.collect();
+        let new_notices = notices.iter().filter(|notice| !self.logged.contains(notice)).cloned();
+        let mut lines: Vec<String> = new_notices.collect();
         let ended = self.logged.iter().filter(|notice| !notices.contains(notice));
         lines.extend(ended.map(|notice| format!("no longer so: {notice}")));
         self.logged = notices;

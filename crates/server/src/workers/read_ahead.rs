@@ -632,12 +632,12 @@ mod tests {
             100,
         ));
         state.jobs.push_back(pages());
-        let taken = std::iter::from_fn(|| {
+        let order = std::iter::from_fn(|| {
             let mut into = Vec::new();
             state.take(&mut into).then(|| (into.len(), into.iter().all(PrefetchJob::is_pages)))
         });
         let expected = [(READ_AHEAD_PAGES, true), (2, true), (1, false), (1, false), (1, true)];
-        assert_eq!(taken.collect::<Vec<_>>(), expected);
+        assert_eq!(order.collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -36,7 +36,7 @@ fn run(probed: &Probed, stop: &Receiver<()>) {
     loop {
         let now = Instant::now();
         for (number, mailbox) in mailboxes.iter().enumerate() {
-            if readiness.ask(number, now) {
+            if readiness.begin_probe(number, now) {
                 mailbox.post(LoopMessage::Probe(Arc::clone(readiness)));
             }
         }

@@ -58,7 +58,7 @@ pub(crate) struct ScanFigures {
     /// Number of searches in the pool.
     pub(crate) running: AtomicUsize,
     /// Number of searches that the pool has accepted since the start.
-    pub(crate) begun: AtomicU64,
+    pub(crate) started: AtomicU64,
     /// Number of candidates that the threads examined.
     pub(crate) examined: AtomicU64,
     /// Processor time of the threads in microseconds.
@@ -114,7 +114,7 @@ impl ScanPool {
             self.queue.leave(identity);
             return None;
         };
-        self.queue.figures.begun.fetch_add(1, Ordering::Relaxed);
+        self.queue.figures.started.fetch_add(1, Ordering::Relaxed);
         let scan = Arc::new(Scan::new(address, owner, scanner, from, is_measured));
         self.queue.push(Arc::clone(&scan));
         Some(ScanHandle { scan, queue: Arc::clone(&self.queue) })

@@ -79,7 +79,7 @@ fn rehearse(
     };
     let named = rehearsal(requesters.iter().map(|identity| (*identity).to_owned()).collect());
     let rehearsal = rehearsal(rehearse::identities(state, &named)?);
-    let (begun, mut has_started, mut lines) = (Instant::now(), false, Vec::new());
+    let (started, mut has_started, mut lines) = (Instant::now(), false, Vec::new());
     let summary = rehearse::rehearse(
         state,
         &proposed.general,
@@ -89,7 +89,7 @@ fn rehearse(
                 lines.push(change.to_string());
             }
         },
-        &mut || !std::mem::replace(&mut has_started, true) || begun.elapsed() < REHEARSAL_TIME,
+        &mut || !std::mem::replace(&mut has_started, true) || started.elapsed() < REHEARSAL_TIME,
     )?;
     Ok(RehearsalAnswer {
         requesters: rehearsal.requesters,

@@ -90,8 +90,8 @@ mod tests {
             let stored = stored.iter().map(|stored| stored.to_vec()).collect();
             binds.key(&Verification::new(stored, StorageScheme::Argon2id), asserted).unwrap()
         };
-        let known = key(&[b"one", b"two"], b"secret");
-        binds.keep(known, LIFETIME, now);
+        let cached_key = key(&[b"one", b"two"], b"secret");
+        binds.keep(cached_key, LIFETIME, now);
         assert!(binds.has(&key(&[b"one", b"two"], b"secret"), LIFETIME, now));
         for other in [
             key(&[b"one", b"two"], b"Secret"),
@@ -103,10 +103,10 @@ mod tests {
         ] {
             assert!(!binds.has(&other, LIFETIME, now));
         }
-        assert!(!binds.has(&known, LIFETIME, now + LIFETIME));
+        assert!(!binds.has(&cached_key, LIFETIME, now + LIFETIME));
         let others = VerifiedBinds::new().unwrap();
         let elsewhere = Verification::new(vec![b"one".to_vec(), b"two".to_vec()], StorageScheme::Argon2id);
-        assert_ne!(others.key(&elsewhere, b"secret"), Some(known), "another process");
+        assert_ne!(others.key(&elsewhere, b"secret"), Some(cached_key), "another process");
     }
 
     #[test]

@@ -136,8 +136,8 @@ fn changes_follow_rows_and_rows_are_written_again_in_time() {
         0,
         "of before the second rows"
     );
-    let asked = run_backup(&place, &opened, BEGIN + 8 * DAY, &keep(1)).removed;
-    assert_eq!(asked, 0, "rows of the second in which that day began may have later changes");
+    let removed_count = run_backup(&place, &opened, BEGIN + 8 * DAY, &keep(1)).removed;
+    assert_eq!(removed_count, 0, "rows of the second in which that day began may have later changes");
     assert_eq!(run_backup(&place, &opened, BEGIN + 8 * DAY + 1, &keep(1)).removed, 2, "rows and changes");
     assert_eq!(run_backup(&place, &opened, BEGIN + 8 * DAY + 1, &keep(0)).removed, 1);
     assert_eq!(place.restored(u64::MAX).unwrap(), position);
@@ -158,7 +158,7 @@ fn starts_with_full_rows_if_changes_do_not_follow() {
         run_backup(&place, &opened, BEGIN + second, &RULES);
     }
     let missing = place.file(2);
-    let kept = fs::read(&missing).unwrap();
+    let backup_file = fs::read(&missing).unwrap();
     fs::remove_file(&missing).unwrap();
     assert_eq!(place.restored(positions[0]).unwrap(), positions[0], "what is before it can be had");
     let refused = place.restored(u64::MAX).unwrap_err();
@@ -166,7 +166,7 @@ fn starts_with_full_rows_if_changes_do_not_follow() {
     assert_eq!(refused.fault(), crate::error::Fault::Data);
     change(&mut opened);
     expect_rows(&run_backup(&place, &opened, BEGIN + 4, &RULES), "a file is missing");
-    fs::write(&missing, &kept).unwrap();
+    fs::write(&missing, &backup_file).unwrap();
     assert_eq!(place.restored(positions[2]).unwrap(), positions[2]);
     // The last file is replaced by a file that is not a backup file.
     let last = place.folder().join(place.files().last().unwrap());

@@ -39,7 +39,7 @@ impl Phase {
 /// Progress report of an import.
 pub(super) struct Progress {
     phase: Phase,
-    begun: Instant,
+    started: Instant,
     shown: Instant,
     is_terminal: bool,
     bytes: u64,
@@ -54,7 +54,7 @@ impl Progress {
         let is_terminal = std::io::stderr().is_terminal();
         Progress {
             phase: Phase::Entries,
-            begun: now,
+            started: now,
             shown: now,
             is_terminal,
             bytes: 0,
@@ -69,7 +69,7 @@ impl Progress {
         if !self.is_due() {
             return;
         }
-        let seconds = self.begun.elapsed().as_secs_f64().max(0.001);
+        let seconds = self.started.elapsed().as_secs_f64().max(0.001);
         let rate = self.bytes as f64 / seconds;
         let left = self.total_bytes.map(|total| total.saturating_sub(self.bytes) as f64 / rate);
         let mut text = format!("{entries} entries, {:.1} MB/s", rate / 1e6);
@@ -81,7 +81,7 @@ impl Progress {
 
     /// Begins a phase. `total` is its number of items, or 0 if that is unknown.
     pub(super) fn begin(&mut self, phase: Phase, total: u64) {
-        (self.phase, self.total, self.begun) = (phase, total, Instant::now());
+        (self.phase, self.total, self.started) = (phase, total, Instant::now());
         if self.is_terminal {
             self.show("");
         }
@@ -92,7 +92,7 @@ impl Progress {
         if !self.is_due() {
             return;
         }
-        let seconds = self.begun.elapsed().as_secs_f64().max(0.001);
+        let seconds = self.started.elapsed().as_secs_f64().max(0.001);
         let mut text = format!("{count} done");
         if self.total > count {
             let left = (self.total - count) as f64 * seconds / count.max(1) as f64;

@@ -44,8 +44,8 @@ mod tests {
         for size in [10, 1_000, 0, 20, 30] {
             spares.give(vec![1; size]);
         }
-        let kept: Vec<_> = (0..3).map(|_| spares.take()).collect();
-        assert!(kept.iter().all(Vec::is_empty));
-        assert!(kept.iter().map(Vec::capacity).eq([20, 10, 0]));
+        let reused: Vec<_> = (0..3).map(|_| spares.take()).collect();
+        assert!(reused.iter().all(Vec::is_empty));
+        assert!(reused.iter().map(Vec::capacity).eq([20, 10, 0]));
     }
 }

@@ -71,14 +71,14 @@ impl SettingsFile {
     /// with the same name in the settings. Otherwise the text gets an unused name, unless the settings already contain
     /// an equal text. In that case nothing is added.
     pub(super) fn add_schema(&mut self, named: &Path, source: SchemaSource, replaces: bool) {
-        let known = &self.text.settings.schema;
-        if !replaces && known.values().any(|text| *text == source.text) {
+        let defined = &self.text.settings.schema;
+        if !replaces && defined.values().any(|text| *text == source.text) {
             return;
         }
-        let is_taken = |known: &String, name: &str| known.eq_ignore_ascii_case(name);
+        let is_taken = |defined: &String, name: &str| defined.eq_ignore_ascii_case(name);
         let name = schema_source::name_of(named, &|name| match replaces {
-            true => !self.schema_files.keys().any(|known| is_taken(known, name)),
-            false => !known.keys().any(|known| is_taken(known, name)),
+            true => !self.schema_files.keys().any(|defined| is_taken(defined, name)),
+            false => !defined.keys().any(|defined| is_taken(defined, name)),
         });
         self.latin_1.extend(source.is_latin_1.then(|| source.path.clone()));
         self.schema_files.insert(name.clone(), source.path);

@@ -85,15 +85,15 @@ fn without_own(text: String) -> String {
         return text;
     }
     let mut is_inside = false;
-    let mut kept = String::with_capacity(text.len());
+    let mut remaining = String::with_capacity(text.len());
     for line in text.lines() {
         is_inside = is_own(line) || (is_inside && !line.trim_end().is_empty());
         if !is_inside {
-            kept.push_str(line);
+            remaining.push_str(line);
         }
-        kept.push('\n');
+        remaining.push('\n');
     }
-    kept
+    remaining
 }
 
 /// Returns a free name for the text of a file. It is the name of the file without its extension, and without a prefix
@@ -125,10 +125,10 @@ mod tests {
     fn leaves_the_definitions_of_slapd_itself_out() {
         let dump = "dn: cn=config\ncn: config\n\ndn: cn=schema,cn=config\nolcAttributeTypes: ( 1.2\n  )\n\n\
                     dn: cn={0}core,cn=schema,cn=config\nolcAttributeTypes: {0}( 1.3 )\n";
-        let kept = "dn: cn=config\ncn: config\n\n\n\n\n\ndn: cn={0}core,cn=schema,cn=config\n\
+        let remaining = "dn: cn=config\ncn: config\n\n\n\n\n\ndn: cn={0}core,cn=schema,cn=config\n\
                     olcAttributeTypes: {0}( 1.3 )\n";
-        assert_eq!(without_own(dump.to_owned()), kept);
-        assert_eq!(without_own(kept.to_owned()), kept);
+        assert_eq!(without_own(dump.to_owned()), remaining);
+        assert_eq!(without_own(remaining.to_owned()), remaining);
     }
 
     #[test]

@@ -20,7 +20,7 @@ const PROFILE_VARIABLE: &str = "AWS_PROFILE";
 /// from the first of these that exists: the file in the settings, the variables with keys, the file in
 /// [`FILE_VARIABLE`]. If none exists, `object_store` requests keys from the credential services of the cloud, such as
 /// the metadata service of the machine.
-pub(super) fn store(address: &BucketAddress, kept: BufferedBytes) -> io::Result<AmazonS3> {
+pub(super) fn store(address: &BucketAddress, buffered_bytes: BufferedBytes) -> io::Result<AmazonS3> {
     let retry = RetryConfig {
         max_retries: BUCKET_RETRIES,
         retry_timeout: BUCKET_RETRY_TIME,
@@ -40,7 +40,7 @@ pub(super) fn store(address: &BucketAddress, kept: BufferedBytes) -> io::Result<
     );
     let own_keys =
         [AmazonS3ConfigKey::AccessKeyId, AmazonS3ConfigKey::SecretAccessKey, AmazonS3ConfigKey::Token];
-    let mut builder = AmazonS3Builder::new().with_http_connector(Connector(kept)).with_retry(retry);
+    let mut builder = AmazonS3Builder::new().with_http_connector(Connector(buffered_bytes)).with_retry(retry);
     // If there is a file with keys, the variables with keys are ignored. Thus a session token is never combined with
     // keys that it was not issued for.
     for (key, value) in variables.into_iter().filter(|(key, _)| file.is_none() || !own_keys.contains(key)) {

@@ -35,7 +35,7 @@ impl HttpConnector for Connector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
         let client = web_client()
             .map_err(|error| object_store::Error::Generic { store: "S3", source: Box::new(error) })?;
-        Ok(HttpClient::new(Service { client, kept: Arc::clone(&self.0) }))
+        Ok(HttpClient::new(Service { client, buffered_bytes: Arc::clone(&self.0) }))
     }
 }
 
@@ -43,7 +43,7 @@ impl HttpConnector for Connector {
 #[derive(Debug)]
 struct Service {
     client: WebClient<HttpRequestBody>,
-    kept: BufferedBytes,
+    buffered_bytes: BufferedBytes,
 }
 
 #[async_trait]
@@ -61,8 +61,9 @@ impl HttpService for Service {
         let (head, body) = response.into_parts();
         let body = body.map_err(|error| HttpError::new(HttpErrorKind::Interrupted, error));
         // If the request for an object fails, the error response is held in memory too.
-        let kept = (!is_object || !head.status.is_success()).then(|| Arc::clone(&self.kept));
-        let body = WatchedBody { body, limit: Box::pin(sleep(BUCKET_STALL)), kept, bytes: 0 };
+        let buffered_bytes =
+            (!is_object || !head.status.is_success()).then(|| Arc::clone(&self.buffered_bytes));
+        let body = WatchedBody { body, limit: Box::pin(sleep(BUCKET_STALL)), buffered_bytes, bytes: 0 };
         Ok(HttpResponse::from_parts(head, HttpResponseBody::new(body)))
     }
 }
@@ -73,7 +74,7 @@ struct WatchedBody<B> {
     body: B,
     limit: Pin<Box<Sleep>>,
     /// The total size of the responses held in memory. Only set if this response is one of them.
-    kept: Option<BufferedBytes>,
+    buffered_bytes: Option<BufferedBytes>,
     bytes: u64,
 }
 
@@ -81,8 +82,8 @@ impl<B> WatchedBody<B> {
     /// Counts received bytes. Fails if a limit is exceeded.
     fn count(&mut self, bytes: u64) -> Result<(), HttpError> {
         self.bytes = self.bytes.saturating_add(bytes);
-        let Some(kept) = &self.kept else { return Ok(()) };
-        let total = kept.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        let Some(buffered_bytes) = &self.buffered_bytes else { return Ok(()) };
+        let total = buffered_bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         let text = match (self.bytes > BUCKET_ANSWER_BYTES, total > BUCKET_LIST_BYTES) {
             (true, _) => format!("an answer is longer than {BUCKET_ANSWER_BYTES} bytes"),
             (_, true) => format!("the list is longer than {BUCKET_LIST_BYTES} bytes: keep fewer files there"),

@@ -54,7 +54,7 @@ impl Lease {
     pub(super) fn take(shared: &Arc<Shared>) -> Result<Lease, BackupError> {
         let path = shared.path(LOCK);
         let failed = |error| failed("lock", &path)(error);
-        let taken = || {
+        let already_locked = || {
             let text = format!("another process is writing to {}", shared.address);
             BackupError::Refused(text)
         };
@@ -87,7 +87,7 @@ impl Lease {
         match shared.small(LOCK) {
             Ok(found) if found == content => {}
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-            _ => return Err(taken()),
+            _ => return Err(already_locked()),
         }
         *shared.holding() = Some(Holding { content, renewed: Instant::now() });
         Ok(Lease(Arc::clone(shared)))

@@ -27,7 +27,7 @@ pub(super) struct Comparisons {
 struct State {
     marks: Marks,
     /// Time at which a slice was last planned.
-    begun: Option<Instant>,
+    started: Option<Instant>,
     /// The next slice, for which no mark is set yet.
     planned: Option<Slice>,
     /// Number of comparisons that found a difference.
@@ -60,10 +60,11 @@ impl Comparisons {
                 Err(error) => tracing::error!("the data cannot be compared with that of replicas: {error}"),
             })
         } else {
-            if state.begun.is_some_and(|begun| now.saturating_duration_since(begun) < COMPARE_INTERVAL) {
+            if state.started.is_some_and(|started| now.saturating_duration_since(started) < COMPARE_INTERVAL)
+            {
                 return Ok(());
             }
-            state.begun = Some(now);
+            state.started = Some(now);
             let (snapshot, from) = (snapshot()?, state.marks.next().to_vec());
             reading.start(move |alive| match plan(&snapshot, from, COMPARE_SLICE_BYTES, alive) {
                 Ok(planned) => lock(&shared).planned = Some(planned.slice),

@@ -24,18 +24,18 @@ pub(crate) struct Consumers(Mutex<HashMap<u64, (Instant, Consumer)>>);
 impl Consumers {
     /// Records an answered request. Removes replicas that have sent no request for some time.
     pub(super) fn note(&self, connection: u64, consumer: &Consumer, newest: u64, now: Instant) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((seen, same)) = known.get_mut(&connection)
+        let mut consumers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((seen, same)) = consumers.get_mut(&connection)
             && (&same.name, &same.who) == (&consumer.name, &consumer.who)
         {
             (*seen, same.position) = (now, consumer.position);
             return;
         }
-        let is_new = !known.contains_key(&connection);
+        let is_new = !consumers.contains_key(&connection);
         if is_new {
-            known.retain(|_, (seen, _)| now.saturating_duration_since(*seen) < CONSUMER_KEPT);
+            consumers.retain(|_, (seen, _)| now.saturating_duration_since(*seen) < CONSUMER_KEPT);
         }
-        if is_new && known.len() >= LOG_READS_MAX {
+        if is_new && consumers.len() >= LOG_READS_MAX {
             return;
         }
         if is_new {
@@ -45,14 +45,14 @@ impl Consumers {
                 "conn={connection} replica {name:?} of {who} reads the log; it lacks {lag} changes"
             );
         }
-        known.insert(connection, (now, consumer.clone()));
+        consumers.insert(connection, (now, consumer.clone()));
     }
 
     /// Returns the replicas that sent requests recently, by connection.
     pub(super) fn all(&self, now: Instant) -> Vec<(u64, Consumer)> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let consumers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh =
-            known.iter().filter(|(_, (seen, _))| now.saturating_duration_since(*seen) < CONSUMER_KEPT);
+            consumers.iter().filter(|(_, (seen, _))| now.saturating_duration_since(*seen) < CONSUMER_KEPT);
         let mut all: Vec<_> =
             fresh.map(|(connection, (_, consumer))| (*connection, consumer.clone())).collect();
         all.sort_by_key(|(connection, _)| *connection);

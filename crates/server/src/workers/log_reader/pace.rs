@@ -63,11 +63,11 @@ mod tests {
 
     #[test]
     fn each_answer_delays_the_records_that_come_after_it() {
-        let (mut pace, begun) = (Pace::default(), Instant::now());
-        pace.go_on(7, begun);
+        let (mut pace, started) = (Pace::default(), Instant::now());
+        pace.go_on(7, started);
         assert_eq!((pace.served(), pace.pause_end()), (7, None), "the first commit is served at once");
-        pace.answered(3, begun);
-        let end = begun + LOG_ANSWER_PAUSE * 3;
+        pace.answered(3, started);
+        let end = started + LOG_ANSWER_PAUSE * 3;
         assert_eq!(pace.pause_end(), Some(end));
         pace.go_on(9, end - LOG_ANSWER_PAUSE);
         assert_eq!(pace.served(), 7);
@@ -81,11 +81,11 @@ mod tests {
 
     #[test]
     fn the_pause_has_a_limit_and_needs_new_records() {
-        let (mut pace, begun) = (Pace::default(), Instant::now());
-        pace.go_on(7, begun);
-        pace.answered(1_000_000, begun);
-        assert_eq!(pace.pause_end(), Some(begun + LOG_PAUSE_MAX));
-        let later = begun + LOG_PAUSE_MAX * 2;
+        let (mut pace, started) = (Pace::default(), Instant::now());
+        pace.go_on(7, started);
+        pace.answered(1_000_000, started);
+        assert_eq!(pace.pause_end(), Some(started + LOG_PAUSE_MAX));
+        let later = started + LOG_PAUSE_MAX * 2;
         pace.go_on(7, later);
         assert_eq!(pace.pause_end(), None);
         // An answer to a replica that lacked old records causes no pause.

@@ -95,7 +95,7 @@ pub(crate) fn receive(settings: &ReplicaSettings, data: &Path) -> Result<(), Cop
 }
 
 fn try_receive(settings: &ReplicaSettings, data: &Path) -> Result<(), CopyError> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let ReplicaSettings { supplier, authorities, identity, .. } = settings;
     let patience = REPLICA_CONNECT;
     let mut connection =
@@ -120,7 +120,7 @@ fn try_receive(settings: &ReplicaSettings, data: &Path) -> Result<(), CopyError>
     synced.and_then(|()| fs::rename(part, folder.join(FILE))).map_err(in_folder)?;
     directory::replica::take_copy(&folder, data)?;
     fs::remove_dir_all(&folder).map_err(in_folder)?;
-    tracing::info!(%supplier, "the supplier's data is copied: {bytes} bytes in {:.1?}", begun.elapsed());
+    tracing::info!(%supplier, "the supplier's data is copied: {bytes} bytes in {:.1?}", started.elapsed());
     Ok(())
 }
 

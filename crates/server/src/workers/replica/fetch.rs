@@ -214,7 +214,7 @@ impl Source {
             };
             let requested = Instant::now();
             self.figures.record_request(requested);
-            let value = ask(control, reading, &mut connection, &request.encode())?;
+            let value = send_request(control, reading, &mut connection, &request.encode())?;
             let answer = LogAnswer::decode(&value).ok_or(FetchError::Malformed)?;
             let theirs = Lineage::decode(answer.lineage).ok_or(FetchError::Malformed)?;
             let notice = Notice::decode(answer.comparison).ok_or(FetchError::Malformed)?;
@@ -356,7 +356,7 @@ pub(super) fn lineages(
         name,
         comparison: &[],
     };
-    let value = ask(control, reading, &mut connection, &request.encode())?;
+    let value = send_request(control, reading, &mut connection, &request.encode())?;
     let answer = LogAnswer::decode(&value).ok_or(FetchError::Malformed)?;
     if answer.part == LogPart::OtherData {
         return Err(FetchError::Halted("it has other data, for example after an import".to_owned()));
@@ -366,7 +366,7 @@ pub(super) fn lineages(
 }
 
 /// Sends a request with this value, and returns the value of its answer.
-fn ask(
+fn send_request(
     control: &Control,
     reading: u64,
     connection: &mut Connection,

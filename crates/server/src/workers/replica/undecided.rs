@@ -45,14 +45,14 @@ pub(super) fn run(
 ) -> io::Result<Decision> {
     parts.figures.begins(ReplicaStage::Undecided);
     let (decision_sender, answers) = channel();
-    let asking = SupplierInquiry {
+    let inquiry = SupplierInquiry {
         settings: parts.settings.clone(),
         directory: Arc::clone(&parts.directory),
         figures: Arc::clone(&parts.figures),
         queue: Arc::clone(queue),
         decision_sender,
     };
-    let _thread = Fetcher::spawn(move |control| asking.run(control))?;
+    let _thread = Fetcher::spawn(move |control| inquiry.run(control))?;
     // Changes wait for the first answer of the supplier, because it usually arrives at once.
     let mut is_later = answers.recv_timeout(REPLICA_CONNECT).ok().flatten();
     let mut requests = Vec::new();
@@ -68,10 +68,10 @@ pub(super) fn run(
         if is_later.is_some() {
             continue;
         }
-        let mut taken = std::mem::take(&mut requests).into_iter();
-        while let Some(request) = taken.next() {
+        let mut remaining = std::mem::take(&mut requests).into_iter();
+        while let Some(request) = remaining.next() {
             if let Some(decision) = take(request, parts, writer, queue) {
-                queue.submit(&mut taken.collect());
+                queue.submit(&mut remaining.collect());
                 return Ok(decision);
             }
         }

@@ -36,7 +36,7 @@ fn fence_answer(batch: &WriteBatch<'_>, epoch: [u8; 16]) -> Result<FenceAnswer, 
 
 /// Returns true if an encoded lineage contains an epoch with this name.
 pub(crate) fn knows(lineage: &[u8], epoch: [u8; 16]) -> bool {
-    Lineage::decode(lineage).is_some_and(|known| known.epochs().iter().any(|own| own.id == epoch))
+    Lineage::decode(lineage).is_some_and(|lineage| lineage.epochs().iter().any(|own| own.id == epoch))
 }
 
 /// Returns true if the batch contains a request to stop writing.

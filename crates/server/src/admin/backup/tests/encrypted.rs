@@ -82,8 +82,8 @@ fn an_encrypted_backup_continues_without_the_identity() {
     }
     // Without recipients, nothing is added to an encrypted backup by mistake.
     let source = BackupSource::of(opened.directory()).unwrap();
-    let made = make(&*place.storage(), (BEGIN + 6) * 1_000_000, &RULES, &source, &Pace::default());
-    let refused = ServeError::from(made.unwrap_err());
+    let outcome = make(&*place.storage(), (BEGIN + 6) * 1_000_000, &RULES, &source, &Pace::default());
+    let refused = ServeError::from(outcome.unwrap_err());
     assert!(refused.to_string().contains("is encrypted: name its recipients"), "{refused}");
     assert_eq!(refused.fault(), Fault::Settings);
     drop(source);

@@ -151,10 +151,10 @@ fn warnings_precede_the_expiry_and_contain_advice() {
     assert_eq!(certificates.expiry(end - 30 * DAY), None);
     fs::rename(data.file("authority-key.pem"), data.0.join("elsewhere")).unwrap();
     assert!(!certificates.renew(end - 30 * DAY + 1).unwrap());
-    let said = |now| certificates.expiry(now).unwrap();
-    let (has_ended, text) = said(end - 30 * DAY + 1);
+    let expiry = |now| certificates.expiry(now).unwrap();
+    let (has_ended, text) = expiry(end - 30 * DAY + 1);
     assert!(!has_ended && text.contains("expires in 29 days: the key of its authority"), "{text}");
-    let (has_ended, text) = said(end);
+    let (has_ended, text) = expiry(end);
     assert!(has_ended && text.contains("has expired: the key of its authority"), "{text}");
     fs::rename(data.0.join("elsewhere"), data.file("authority-key.pem")).unwrap();
     assert!(certificates.renew(end).unwrap() && certificates.reload(None, end).unwrap());
@@ -164,7 +164,7 @@ fn warnings_precede_the_expiry_and_contain_advice() {
     let last = START + OWN_AUTHORITY_DAYS * DAY - 10 * DAY;
     assert!(certificates.renew(last).unwrap() && certificates.reload(None, last).unwrap());
     assert!(!certificates.renew(last).unwrap());
-    let (_, text) = said(last);
+    let (_, text) = expiry(last);
     assert!(text.contains("expires in 10 days: its authority ends, too"), "{text}");
 }
 

@@ -19,11 +19,11 @@ impl Session<'_> {
     pub(super) fn follow_list(&mut self, connection: &mut Connection, list: &ChangeList) -> Result<()> {
         let follow = self.follow;
         let mut exchange = Exchange { connection, is_stopping: &follow.is_stopping };
-        let known = self.sent_cookie.as_deref().and_then(|cookie| list.own(cookie));
+        let own_cookie = self.sent_cookie.as_deref().and_then(|cookie| list.own(cookie));
         // A cookie is empty if the list had no change at that time. Such a cookie is not used, because the list may
         // have been trimmed since.
-        let known = known.filter(|cookie| !cookie.is_empty()).map(<[u8]>::to_vec);
-        let mut cookie = match known {
+        let own_cookie = own_cookie.filter(|cookie| !cookie.is_empty()).map(<[u8]>::to_vec);
+        let mut cookie = match own_cookie {
             Some(cookie) => {
                 self.resume(list.stored(&cookie));
                 cookie
@@ -136,8 +136,8 @@ impl Session<'_> {
         }
         match found {
             None => {
-                for gone in at_and_below(&snapshot, settings.base(), uuid)? {
-                    self.push(Arc::new(SourceChange::Delete(gone)));
+                for deleted in at_and_below(&snapshot, settings.base(), uuid)? {
+                    self.push(Arc::new(SourceChange::Delete(deleted)));
                 }
             }
             Some(entry) => {
@@ -155,8 +155,8 @@ impl Session<'_> {
 
     /// Waits until the next poll is due.
     fn pause(&self) -> Result<()> {
-        let begun = Instant::now();
-        while begun.elapsed() < FOLLOW_POLL {
+        let started = Instant::now();
+        while started.elapsed() < FOLLOW_POLL {
             if self.follow.is_stopping.load(Ordering::Relaxed) {
                 return Err(FollowError::Stopping);
             }
