@@ -101,7 +101,7 @@ pub(crate) fn attribute(schema: &Schema, found: &Values) -> Value {
     })
 }
 
-/// Returns the model of a value. It contains the `kind`, and the value as text or as octets in base64.
+/// Returns the model of a value. The model contains the `kind` of the value, and its text or its octets in base64.
 pub(crate) fn value(schema: &Schema, description: &str, octets: &[u8]) -> Value {
     let syntax = type_of(schema, description).map(|found| schema.syntax_by_id(found.syntax));
     let syntax_oid = syntax.map(|syntax| syntax.oid.as_str()).unwrap_or_default();
@@ -127,7 +127,8 @@ pub(crate) fn value(schema: &Schema, description: &str, octets: &[u8]) -> Value 
     }
 }
 
-/// Returns the subject of a certificate. OIDs are replaced by the names in the built-in schema.
+/// Returns the text of `subject`, the subject of a certificate, with each OID replaced by its name in the built-in
+/// schema.
 pub(crate) fn subject_text(subject: &str) -> String {
     let schema = Schema::shipped();
     let name_of = |number| schema.attribute_type(number).map_or(number, |known| known.name());

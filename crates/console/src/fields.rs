@@ -51,7 +51,7 @@ impl Fields {
     }
 }
 
-/// Reads the query of a GET request, or the form of a POST request with the file in it.
+/// Reads the query of a GET request, or the form of a POST request. The form may contain an uploaded file.
 impl FromRequest<Arc<App>> for Fields {
     type Rejection = Response;
 

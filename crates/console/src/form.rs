@@ -116,8 +116,7 @@ pub(crate) fn filled(fields: &Fields) -> Vec<(String, Vec<Vec<u8>>)> {
 /// The attribute values in a completed form.
 pub(crate) type Filled = Vec<(String, Vec<Vec<u8>>)>;
 
-/// Replaces values of attributes with DN syntax that are not DNs. `resolve` returns the DN that a user meant by such a
-/// value.
+/// Converts each value that is not a DN, in attributes with DN syntax, to the DN that `resolve` returns for it.
 pub(crate) fn resolved<E>(
     schema: &Schema,
     mut filled: Filled,
@@ -276,8 +275,8 @@ mod tests {
         }
     }
 
-    /// Regression test: the body of a form may have 1 MiB, and comparing each value with every other value took
-    /// minutes.
+    /// Regression test: comparing each value with every other value took minutes, because the body of a form can
+    /// contain 1 MiB of values.
     #[test]
     fn many_values_are_found_by_hash() {
         let values: Vec<String> = (0..20_000).map(|number| number.to_string()).collect();

@@ -10,7 +10,8 @@ use tokio::time::timeout;
 
 use crate::limits::{BODY_BYTES_MAX, REQUEST_TIME};
 
-/// Headers of every response. They forbid scripts, content from other servers, and caching.
+/// Default headers of every response. They forbid scripts, content from other servers, and caching. A handler may set a
+/// different value for a header.
 pub const HEADERS: [(HeaderName, HeaderValue); 5] = [
     (
         header::CONTENT_SECURITY_POLICY,

@@ -60,7 +60,8 @@ pub enum ConversationError {
     Defect,
 }
 
-/// Opens LDAP connections, and runs conversations over them on separate threads, because they block. Cloning is cheap.
+/// Opens LDAP connections, and runs conversations over them. A conversation blocks its thread, so it runs on a separate
+/// thread. Cloning is cheap.
 #[derive(Clone)]
 pub struct Ldap {
     host: Arc<dyn Host>,

@@ -1,7 +1,7 @@
 //! The HTTP listeners: connections and their limits, TLS, and the router for all requests.
 //!
-//! Everything except conversations with the directory runs on one thread. The console therefore does not delay the
-//! server's event loops.
+//! All console code except conversations with the directory runs on one thread of its own. Conversations run on further
+//! threads. The console therefore does not block the server's event loops.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -58,7 +58,7 @@ pub struct Part {
     pub router: Router,
 }
 
-/// Returns the router of the console and of these parts.
+/// Returns the router of the console and of the given parts.
 pub fn router(ldap: &Ldap, parts: Vec<Part>) -> Router {
     let mut router = pages::router(Arc::new(app::App::new(ldap.clone())));
     for Part { path, router: part } in parts {

@@ -67,7 +67,7 @@ pub const WHOLE_ENTRY_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Maximum number of changes in the transaction that restores a tree from the backup.
 pub const TREE_CHANGES_MAX: usize = 1_000;
 
-/// Maximum number of changes of such a transaction that the page shows.
+/// Maximum number of changes that the page for restoring a tree shows.
 pub const TREE_LINES_MAX: usize = 200;
 
 /// Maximum time for comparing a tree with the backup.

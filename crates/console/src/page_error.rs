@@ -1,4 +1,4 @@
-//! Errors of pages. Each determines the status and the text of the response.
+//! Errors of pages. Each error determines the status and the text of the response.
 
 use axum::http::StatusCode;
 use client::{ClientError, Outcome};
@@ -16,7 +16,7 @@ pub(crate) enum PageError {
     Client(ClientError),
     /// The conversation with the directory could not be run.
     Conversation(ConversationError),
-    /// The request is invalid. The text is the path of the reason in the texts.
+    /// The request is invalid. The string is the path of the explanation in the texts.
     Request(StatusCode, &'static str),
     /// A change cannot be undone, because the values were changed again later. The text describes these values.
     ValuesChanged(String),

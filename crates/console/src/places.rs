@@ -33,7 +33,7 @@ impl<H: Clone + Eq + Hash> Places<H> {
         Arc::new(Places { places_max, share_max, used: Mutex::default() })
     }
 
-    /// Takes a place. Returns `None` if no place is free or the holder has too many.
+    /// Takes a place. Returns `None` if no place is free or the holder already has its share.
     pub(crate) fn take(self: &Arc<Self>, holder: H) -> Option<Place<H>> {
         self.take_within(holder, self.share_max)
     }

@@ -23,9 +23,9 @@ impl Proxies {
 
     /// Returns the sender of a request. `peer` is the client of the connection.
     ///
-    /// Each proxy appends the address from which it received the request to the header. Therefore the sender is the
-    /// last address in it that is not a trusted proxy. The addresses before the sender's address may be forged. If an
-    /// address cannot be parsed, the sender is the proxy that reported it.
+    /// Each proxy appends to the header `X-Forwarded-For` the address from which it received the request. Therefore the
+    /// sender is the last address in the header that is not a trusted proxy. The addresses before the sender's address
+    /// may be forged. If an address cannot be parsed, the sender is the proxy that reported this address.
     pub(crate) fn sender(&self, peer: Client, headers: &HeaderMap) -> Client {
         if !self.include(peer.address.ip()) {
             return peer;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::limits::{RATE_TIME_MAX, RATE_TIME_MIN};
 use crate::monitor::Figures;
 
-/// The rates. Each counts the listed kinds of operations, named as in `cn=monitor`.
+/// The rates. Each rate counts the listed kinds of operations, which have the same names in `cn=monitor`.
 const RATES: [(&str, &[&str]); 3] =
     [("searches", &["search"]), ("binds", &["bind"]), ("changes", &["add", "modify", "delete", "modifydn"])];
 

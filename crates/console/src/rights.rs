@@ -69,7 +69,7 @@ impl Rights {
         self.is_known
     }
 
-    /// Returns whether the attribute may be read. Returns `None` if the server did not report it.
+    /// Returns whether the attribute may be read. Returns `None` if the server did not report the rights.
     pub(crate) fn can_read(&self, name: &str) -> Option<bool> {
         self.is_known.then(|| self.readable.contains(&name.to_ascii_lowercase()))
     }
@@ -123,13 +123,13 @@ impl Rights {
     }
 
     /// Returns true if the requester has this right on the entry: `a` (add entries below it), `d` (delete it) or `n`
-    /// (rename it).
+    /// (rename it). Also returns true if the server did not report the rights.
     pub(crate) fn allows(&self, right: char) -> bool {
         !self.is_known || (self.entry != "none" && self.entry.contains(right))
     }
 
-    /// Returns an error with the text "You have no right to do this", unless the requester has this right on the entry:
-    /// `d` (delete it) or `n` (rename it). Blocks.
+    /// Returns an error with the text "You have no right to do this" if the server reports that the requester lacks
+    /// this right on the entry: `d` (delete it) or `n` (rename it). Blocks.
     ///
     /// # Errors
     /// The requester lacks the right, or the directory does not answer.
@@ -138,8 +138,8 @@ impl Rights {
         if rights.allows(right) { Ok(()) } else { Err(no_right()) }
     }
 
-    /// Returns an error like [`require`](Rights::require), unless the requester may write this attribute of the entry.
-    /// Blocks.
+    /// Returns an error like [`require`](Rights::require) if the server reports that the requester may not write this
+    /// attribute of the entry. Blocks.
     ///
     /// # Errors
     /// The requester lacks the right, or the directory does not answer.
@@ -148,7 +148,8 @@ impl Rights {
         if rights.can_write(name) { Ok(()) } else { Err(no_right()) }
     }
 
-    /// Returns true if the requester may write this attribute.
+    /// Returns true if the requester may write this attribute. Also returns true if the server did not report the
+    /// rights.
     pub(crate) fn can_write(&self, name: &str) -> bool {
         let name = name.to_ascii_lowercase();
         !self.is_known || self.writable.contains(&name)

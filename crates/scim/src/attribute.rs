@@ -26,8 +26,8 @@ pub(crate) enum Binding {
     /// RFC 7643 defines the attribute, but the settings map it to no LDAP attribute. The service neither advertises nor
     /// stores the attribute.
     Unmapped,
-    /// The attribute itself has no LDAP attribute, because its parts have bindings, or because it is itself part of a
-    /// value.
+    /// The SCIM attribute has no LDAP attribute of its own: either its parts have bindings, or it is a part of an
+    /// attribute whose binding stores it.
     Inner,
     /// The first value of this LDAP attribute.
     Text(String),

@@ -22,7 +22,7 @@ impl Credentials {
     /// Parses the value of the header `Authorization`.
     ///
     /// # Errors
-    /// 401 if there is no header or it is malformed.
+    /// 401 if the header is missing, too long or malformed.
     pub(crate) fn parse(header: Option<&str>) -> Result<Credentials> {
         let refused = || ScimError::new(401, "credentials are required: Basic, or Bearer");
         let header = header.filter(|header| header.len() <= CREDENTIALS_SIZE_MAX).ok_or_else(refused)?;

@@ -16,7 +16,7 @@ use crate::limits::JSON_DEPTH_MAX;
 /// Parses a body. It must consist of one JSON object.
 ///
 /// # Errors
-/// invalidSyntax. The text contains the position.
+/// invalidSyntax. The text of the error contains the position in the body.
 pub(crate) fn parse_object(body: &[u8]) -> Result<Map<String, Value>> {
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let invalid = |error: serde_json::Error| ScimError::syntax(format!("the body is no valid JSON: {error}"));

@@ -6,12 +6,10 @@
 //! without code for them here. The service stores no sessions and no data. [`ScimSettings`] defines which LDAP
 //! attribute stores which SCIM attribute.
 //!
-//! A SCIM filter is translated to an LDAP filter ([`translate`]), and the entries that it finds are converted to
-//! resources ([`read`]). To change a resource, the service computes the difference between the new resource and its
-//! entry ([`mod@write`]). The directory makes the change only if the entry has not changed since it was read (RFC
-//! 4528). Members of a group are added and deleted one by one. They are never replaced as a whole.
-//!
-//! This crate does not contain HTTP. A request consists of a method, a path and octets.
+//! A SCIM filter is translated to an LDAP filter ([`translate`]), and the entries that match are converted to resources
+//! ([`read`]). To change a resource, the service computes the difference between the new resource and its entry
+//! ([`mod@write`]). With the assertion control (RFC 4528), the directory makes the change only if the entry has not
+//! changed since it was read. Members of a group are added and deleted one by one. They are never replaced as a whole.
 #![forbid(unsafe_code)]
 
 mod answer_memory;

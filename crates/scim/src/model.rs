@@ -20,8 +20,8 @@ pub(crate) const OBJECT_CLASS: &str = "objectClass";
 pub(crate) const EXTERNAL_ID: &str = "pandoExternalId";
 
 /// LDAP attribute that contains names of SCIM attributes for which a client has removed the value. For these SCIM
-/// attributes, the default value does not apply. Only two kinds of names occur: `active`, and multi-valued attributes
-/// of which no value is primary.
+/// attributes, the default value does not apply. The names are `active`, and the names of multi-valued attributes of
+/// which no value is primary.
 pub(crate) const UNSET: &str = "pandoScimUnset";
 
 /// Auxiliary object class that permits the two attributes above.

@@ -36,8 +36,7 @@ impl AttributePath {
         })
     }
 
-    /// Returns true if the path refers to the whole attribute `name` of the core schema. The path need not contain the
-    /// schema.
+    /// Returns true if the path contains the attribute name `name` and no part. The schema in the path is not checked.
     pub(crate) fn is(&self, name: &str) -> bool {
         self.part.is_none() && self.name.eq_ignore_ascii_case(name)
     }

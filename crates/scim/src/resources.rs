@@ -208,7 +208,8 @@ impl Resources<'_> {
         Err(ScimError::new(503, "others change this resource at the same time: try again"))
     }
 
-    /// Adds a change of members to the changes of the entry. The change adds and deletes single values.
+    /// Adds a change of members to the changes of the entry. The change adds and deletes single values, unless it
+    /// removes all members.
     fn change_members(
         &self,
         session: &mut Session,
@@ -311,7 +312,7 @@ impl Resources<'_> {
         Ok(self.names_of(session, std::iter::once(id.to_owned()))?.remove(&id.to_ascii_lowercase()))
     }
 
-    /// Returns the DNs of the resources with these ids. Sends one search for many ids.
+    /// Returns the DNs of the resources with these ids. One search reads up to [`IDS_PER_SEARCH`] ids.
     fn names_of(&self, session: &mut Session, ids: impl Iterator<Item = String>) -> Result<Names> {
         let mut wanted: Vec<String> = ids.filter(|id| is_id(id)).map(|id| id.to_ascii_lowercase()).collect();
         wanted.sort();
@@ -369,8 +370,9 @@ fn strip_read_only(resource: &ResourceType, object: &mut Map<String, Value>) {
     }
 }
 
-/// Compares the version in the request with that of the entry. Returns an assertion, with which the directory checks
-/// the version again when it makes the change.
+/// Compares the version in the request with the version of the entry. Returns the filter of the assertion control (RFC
+/// 4528) with which the directory checks the version again when it makes the change. Returns `None` if the request
+/// accepts any version.
 fn check_version(found: &FoundEntry, version: Option<&str>) -> Result<Option<FilterBuf>> {
     let Some(stated) = version else { return Ok(None) };
     let is_current = version_of(found).is_some_and(|version| matches_version(stated, &version));

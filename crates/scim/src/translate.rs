@@ -22,7 +22,7 @@ pub(crate) const NEVER: &str = "(|)";
 /// Function that returns the DN of the resource with an id. It returns `None` if there is no such resource.
 pub(crate) type FindDn<'f> = &'f mut dyn FnMut(&str) -> Result<Option<String>>;
 
-/// Returns the LDAP filter for resources of this type. It does not contain the condition on the object class.
+/// Returns the LDAP filter for resources of this type. The filter does not contain the condition on the object class.
 ///
 /// # Errors
 /// invalidFilter if an attribute is unknown, an operator does not fit the type of the attribute, or a value has the

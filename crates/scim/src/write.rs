@@ -32,9 +32,9 @@ pub(crate) enum TargetContent {
 /// LDAP attributes, and the content that they must have.
 pub(crate) type TargetAttributes = Vec<(String, TargetContent)>;
 
-/// Returns the content that an entry must have so that it stores a checked resource. Omits the members of a group. If
-/// an attribute is missing in the resource, it must be empty. However, a password or a lock does not change if it is
-/// missing.
+/// Returns the content that an entry must have so that it stores a checked resource. Omits the members of a group. An
+/// attribute that the resource does not contain must be empty in the entry. However, if the password or the lock is
+/// missing in the resource, the entry keeps its password or lock.
 ///
 /// # Errors
 /// invalidValue if an entry cannot have all of the values.
@@ -339,7 +339,7 @@ fn needs_class(name: &str) -> bool {
 fn give_class(entry: &Entry, name: &str, changes: &mut EntryChanges) {
     let has_class = entry.texts(OBJECT_CLASS).iter().any(|class| class.eq_ignore_ascii_case(SCIM_CLASS));
     if needs_class(name) && !has_class {
-        // The class may be added twice. The control for permissive modify allows that.
+        // The class may be added twice, because the request contains the Permissive Modify control of Active Directory.
         changes.push(ChangeOperation::Add, OBJECT_CLASS, &[SCIM_CLASS.to_owned()]);
     }
 }

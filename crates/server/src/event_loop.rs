@@ -273,8 +273,8 @@ impl EventLoop {
         context.end_turn();
         connection.attribute(context);
         if turn != Turn::Close && connection.wants_room() {
-            // The socket is registered for writability only when it is first full. Most connections never need events
-            // for writability, and each of them would get a useless event.
+            // The socket is registered for writability only after its send buffer was full for the first time. Most
+            // connections never need events for writability, and each of them would get a useless event.
             let (token, interest) = (Token(slot), Interest::READABLE | Interest::WRITABLE);
             if let Err(error) = self.poll.registry().reregister(connection.stream(), token, interest) {
                 tracing::warn!(%error, "conn={number} could not be watched and is closed");
@@ -612,8 +612,8 @@ impl EventLoop {
         }
     }
 
-    /// Returns the shortest idle timeout or first-request timeout. Returns `None` if no such timeout is set, or none
-    /// applies to a connection.
+    /// Returns the shortest idle timeout or first-request timeout. Returns `None` if the settings contain no such
+    /// timeout, or if no open connection has timeouts.
     fn shortest_silence(&self) -> Option<Duration> {
         let settings = &self.context.settings;
         let timeouts = [settings.idle_timeout, settings.first_request_timeout];

@@ -1,5 +1,5 @@
-//! Access rights. The page shows whether a user has a right on an entry, and which access rule decides this. Without a
-//! user, it shows all rules about the right and the requesters to whom they apply.
+//! Access rights. The page shows whether a user has a right on an entry, and which access rule decides this. If no user
+//! is given, the page shows all rules about the right, and the requesters to whom each rule applies.
 
 mod list;
 pub(super) mod rehearse;

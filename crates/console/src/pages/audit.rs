@@ -258,8 +258,8 @@ fn read(
     }
 }
 
-/// Maximum time between an event and the writing of its block. A search for events before a certain time ends when it
-/// has read a block that was written this long after that time.
+/// Maximum time between an event and the writing of its block, in microseconds. A search for events before a given time
+/// ends when it has read a block that was written more than `LATE_MICROS` after the given time.
 const LATE_MICROS: u64 = 60_000_000;
 
 fn model(connection: &mut Connection, fields: &Fields, wanted: &EventFilter) -> Result<Value, PageError> {

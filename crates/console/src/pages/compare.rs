@@ -27,7 +27,7 @@ use crate::requests::{self, Values};
 use crate::texts::url;
 use crate::times;
 
-/// Operational attributes that an add may set if it contains the control for relaxed rules.
+/// Operational attributes that an Add request with the Relax Rules control (draft-zeilenga-ldap-relax) may contain.
 const GIVEN: [&str; 5] = ["entryUUID", "creatorsName", "createTimestamp", "modifiersName", "modifyTimestamp"];
 
 /// Setting that contains the additional attribute types with secret values.
@@ -161,8 +161,8 @@ fn then(comparison: &Comparison, ldif: &[u8]) -> Option<Option<EntryValues>> {
     Some(Some(values_of(comparison, &record)?))
 }
 
-/// Returns two kinds of values of a record: those that are compared, and those that an add may set with the control for
-/// relaxed rules. Returns `None` if the record is not an entry.
+/// Returns two kinds of values of a record: those that are compared, and those that an Add request may contain with the
+/// Relax Rules control. Returns `None` if the record is not an entry.
 fn values_of(comparison: &Comparison, record: &LdifRecord<'_>) -> Option<EntryValues> {
     let LdifBody::Entry(lines) = record.body else { return None };
     let mut values = EntryValues::new();
@@ -175,7 +175,7 @@ fn values_of(comparison: &Comparison, record: &LdifRecord<'_>) -> Option<EntryVa
     Some(values)
 }
 
-/// Returns true if clients can read and write the attribute, and the entry itself contains its values.
+/// Returns true if clients can read and write the attribute and it is not a collective attribute.
 fn is_compared(comparison: &Comparison, name: &str) -> bool {
     let is_collective = describe::type_of(comparison.schema(), name).is_some_and(|found| found.collective);
     comparison.is_writable(name) && comparison.is_readable(name) && !is_collective

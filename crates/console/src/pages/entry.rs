@@ -57,8 +57,8 @@ pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     signed.answer(model.map(with_notice))
 }
 
-/// Redirects to the user's own entry. The administrator needs no entry and may have none. In that case the page
-/// explains this.
+/// Redirects to the user's own entry. The administrator may have no entry. In that case, the response is a page that
+/// says so.
 pub(crate) async fn own(signed: SignedInRequest) -> Response {
     let who = signed.session.who.clone();
     let found = signed

@@ -150,8 +150,8 @@ fn text(octets: &[u8]) -> String {
     }
 }
 
-/// Returns the model of a change of settings. It contains the settings that differ from the previous change, each with
-/// both texts.
+/// Returns the model of a change of settings. The model contains each setting that differs from the previous change,
+/// with its old and its new text.
 fn of_settings(change: &HistoryChange, older: &[HistoryChange]) -> Value {
     let before = |key: &str| {
         let mut stated = older.iter().flat_map(|change| &change.values);

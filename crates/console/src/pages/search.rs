@@ -162,7 +162,8 @@ fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, PageErro
     }))
 }
 
-/// Returns the row of an entry. The row has one cell for each column, which contains the first values as text.
+/// Returns the row of an entry. The row has one cell for each column. A cell contains the first values of the attribute
+/// as text.
 fn row(entry: Entry, columns: &[String]) -> Value {
     let values: Vec<_> = entry.attributes.into_iter().map(without_range).collect();
     let cells = columns.iter().map(|column| {

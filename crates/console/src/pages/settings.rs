@@ -110,8 +110,8 @@ fn planned(connection: &mut Connection, text: &str, form_version: u64) -> Result
 }
 
 /// Shows the form again with the text that the user entered. The form keeps the version `form_version`, so the next
-/// preview still warns if other administrators have changed the settings meanwhile. But if `error` is such a conflict,
-/// the user has already been warned, and the form contains the present version.
+/// preview still warns if other administrators have changed the settings meanwhile. But if `error` reports such a
+/// change, the user has already been warned, and the form contains the present version.
 async fn again(signed: &SignedInRequest, text: Arc<str>, form_version: u64, error: &PageError) -> Response {
     match signed.talk(in_force).await {
         Ok(present) => {

@@ -20,7 +20,7 @@ pub(crate) struct PatchPath {
 /// Parses a filter.
 ///
 /// # Errors
-/// invalidFilter. The text contains the position.
+/// invalidFilter. The text of the error contains the position in the filter.
 pub(crate) fn parse_filter(text: &str) -> Result<Filter> {
     let mut parser = Parser::new(text)?;
     let filter = parser.any_of(0)?;

@@ -597,8 +597,8 @@ impl Connection {
         self.session.charge(context, input + answers);
     }
 
-    /// Reserves room for all unsent answers at once, except before the first slice. A buffer that grows by doubling
-    /// would take up to twice as much memory for a client that does not read.
+    /// If `output` contains at least a slice of unsent or sent answers, reserves room for the maximum of unsent answers
+    /// at once. A buffer that grows by doubling would take up to twice as much memory for a client that does not read.
     fn make_room_for_slice(&mut self) {
         if self.output.len() < SLICE_BYTES_MAX {
             return;
@@ -733,7 +733,8 @@ fn is_full(input: &Vec<u8>, consumed: usize) -> bool {
 }
 
 /// Makes room for a read, by dropping handled bytes or else by growing the buffer to at most twice its size. Therefore
-/// memory grows with the bytes that arrive, not with the size in a message header, and never exceeds the message.
+/// memory grows with the bytes that arrive, not with the size in a message header. The buffer grows at most to the size
+/// of the message.
 fn make_room(input: &mut Vec<u8>, consumed: &mut usize) {
     if *consumed == input.len() {
         input.clear();

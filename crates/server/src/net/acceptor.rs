@@ -55,7 +55,7 @@ pub(crate) struct AcceptorControl {
 }
 
 impl AcceptorControl {
-    /// Adds a connection that no listener has accepted. In every other respect it is an accepted connection.
+    /// Adds a connection that no listener has accepted. The server then treats it like an accepted connection.
     ///
     /// # Errors
     /// The server is stopping, or the acceptor cannot be woken.
@@ -202,8 +202,8 @@ impl Acceptor {
         })
     }
 
-    /// Returns the addresses on which the server listens, with the actual ports. The first list has all addresses as
-    /// URLs, the second the network addresses.
+    /// Returns the addresses on which the server listens, with the actual ports. The first list contains all addresses
+    /// as URLs. The second list contains only the network addresses.
     pub(crate) fn addresses(&self) -> (Vec<ServerUrl>, Vec<SocketAddr>) {
         let listeners = || self.listeners.iter().map(|polled| &polled.listener);
         let urls = listeners().filter_map(|listener| listener.address().ok()).collect();
@@ -298,7 +298,8 @@ impl Acceptor {
         }
     }
 
-    /// Sends a refused peer a notice of disconnection. Logs a warning unless the last warning was recent.
+    /// Sends a refused peer a notice of disconnection, unless TLS is expected. Logs a warning unless the last warning
+    /// was recent.
     fn refuse(&mut self, refused: &mut Accepted, open: u64, is_full: bool) {
         self.control.refused.fetch_add(1, Ordering::Relaxed);
         self.refused_since += 1;

@@ -68,8 +68,8 @@ mod tests {
         assert!(buffers.free.is_empty());
     }
 
-    /// Regression: connections that read nothing had grown their buffers. The pool limited the number of its buffers
-    /// but not their size. It kept 16 MiB for each event loop, and the allocator's pages around the buffers.
+    /// Regression: clients that read no answers made the buffers grow. The pool limited the number of its buffers but
+    /// not their size. Therefore it kept 16 MiB for each event loop, and the allocator's pages around the buffers.
     #[test]
     fn large_buffers_count_with_their_size() {
         let mut buffers = Buffers::default();

@@ -71,7 +71,7 @@ pub(crate) struct LocalListener {
 pub(crate) struct BoundPorts(Vec<(ServerUrl, Vec<Socket>)>);
 
 impl BoundPorts {
-    /// Binds the ports of all network URLs. An inherited socket already listens. It is used for the URL with its
+    /// Binds the ports of all network URLs. An inherited socket already listens, and is used for the URL with the same
     /// address.
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl BoundPorts {
 }
 
 impl Listener {
-    /// Listens on all addresses of a URL. Uses the sockets in `bound` for it.
+    /// Listens on all addresses of a URL. Uses the sockets that `bound` contains for this URL.
     pub(crate) fn open(url: &ServerUrl, bound: &mut BoundPorts) -> Result<Vec<Listener>, ListenError> {
         let failed = |error| ListenError { url: url.clone(), error };
         match url {
@@ -285,7 +285,7 @@ impl LocalListener {
 
 impl Drop for LocalListener {
     fn drop(&mut self) {
-        // The file is removed only if it is still this listener's. Another server may have replaced it while no process
+        // The file is removed only if this listener created it. Another server may have replaced it while no process
         // listened.
         if identity(&self.path).is_ok_and(|found| found == self.identity)
             && let Err(error) = fs::remove_file(&self.path)

@@ -83,7 +83,7 @@ struct Holder {
 /// Bytes that one connection occupies. [`close`](Account::close) must be called before the account is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
-    /// Holder of the bytes, which is set when it is first needed.
+    /// Holder of the bytes; `None` until the account first needs its holder.
     holder: Option<Arc<Holder>>,
     charged: usize,
 }
@@ -259,7 +259,7 @@ impl RequestMemory {
 }
 
 impl Account {
-    /// Sets the number of bytes that the connection occupies. `key` returns the key of their holder. Up to
+    /// Sets the number of bytes that the connection occupies. `key` returns the key of the connection's holder. Up to
     /// [`UNCHARGED_MAX`] bytes count as zero, so that most calls access no shared counter. Returns by how many bytes
     /// the charge has decreased.
     #[inline]

@@ -192,8 +192,8 @@ impl TlsSession {
         Ok(is_drained)
     }
 
-    /// Encrypts octets and begins to send them. Returns the number of octets that it has accepted. If the socket does
-    /// not accept all of these now, the rest is sent later.
+    /// Encrypts octets and begins to send them. Returns the number of octets that were accepted. If the socket does not
+    /// take all accepted octets now, the rest is sent later.
     ///
     /// # Errors
     /// `WouldBlock` if the socket has not accepted all octets that were encrypted before.

@@ -26,8 +26,8 @@ impl Session {
     }
 
     /// Appends the final response of an operation, and counts and logs it. The first part of `value` is the response
-    /// value of an extended operation, or the controls with entry copies of another change. The second part is the log
-    /// position of the change.
+    /// value of an extended operation, or the encoded pre-read and post-read response controls of another change. The
+    /// second part is the log position of the change.
     pub(super) fn answer_change(
         &self,
         to: Responder<'_>,

@@ -347,7 +347,7 @@ impl Session {
     }
 
     /// Refuses a request if an outstanding request has the same message id. Abandon and Unbind are exempt, because they
-    /// have no response that the client could confuse with another.
+    /// have no response that the client could confuse with the response of another request.
     fn refuse_duplicate(&self, message: &Message<'_>) -> Option<Outcome> {
         let is_answered = !matches!(message.request, Request::Abandon(_) | Request::Unbind);
         let is_duplicate = is_answered && self.outstanding.iter().any(|other| other.has_id(message.id));

@@ -42,8 +42,8 @@ struct ExtendedOperation {
     is_of_connection: bool,
 }
 
-/// All extended operations. The handler `unknown_operation` in a row is never called: a Password Modify becomes a
-/// Modify before dispatch, and the writer carries out the other requests.
+/// All extended operations. A row with the handler `unknown_operation` never uses this handler: a Password Modify
+/// becomes a Modify before dispatch, and the writer carries out the other requests.
 static OPERATIONS: [ExtendedOperation; 24] = [
     of_connection(row(START_TLS, |_| false, Own(Session::start_tls))),
     of_connection(row(CANCEL, |_| false, Own(Session::cancel))),

@@ -1,5 +1,5 @@
-//! Changes that a replica forwards for its clients. Each runs under the identity of a client that the replica has
-//! authenticated. Therefore the right to replicate includes the right to make changes as any user.
+//! Changes that a replica forwards for its clients. Each change runs under the identity of a client that the replica
+//! has authenticated. Therefore the right to replicate includes the right to make changes as any user.
 
 use std::sync::Arc;
 

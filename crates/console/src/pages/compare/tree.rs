@@ -1,8 +1,8 @@
 //! Restore of a tree from the backup. One transaction restores the values that an entry and all entries below it had at
 //! a past time.
 //!
-//! Missing entries are added with their entryUUID and times. Entries outside the tree that referred to them receive
-//! these references again. Entries that were added to the tree since then are kept.
+//! Missing entries are added with their entryUUID and times. Entries outside the tree receive the references to these
+//! entries again. Entries that were added to the tree after the past time are kept.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -49,7 +49,7 @@ enum StepChange {
 }
 
 /// An entry that cannot be restored: its DN, the path of the text with the reason, and the DN of another entry if the
-/// reason has one.
+/// reason refers to one.
 #[derive(Hash)]
 struct Unrestorable {
     dn: String,
@@ -197,7 +197,8 @@ impl<'c> Planner<'c> {
         }
     }
 
-    /// Compares an entry of the backup with its present state. Adds the change that restores it to the plan.
+    /// Compares an entry of the backup with its present state. If they differ, adds to the plan either the change that
+    /// restores the entry, or the reason why it cannot be restored.
     fn entry(&mut self, record: &LdifRecord<'_>) -> Result<(), PageError> {
         let then = values_of(&self.comparison, record).ok_or_else(unexpected)?;
         let found = now(self.connection, &self.comparison, record.dn, Some(&then))?;
@@ -231,7 +232,7 @@ impl<'c> Planner<'c> {
         self.step(dn, StepChange::Add(then))
     }
 
-    /// Adds a change to the plan for an entry outside the tree. The change restores the entry's references to entries
+    /// Adds to the plan a change of an entry outside the tree. The change restores the entry's references to entries
     /// that the plan adds.
     fn referrer(&mut self, record: &LdifRecord<'_>) -> Result<(), PageError> {
         let LdifBody::Entry(lines) = record.body else { return Err(unexpected()) };

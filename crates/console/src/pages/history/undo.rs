@@ -104,8 +104,8 @@ fn reverse(
     Ok(Reverse { dn: entry.dn, csn, changes })
 }
 
-/// Returns the values that an attribute had before a change. Returns `None` if the log has not stored them with the
-/// change.
+/// Returns the values that an attribute had before a change. Returns `None` if the log has not stored all of these
+/// values with the change.
 fn before(attribute: &str, change: &HistoryChange) -> Option<Vec<Vec<u8>>> {
     let mut values = change.values.iter();
     let found =
@@ -113,8 +113,8 @@ fn before(attribute: &str, change: &HistoryChange) -> Option<Vec<Vec<u8>>> {
     found.is_whole.then(|| found.values.clone())
 }
 
-/// Returns the values that an attribute has after `changes`, whose first element is the newest change. Returns `None`
-/// if all values cannot be computed from the changes.
+/// Returns the values that an attribute has after `changes`. The first element of `changes` is the newest change.
+/// Returns `None` if the changes do not determine all values.
 fn state_of(attribute: &str, changes: &[HistoryChange]) -> Option<Vec<Vec<u8>>> {
     let states_all = |change: &HistoryChange| {
         let of_attribute =
@@ -146,14 +146,14 @@ fn reversed(
     older: &[HistoryChange],
 ) -> Result<Vec<Change>, PageError> {
     let mut changes: Vec<Change> = Vec::new();
-    // A change may have several parts, which are reversed from the last to the first.
+    // Reverse the parts of the change in reverse order.
     for values in change.values.iter().rev() {
         let description = values.attribute.clone();
         let known = type_of(schema, &description);
         if values.fate == HistoryEffect::Before || known.is_some_and(AttributeType::is_operational) {
             continue;
         }
-        // If the values with an expiry are removed, their expiry is removed as well.
+        // Removing the added values also removes their expiry, so the expiry needs no change of its own.
         let is_added = || {
             let mut added = change.values.iter().filter(|added| added.fate == HistoryEffect::Added);
             added.any(|added| added.attribute == description)

@@ -65,9 +65,9 @@ impl Connection {
         Turn::Wait
     }
 
-    /// Returns the reason to close the connection if it has been silent for too long. Before its first request, a
-    /// connection is closed if it was opened at or before `before_first`. Any connection is closed if no byte has moved
-    /// since `idle` and no operation is outstanding.
+    /// Returns the reason to close the connection if it is not trusted and has been silent for too long. Before its
+    /// first request, a connection is closed if it was opened at or before `before_first`. After that, it is closed if
+    /// no byte has moved since `idle`. A connection with an outstanding operation is not closed.
     pub(crate) fn silence(
         &self,
         now: Instant,

@@ -59,7 +59,7 @@ const COMMON_NAME_MAX: usize = 64;
 pub struct AuthorityFile {
     /// Path of the file.
     pub path: PathBuf,
-    /// First folder above the file through which other users cannot pass, so that they cannot read the file.
+    /// Outermost folder above the file that other users cannot pass through; `None` if other users can read the file.
     pub closed_folder: Option<PathBuf>,
 }
 

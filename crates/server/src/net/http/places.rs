@@ -59,7 +59,7 @@ pub(super) fn choose_evicted(
 }
 
 /// Returns the time at which a new connection may get a place; `None` if a place is free now. `begins` are the start
-/// times of the present connections. Each keeps its place for `grace`.
+/// times of the present connections. Each connection keeps its place for `grace`.
 pub(super) fn free_at(
     begins: impl ExactSizeIterator<Item = Instant>,
     places_max: usize,
