@@ -6,11 +6,11 @@
 //! the nonce. The token itself is never sent. Messages are neither encrypted nor signed, and some contain passwords for
 //! the server. So agents listen on loopback by default, and should otherwise be on a separate network.
 //!
-//! In a run, the coordinator first compares versions and estimates each agent's clock from the shortest of several
-//! round trips. It then sends the workload to the agents, with each agent's share of clients, rate and keys. Agents
-//! prepare, connect, and report that they are ready. The coordinator then sends to each agent the time to begin, in the
-//! time of that agent's own clock. Agents send a message every second. An agent that is silent, or whose connection
-//! breaks, counts as dead. The other agents then run to the end, and the result is marked incomplete.
+//! In a run, the coordinator first compares versions and estimates the offset of each agent's clock from the shortest
+//! of several round trips. It then sends the workload to the agents, with each agent's share of clients, rate and keys.
+//! Agents prepare, connect, and report that they are ready. The coordinator then sends to each agent the time to begin,
+//! in the time of that agent's own clock. Agents send a message every second. An agent that is silent, or whose
+//! connection breaks, counts as dead. The other agents then run to the end, and the result is marked incomplete.
 
 mod coordinate;
 mod protocol;

@@ -114,7 +114,7 @@ pub fn forget_pages(folder: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The test uses a folder like the kernel's file system, and creates the files of a group as the kernel would.
+    /// Uses an ordinary folder in place of the kernel's file system.
     #[test]
     fn a_machine_without_control_groups_says_so() {
         let root = std::env::temp_dir().join(format!("pando-cgroup-{}", std::process::id()));

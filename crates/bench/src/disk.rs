@@ -32,8 +32,8 @@ pub struct Traffic {
 }
 
 impl Disk {
-    /// Returns the device of the regular files that these processes have open. Returns `None` if there are several
-    /// devices, or if the device has no counters, as for memory or a network file system.
+    /// Returns the device of the regular files that these processes have open. Returns `None` unless exactly one of
+    /// their devices has counters. Memory and network file systems have none.
     pub fn of_processes(processes: &[u32]) -> Option<Disk> {
         let devices: BTreeSet<u64> = processes.iter().flat_map(|process| devices_of(*process)).collect();
         let mut disks = devices.into_iter().filter_map(Disk::of_device);

@@ -3,8 +3,8 @@
 //! The driver must never be the bottleneck. Each thread is one event loop (`worker`), which sends the next requests
 //! before it waits again. Requests are filled in from templates (`request`). Answers are checked in the receive buffer
 //! (`answers`). After all answers of one read, the next requests are sent in one write. The result reports threads that
-//! were busy all the time. The driver checks every answer: its result code, its number of entries, and whether the
-//! expected entry is among them.
+//! were busy almost all the time. The driver checks every answer: its result code, its number of entries, and whether
+//! the expected entry is among them.
 //!
 //! In a closed loop, a client sends its next request when it has received the answer to its previous request. A closed
 //! loop finds the maximum rate of a server. In an open loop, requests have intended start times at a fixed rate.
@@ -52,11 +52,11 @@ use plan::{Plan, PlannedKeys};
 use tally::Tally;
 use worker::{Schedule, Shared, Worker};
 
-/// Options of a run. `None` means that the workload's own value applies. With several load machines, options that
-/// concern all machines are sent to each machine.
+/// Options of a run. Unless a field states otherwise, `None` means that the workload's own value applies. Fields that
+/// are not serialized are not sent to other load machines.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Options {
-    /// Number of entries on the server that are keys.
+    /// Number of entries on the server that requests use as keys.
     pub entries: Option<u64>,
     /// Number of clients of the first job. Other jobs are scaled in proportion.
     pub clients: Option<usize>,
@@ -76,9 +76,9 @@ pub struct Options {
     pub seed: u64,
     /// Seed of the data. The seed is needed if the DNs of the keys come from a template.
     pub data_seed: u64,
-    /// Name and password for the binds of connections; anonymous if absent.
+    /// Name and password for the binds of connections. `None` means anonymous.
     pub bind: Option<(String, String)>,
-    /// Trusted authorities for TLS; required for `ldaps://` and StartTLS.
+    /// Trusted authorities for TLS. They are required for `ldaps://` and StartTLS, and are otherwise not used.
     #[serde(skip)]
     pub tls: Option<client::Tls>,
     /// Whether to use StartTLS on `ldap://` targets.
@@ -86,12 +86,12 @@ pub struct Options {
     /// Ids of the server's processes, if they are on this machine.
     #[serde(skip)]
     pub server_processes: Vec<u32>,
-    /// Local addresses from which the clients connect, used in turn. If empty, connections to loopback use default
-    /// addresses.
+    /// Local addresses from which the clients connect, used in turn. If the list is empty, connections to IPv4 loopback
+    /// use 127.0.0.2 to 127.0.0.251.
     #[serde(skip)]
     pub sources: Vec<IpAddr>,
-    /// Index of this load machine, and the number of load machines. The machines divide the keys of the data among
-    /// them.
+    /// Index of this load machine, and the number of load machines. The load machines divide the keys of the data among
+    /// themselves.
     pub shard: (u64, u64),
     /// Whether the target is the null responder. If true, no preparation is made, and every search expects the
     /// responder's only entry.
@@ -102,7 +102,8 @@ pub struct Options {
     pub clean_up: bool,
     /// Whether to store the histogram of every second, for merging with other load machines.
     pub keep_histograms: bool,
-    /// Synchronization with other load machines. It is used before the load begins and again before the cleanup.
+    /// Synchronization with other load machines, before the load begins and again before the cleanup. `None` means that
+    /// there are no other load machines.
     #[serde(skip)]
     pub together: Option<StartBarrier>,
 }
@@ -271,7 +272,7 @@ pub struct Progress {
     pub phase: Phase,
     /// Remaining time of the phase.
     pub left: Duration,
-    /// The last whole second, during the measurement.
+    /// Counts of the last complete second of the measurement, if there is one.
     pub second: Option<Second>,
 }
 
@@ -367,8 +368,9 @@ fn ready(workload: &Workload, options: &Options) -> Result<Plan, DriveError> {
     plan::plan(workload, keys, options).map_err(wrong)
 }
 
-/// Returns the source addresses of connections. If the options name none, connections to loopback use many addresses,
-/// because only about 28,000 connections are possible between a source address and a server's address.
+/// Returns the source addresses of connections. If the options contain no source addresses, connections to IPv4
+/// loopback use 250 addresses, because only about 28,000 connections are possible between a source address and a
+/// server's address.
 fn sources(targets: &Targets, options: &Options) -> Vec<IpAddr> {
     let are_loopback =
         targets.addresses.iter().all(|address| address.ip().is_loopback() && address.is_ipv4());
@@ -460,8 +462,8 @@ fn drive(
     })
 }
 
-/// Returns the numbers of the workload's own entries that deletes use first. The range is empty if other operations
-/// also use these entries.
+/// Returns the numbers of the workload's own entries if deletes may use them: an operation must use added entries as
+/// keys, and no operation may use the workload's own entries as keys. Otherwise returns an empty range.
 fn own_for_deletes(workload: &Workload, options: &Options) -> std::ops::Range<u64> {
     use crate::workload::KeySource;
     let uses = |keys: KeySource| {

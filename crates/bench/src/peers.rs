@@ -148,7 +148,7 @@ pub enum Passwords {
 pub struct Setup {
     /// The suffix.
     pub suffix: String,
-    /// DN of the administrator, with which the load binds. The DN has no entry, and is below the suffix because slapd
+    /// DN of the administrator. The load binds with this DN. The DN has no entry, and is below the suffix because slapd
     /// requires that.
     pub admin_dn: String,
     /// The administrator's password.

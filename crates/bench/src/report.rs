@@ -3,8 +3,8 @@
 //! The only input of a [`Report`] is the results ([`crate::result`]) of one or more runs. [`groups`] sorts the results
 //! for comparison, [`problems`] finds problems that a reader must know, [`charts`] and [`plot`] draw. [`documents`]
 //! puts the figures into tables like those of the published measurements that some workloads repeat, [`verdict`]
-//! summarizes the comparison in a sentence, and [`view`] formats all of this as text for the page's template
-//! (`report/page.html`, `report/style.css`).
+//! summarizes the comparison with each server in a sentence, and [`view`] formats all of this as text for the page's
+//! template (`report/page.html`, `report/style.css`).
 //!
 //! The page is one file, without scripts, and refers to no other file. Its tables contain the numbers of the plots, so
 //! that no figure is only in a plot.

@@ -8,9 +8,9 @@
 //! A file whose name ends with `.zst` is a kept run ([`RunResult::write`]): it is compressed with Zstandard, and its
 //! histograms contain only the values that reports show. It is read like any other result file.
 //!
-//! Names end with their units. A value that was not measured is absent, never zero. Results of several load machines
-//! are merged without loss ([`WorkloadResult::merge`]). This is possible because all histograms have the same bounds,
-//! and each second has a histogram until the results are merged.
+//! Names end with their units. An optional value that was not measured is absent, not zero. Results of several load
+//! machines are merged without loss ([`WorkloadResult::merge`]). This is possible because all histograms have the same
+//! bounds, and each second has a histogram until the results are merged.
 
 mod environment;
 mod latency;

@@ -15,7 +15,7 @@ use crate::peers::Product;
 use crate::peers::ratios::median;
 use crate::result::{OperationKind, RunResult, Second, WorkloadResult};
 
-/// Name of the null responder in goals, which otherwise contain a server's name.
+/// Name by which goals refer to the null responder.
 const NULL: &str = "null";
 
 /// The subcommands of `pando bench` that a step may use. Each of them writes one result file.
@@ -78,7 +78,7 @@ pub struct Goal {
     pub at_most: Option<f64>,
 }
 
-/// A figure of a result. If there are several rounds, the median over the rounds.
+/// A figure of a result. If there are several rounds, the figure is the median over the rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {

@@ -15,7 +15,7 @@ use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-/// Number of round trips from which a clock is estimated.
+/// Number of round trips from which the offset of an agent's clock is estimated.
 const CLOCK_ROUND_TRIPS: usize = 9;
 /// Time between the order to start and the start itself. The order must arrive within this time.
 const LEAD: Duration = Duration::from_millis(300);
@@ -78,8 +78,9 @@ impl Machines {
         Ok(Machines { machines: addresses.iter().map(connect).collect::<Result<_, _>>()? })
     }
 
-    /// Runs a workload on all agents at the same time. Clients, rate and keys are divided among them. The server's
-    /// processes in `options` are processes of this machine. `watch` receives progress every second.
+    /// Runs a workload on all agents at the same time. The coordinator divides clients, rate and keys among the agents.
+    /// The ids of the server's processes in `options` belong to the coordinator's machine. `watch` receives progress
+    /// every second.
     ///
     /// # Errors
     /// An agent fails before the measurement begins. A later failure makes the result incomplete.
@@ -122,8 +123,8 @@ impl Machines {
     }
 }
 
-/// Returns the share of each machine. Clients and rate are values of the first job. The driver scales the other jobs in
-/// proportion.
+/// Returns the share of each machine. The number of clients and the rate in a share apply to the first job. The driver
+/// scales the other jobs in proportion.
 fn orders(
     workload: &Workload,
     targets: &[String],

@@ -88,7 +88,8 @@ pub(crate) enum AgentMessage {
     Alive,
     /// The agent waits for [`Order::Go`].
     Ready,
-    /// Counts of the last second.
+    /// Phase of the run, remaining time of the phase, and the counts of the last complete second of the measurement, if
+    /// there is one.
     Second { phase: Phase, left: Duration, second: Option<Box<Second>> },
     /// The run is complete.
     Result(Box<WorkloadResult>),

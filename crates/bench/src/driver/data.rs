@@ -34,7 +34,8 @@ impl KeyData {
         KeyData { first, count, columns: Vec::new() }
     }
 
-    /// Returns keys with values. The keys are those entries of a template that have the attribute `rdn` in their RDN.
+    /// Returns keys with values. The keys are the entries of the template whose RDN has the attribute `data.rdn` and
+    /// that have a value in each column.
     ///
     /// # Errors
     /// The template cannot be read.

@@ -109,8 +109,9 @@ impl Key for DataKey<'_> {
         self.data.first + self.position
     }
 
-    /// Returns the number, from 1, of the key's part if all keys are divided in order into `parts` parts. Part `g + 1`
-    /// begins at the key `g * count / parts`, rounded down. The groups of a template are divided in the same manner.
+    /// Divides all keys in order into `parts` parts, and returns the number of the part that contains this key, counted
+    /// from 1. Part `g + 1` begins at the key `g * count / parts`, rounded down. The groups of a template are divided
+    /// in the same manner.
     fn part(&self, parts: u64) -> u64 {
         let (parts, count) = (u128::from(parts), u128::from(self.data.count.max(1)));
         (((u128::from(self.position) + 1) * parts - 1) / count) as u64 + 1

@@ -207,10 +207,11 @@ pub(crate) fn result(
     result
 }
 
-/// Describes by how much the answers fell short of the intended rate. Returns `None` if the rate was reached.
+/// Describes by how much the answers fell short of the intended rate. Returns `None` if all due requests were sent and
+/// enough of them were answered.
 ///
 /// By Little's law, the number of outstanding requests is the rate multiplied by the mean latency. At the end, this
-/// number of requests may be unanswered, up to a quarter of all requests. One in a hundred further requests may also be
+/// number of requests, but at most a quarter of all requests, may be unanswered. In addition, 1% of all requests may be
 /// unanswered.
 fn missed(result: &WorkloadResult, due: u64, unsent: u64) -> Option<String> {
     let answered = result.operations_total() + result.errors_total() + result.wrong_answers_total();

@@ -1,11 +1,11 @@
 //! Text with placeholders that are replaced in every request: `uid=user.{n},ou=people`.
 //!
-//! Placeholders are written as `{n}` (the key's number), `{part:50}` (the number of the key's part, from 1, if all keys
-//! are divided into 50 parts), `{dn}` or `{attribute}` (values of the key's entry), `{attribute:4}` (the first four
-//! characters of such a value), and `{random:alphanumeric:11}` (11 random characters; also `numeric`, `hex`, `base64`).
-//! A text is first [marked](Placeholders::mark): each placeholder becomes one character of Unicode's private use area,
-//! so that texts with placeholders can be parsed as filters and encoded in requests. [`Placeholders::split`] finds the
-//! placeholders again in the octets.
+//! Placeholders are written as `{n}` (the key's number), `{part:50}` (the number, counted from 1, of the part that
+//! contains the key, if all keys are divided into 50 parts), `{dn}` or `{attribute}` (values of the key's entry),
+//! `{attribute:4}` (the whole characters in the first four octets of such a value), and `{random:alphanumeric:11}` (11
+//! random characters; also `numeric`, `hex`, `base64`). A text is first [marked](Placeholders::mark): each placeholder
+//! becomes one character of Unicode's private use area, so that texts with placeholders can be parsed as filters and
+//! encoded in requests. [`Placeholders::split`] finds the placeholders again in the octets.
 
 use crate::Seeded;
 
@@ -22,9 +22,11 @@ const BASE64: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123
 pub(crate) enum PatternValue {
     /// The number of the key.
     Number,
-    /// Number, from 1, of the key's part, if all keys are divided in order into this number of parts.
+    /// Number, counted from 1, of the part that contains the key, if all keys are divided in order into this many
+    /// parts.
     Part(u64),
-    /// Value of the key's entry in a column (see [`ColumnNames`]), or its first `len_max` characters.
+    /// Value of the key's entry in a column (see [`ColumnNames`]), or the whole characters in its first `len_max`
+    /// octets.
     Column { column: usize, len_max: usize },
     /// Characters that are random for each request.
     Random { alphabet: &'static [u8], len: usize },
@@ -191,7 +193,8 @@ enum Piece {
 pub(crate) trait Key {
     /// Returns the key's number.
     fn number(&self) -> u64;
-    /// Returns the number, from 1, of the key's part, if all keys are divided in order into `parts` parts.
+    /// Returns the number, counted from 1, of the part that contains the key, if all keys are divided in order into
+    /// `parts` parts.
     fn part(&self, parts: u64) -> u64;
     /// Returns the value in a column.
     fn column(&self, column: usize) -> &[u8];

@@ -33,7 +33,7 @@ pub(crate) struct Plan {
     pub(crate) kinds: Vec<OperationKind>,
     /// Number of the first entry of the workload's own entries.
     pub(crate) own_first: u64,
-    /// Number of the next entry to add, for all threads.
+    /// Number of the next entry to add. All threads share it.
     pub(crate) next_new: AtomicU64,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct PlannedOperation {
     pub(crate) kind_index: usize,
     pub(crate) weight: u64,
     pub(crate) keys: PlannedKeys,
-    /// Requests of the operation, in order. All requests have the same key.
+    /// Requests of the operation, in order. All of them use the same key.
     pub(crate) steps: Vec<PlannedStep>,
     /// Whether all steps together count as one operation. If false, each step counts.
     pub(crate) is_one: bool,
@@ -230,7 +230,8 @@ pub(crate) fn own_first((machine, _): (u64, u64)) -> u64 {
     (machine << 40) + 1
 }
 
-/// Returns the share of the keys that load machine `index` of `of` machines uses.
+/// Returns the share of the keys that load machine `index` of `of` machines uses. If there are fewer keys than machines
+/// and the share would be empty, returns all keys.
 fn part(all: &Range<u64>, (index, of): (u64, u64)) -> Range<u64> {
     let count = u128::from(all.end - all.start);
     let start = |index: u64| all.start + (count * u128::from(index) / u128::from(of.max(1))) as u64;
@@ -352,7 +353,7 @@ fn search(operation: &Operation, placeholders: &mut Placeholders<'_>) -> PlanRes
     Ok(PlannedStep { page: page(operation)?, ..step })
 }
 
-/// Returns the page size of a paged search. All pages need the same request, so it must not contain random
+/// Returns the page size of a paged search. All pages need the same request, so this request must not contain random
 /// placeholders.
 fn page(operation: &Operation) -> PlanResult<Option<NonZeroU32>> {
     let wrong = |text: &str| Err((operation.kind.span().start, text.to_owned()));

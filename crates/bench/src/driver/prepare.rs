@@ -35,8 +35,8 @@ fn connect(targets: &Targets, options: &Options) -> Result<Connection, DriveErro
     Ok(connection)
 }
 
-/// Returns the reason why the server does not support the workload, if its root DSE does not list the SASL mechanism
-/// that the workload uses.
+/// Returns a reason if the server does not support the SASL mechanism of the workload: the server is the null
+/// responder, or its root DSE does not list the mechanism. Otherwise returns `None`.
 pub(crate) fn unsupported(
     workload: &Workload,
     targets: &Targets,

@@ -47,7 +47,8 @@ impl RequestTemplate {
         RequestTemplate { steps: steps.into() }
     }
 
-    /// Prepends the message for a key to `out`. `controls` is the encoded last component of the message, or empty.
+    /// Prepends the message for a key to `out`. `controls` contains the encoded controls, which are the last component
+    /// of a message, or is empty.
     pub(crate) fn write(
         &self,
         id: i32,

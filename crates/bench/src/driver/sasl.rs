@@ -120,8 +120,8 @@ impl Exchange {
         Ok(format!("{without_proof},p={}", BASE64_STANDARD.encode(proof)).into_bytes())
     }
 
-    /// Returns true if the server has authenticated itself by its last message. With mechanisms other than SCRAM, the
-    /// server need not authenticate itself.
+    /// Returns true if the server has authenticated itself by its last message. With CRAM-MD5, servers do not
+    /// authenticate themselves, so the function returns true.
     pub(crate) fn is_proven(&self, last: Option<&[u8]>) -> bool {
         let Some(signature) = &self.server_signature else { return self.mechanism == BindMechanism::CramMd5 };
         let verifier = last.and_then(|last| last.strip_prefix(b"v="));

@@ -4,7 +4,7 @@ use std::sync::mpsc::Sender;
 
 use crate::result::{Latency, OperationKind, OperationTotals, Second};
 
-/// Maximum number of examples of errors that are stored for each kind.
+/// Maximum number of examples of errors that are stored for each kind of operation, and of failures of a thread.
 const EXAMPLES_MAX: usize = 5;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -121,7 +121,7 @@ impl Tally {
         self.fail(why);
     }
 
-    /// Records a failure. Equal failures are recorded only once.
+    /// Records a failure. Records no failure twice, and at most [`EXAMPLES_MAX`] failures.
     pub(crate) fn fail(&mut self, why: String) {
         if self.failures.len() < EXAMPLES_MAX && !self.failures.contains(&why) {
             self.failures.push(why);

@@ -46,8 +46,8 @@ const DRAIN_NANOS_MAX: u64 = 10_000_000_000;
 const TICK: Duration = Duration::from_millis(50);
 /// Result code of a bind that continues (RFC 4511 section 4.2.2).
 const SASL_BIND_IN_PROGRESS: u32 = 14;
-/// Number of random draws of an operation. If no drawn operation has a key left, the thread assumes that all keys are
-/// used up.
+/// Maximum number of random draws to find an operation that has a key left. After them, the thread assumes that all
+/// keys are used up.
 const DRAWS_MAX: usize = 64;
 
 const TIMER: Token = Token(usize::MAX);
@@ -123,7 +123,7 @@ struct Client {
     slots: usize,
     slot_count: usize,
     next_sequence: i32,
-    /// Slots that wait until all connections are established.
+    /// Slots that wait until all persistent connections of the client are established.
     parked: Vec<usize>,
 }
 
@@ -365,7 +365,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Starts to connect closed connections, up to the limit.
+    /// Starts to connect connections that are down, up to [`CONNECTING_MAX`] at a time.
     fn reconnect(&mut self, now: u64) {
         if !self.may_be_down {
             return;
@@ -498,7 +498,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Returns true if no slot is active, and no idle slot can become active.
+    /// Returns true if no slot is active, and no idle slot can become active. In an open loop, slots can always become
+    /// active.
     fn is_used_up(&self) -> bool {
         self.active == 0
             && self.jobs.iter().all(|job| job.interval.is_none())
@@ -533,7 +534,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Starts the outstanding steps that restore changed entries, in free slots. The thread does not count these steps.
+    /// Starts the pending steps that restore changed entries, in free slots. The thread does not count these steps.
     fn give_back(&mut self) {
         for index in 0..self.jobs.len() {
             let free = std::mem::take(&mut self.jobs[index].free);
@@ -586,7 +587,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Waits for events and handles those that are ready, once.
+    /// Waits once for events, and handles the events that are ready.
     fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         match self.poll.poll(&mut events, timeout) {

@@ -1,6 +1,6 @@
-//! Adaptation of a workload to its environment: the open files of a process, the time of the run, and the features of a
-//! server. The notes of the result state each adaptation. If the adaptation would change the meaning of a workload, the
-//! workload is not measured.
+//! Adaptation of a workload to its environment: the open files of a process, the duration of the run, and the features
+//! of a server. The notes of the result state each adaptation. If the adaptation would change the meaning of a
+//! workload, the workload is not measured.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use super::{Passwords, Product};
 use crate::driver::Options;
 use crate::workload::{BindConnection, Operation, OperationName, Workload};
 
-/// Number of open files of a server in addition to connections: its data, its logs, the archives of a JVM, and the
-/// reserve of 389 DS.
+/// Number of open files of a server in addition to connections: its data, its logs, the archives of a JVM, and the file
+/// descriptors that 389 DS reserves.
 const OTHER_FILES: u64 = 1_000;
 /// Minimum number of own entries, even for a short run.
 const OWN_ENTRIES_MIN: u64 = 1_000;
@@ -123,8 +123,8 @@ fn is_same_workload(one: &Workload, other: &Workload) -> bool {
     load_of(one) == load_of(other)
 }
 
-/// Adapts the number of the workload's own entries, if they exist only to be deleted. The number is changed in
-/// proportion to the length of the run.
+/// Reduces the number of the workload's own entries in proportion to the length of a run that is shorter than planned.
+/// The number is reduced only if the entries exist only to be deleted, and never below [`OWN_ENTRIES_MIN`].
 fn fit_own_entries(adapted: &mut AdaptedWorkload) {
     let workload = &mut adapted.workload;
     let planned = workload.duration_seconds as f64;
@@ -138,8 +138,8 @@ fn fit_own_entries(adapted: &mut AdaptedWorkload) {
 }
 
 /// Refuses or changes compares of passwords. slapd, 389 DS and OpenDJ compare userPassword octet by octet
-/// (octetStringMatch, RFC 4519 section 2.41), so a hashed password never matches. Pando verifies the password, and so
-/// does the server for which the benchmark with these compares was published.
+/// (octetStringMatch, RFC 4519 section 2.41), so a hashed password never matches. Pando verifies the password against
+/// the hash. The benchmark that contains these compares was published for a server that does the same.
 fn fit_password_compares(adapted: &mut AdaptedWorkload, target: &Target<'_>) -> Result<(), String> {
     let is_hashed = target.setup.passwords != Passwords::Clear;
     let product = &target.description.product;

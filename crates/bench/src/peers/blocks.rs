@@ -33,7 +33,7 @@ impl Blocks {
     /// Sets attributes of the entry with this DN. Each attribute then has only the given value.
     ///
     /// # Errors
-    /// The file has no such entry. `file` is its name in the error.
+    /// The file has no such entry. The error contains the file's name `file`.
     pub(super) fn set(&mut self, file: &Path, dn: &str, values: &[(&str, &str)]) -> Result<(), PeerError> {
         let found = self.blocks.iter_mut().find(|block| dn_of(block).eq_ignore_ascii_case(dn));
         let block = found.ok_or_else(|| PeerError::Form { file: file.to_owned(), missing: dn.to_owned() })?;

@@ -73,7 +73,7 @@ impl Contestant {
 
 /// Compares the servers, and appends to the result: the load of every server, its workloads, and the comparison of
 /// answers. A server that fails stays in the result with the reason, and the comparison continues with the other
-/// servers. Measurements that the result already contains are not repeated.
+/// servers. Complete measurements that the result already contains are not repeated.
 ///
 /// # Errors
 /// The disk cannot hold the data of even one server at a time.

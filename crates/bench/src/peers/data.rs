@@ -71,8 +71,8 @@ pub enum DataError {
 }
 
 impl Data {
-    /// Generates the data of a template, with hashed passwords, into the file `path`. The template is a shipped one or
-    /// a file.
+    /// Generates the data of a template, with hashed passwords, into the file `path`. `template` is the name of a
+    /// built-in template, or a file.
     ///
     /// # Errors
     /// The template is invalid or the file cannot be written.

@@ -278,7 +278,8 @@ fn index_word(kind: IndexKind) -> Option<&'static str> {
     }
 }
 
-/// Parses the version from the output: `389 Project`, and a line with `389-Directory/2.3.1 B2025...`.
+/// Parses the version from the output. The output has the line `389 Project`, and a line with `389-Directory/2.3.1
+/// B2025...`.
 fn version_in(output: &str) -> Option<&str> {
     output.split_once("389-Directory/")?.1.split_whitespace().next()
 }

@@ -10,20 +10,20 @@
 //! - `index`: the indexes of the comparison, with the default slots (`idlexp 16`). objectClass is always indexed,
 //!   because slapd uses this index to find referrals in every search of a subtree. Without the index, slapd would read
 //!   every entry.
-//! - No `checkpoint`: it "is only needed if the dbnosync option is used" (slapd-mdb(5)), which would lose durability.
-//!   Every commit is synced.
+//! - No `checkpoint`: it "is only needed if the dbnosync option is used" (slapd-mdb(5)). That option would lose
+//!   durability. Every commit is synced.
 //! - `loglevel 0`: no server of a comparison logs its operations, unless the workload requires it (then `-d stats`,
 //!   into a file).
 //! - No size and time limits, as for every server of a comparison.
 //! - `password-hash {SSHA}`: the default, set explicitly for passwords that the load adds in clear text.
 //! - If passwords are in clear text, as some SASL mechanisms require: `sasl-auxprops slapd`, and `authz-regexp` for
-//!   users named by their DN (`dn:cn=...`), which slapd converts to a value with escapes. Debian has the mechanisms in
-//!   libsasl2-modules.
+//!   users named by their DN (`dn:cn=...`). slapd converts such a name to a value with escapes. Debian has the
+//!   mechanisms in libsasl2-modules.
 //! - For load over TLS, a P-256 certificate, as Pando creates for itself; versions and ciphers are the defaults of
 //!   GnuTLS.
 //! - With replication, the lines of the Administrator's Guide (chapter on replication) for syncrepl with
 //!   refreshAndPersist: `syncprov-checkpoint 100 10`, `syncprov-sessionlog 100`, indexes of entryCSN and entryUUID.
-//!   `slapadd -w` writes the contextCSN with which copies of the database begin.
+//!   `slapadd -w` writes a contextCSN, so that copies of the database begin with it.
 //! - Bulk load by slapadd with `-q` and as many `tool-threads` as cores, the maximum of slapd.conf(5).
 
 use std::net::SocketAddr;
@@ -50,12 +50,13 @@ pub enum SyncreplRole {
     Consumer(SocketAddr),
 }
 
-/// Changes that a test makes to the configuration of a comparison.
+/// Changes to the slapd configuration that comparisons use by default.
 #[derive(Clone, Debug, Default)]
 pub struct Amendments {
     /// Additional lines for the global part of slapd.conf.
     pub global: String,
-    /// Lines at the end of the database section that replace the access clauses of a comparison.
+    /// Access clauses for the end of the database section. They replace the access clauses that comparisons use by
+    /// default.
     pub rules: Option<String>,
     /// Whether to listen for `ldaps://` too. If so, `global` must contain the settings for TLS.
     pub secure: bool,
@@ -82,7 +83,7 @@ impl OpenLdap {
         OpenLdap::amended(folder, setup, &Amendments { global, ..Amendments::default() })
     }
 
-    /// Writes the configuration, with the changes that a test needs.
+    /// Writes the configuration with the given changes.
     ///
     /// # Errors
     /// The same as for [`OpenLdap::configure`].

@@ -1,4 +1,4 @@
-//! Pando, as an external program like the others, which is controlled only by its command line and its files.
+//! Pando as an external program, like the other servers. It is controlled only by its command line and its files.
 //!
 //! Pando runs with its defaults, which sync every change before the answer. `pando apply` changes only settings that
 //! are also changed for the other servers:
@@ -31,7 +31,7 @@ pub struct Pando {
     node: toml::Table,
     /// Settings that the current workload needs in addition to the setup.
     circumstances: Option<Arc<RunSettings>>,
-    /// Attributes that always have an index, so that the settings must not define one for them.
+    /// Attributes that always have an index, so the settings must not define one for them.
     always_indexed: Vec<String>,
 }
 
@@ -79,9 +79,9 @@ impl Pando {
         self.folder.join("settings.toml")
     }
 
-    /// Finds the attributes that are always indexed, so that the settings must not define an index for them. Only Pando
-    /// knows these attributes, because the setup does not state which attributes are links. Therefore the method runs
-    /// `plan` first, and notes the attributes that `plan` rejects.
+    /// Finds the attributes that are always indexed, for which the settings must not define an index. Only Pando knows
+    /// these attributes, because the setup does not state which attributes are links. Therefore the method runs `plan`
+    /// first, and notes the attributes that `plan` rejects.
     fn find_always_indexed(&mut self) -> Result<(), PeerError> {
         let all = settings(&self.setup, &[]);
         write_file(&self.settings_file(), &all)?;

@@ -306,7 +306,7 @@ impl Server {
     }
 
     /// Waits until the server is idle. Searches of a disconnected client may continue for a long time. Returns true if
-    /// the server became idle within the time.
+    /// the server became idle, or ended, within the time.
     pub fn settles_within(&self, time: Duration) -> bool {
         let deadline = Instant::now() + time;
         let used = || cpu::process_time(self.id()).unwrap_or_default();

@@ -93,7 +93,7 @@ impl Group {
 pub struct Grouped {
     /// Groups in the order of their first appearance.
     pub groups: Vec<Group>,
-    /// Workloads that are left out, each with the setting that it needs and that not all servers have.
+    /// Workloads that are left out, each with the reason: a setting that cannot be made on all servers.
     pub left_out: Vec<(Workload, String)>,
 }
 
@@ -407,8 +407,8 @@ fn is_unfinished(result: &WorkloadResult) -> bool {
         && result.operations_total() == 0
 }
 
-/// Marks a result as unsupported if all its operations failed: the server cannot run the workload, so a rate would have
-/// no meaning.
+/// Marks a result as unsupported if at least as many operations failed as succeeded. The server then cannot run the
+/// workload, so a rate would have no meaning.
 fn say_if_all_failed(result: &mut WorkloadResult) {
     let failed = result.errors_total() + result.wrong_answers_total();
     if failed == 0 || failed < result.operations_total() {

@@ -56,7 +56,7 @@ impl Axis {
         Axis { quantity, is_log: false, ticks: ticks.collect(), range }
     }
 
-    /// Returns a logarithmic axis around these values, which spans at least a factor of ten.
+    /// Returns a logarithmic axis around these values. The axis spans at least a factor of ten, or of two for octets.
     pub(crate) fn log(quantity: Quantity, values: Range<f64>) -> Axis {
         let low = values.start.max(1e-3);
         let high = values.end.max(low);
@@ -99,7 +99,7 @@ impl Axis {
         Axis { quantity: Quantity::Bytes, is_log: true, range, ticks }
     }
 
-    /// Returns the coordinate of a value.
+    /// Returns the coordinate of a value. For a value beyond the axis, returns the nearest end of the axis.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let place = if self.is_log { value.max(1e-3).log10() } else { value };
         place.clamp(self.range.start, self.range.end)

@@ -213,7 +213,7 @@ enum Reduce {
 }
 
 /// Reduces a line to at most [`POINTS_MAX`] points. Also returns, for each point, the lowest and the highest figure of
-/// the seconds that the point represents.
+/// the seconds that the point represents. This list is empty if each point represents only one second.
 #[allow(clippy::type_complexity)]
 fn reduce(values: &[(f64, f64)], how: Reduce) -> (Vec<(f64, f64)>, Vec<(f64, f64, f64)>) {
     let each = values.len().div_ceil(POINTS_MAX);

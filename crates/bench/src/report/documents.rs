@@ -84,7 +84,7 @@ struct Query {
     indexed: Option<bool>,
 }
 
-/// Measure that a column or row shows. Its name is the heading in the table.
+/// Measure that a column or row shows. The name of the measure is the heading in the table.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Display)]
 #[serde(rename_all = "snake_case")]
 enum Measure {
@@ -394,7 +394,8 @@ fn kind_rate(result: &WorkloadResult, kind: Option<OperationKind>) -> Option<Str
     (result.measured_seconds > 0.0).then(|| text::rate(operations as f64 / result.measured_seconds))
 }
 
-/// Returns the first second whose rate is at least 95% of the median rate in the last third of the run.
+/// Returns the time in seconds until the end of the first second whose rate is at least 95% of the median rate in the
+/// last third of the run.
 fn seconds_to_full_speed(seconds: &[Second]) -> Option<u64> {
     let mut last: Vec<u64> =
         seconds[seconds.len() - seconds.len() / 3..].iter().map(Second::operations_total).collect();

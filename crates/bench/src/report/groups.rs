@@ -130,7 +130,7 @@ fn is_load_only(result: &WorkloadResult) -> bool {
         && result.server.bulk_load.is_some()
 }
 
-/// Reason why a workload was never under load.
+/// Reason why a result has no figures.
 pub(crate) enum NotStarted<'a> {
     /// The server does not support the workload.
     Unsupported(&'a str),
@@ -138,7 +138,7 @@ pub(crate) enum NotStarted<'a> {
     Failed(&'a str),
 }
 
-/// Returns the reason why no request was sent; `None` if requests were sent.
+/// Returns the reason why a result has no figures; `None` if it has figures.
 fn not_started(result: &WorkloadResult) -> Option<NotStarted<'_>> {
     if let Some(reason) = &result.unsupported {
         return Some(NotStarted::Unsupported(reason));
@@ -148,7 +148,8 @@ fn not_started(result: &WorkloadResult) -> Option<NotStarted<'_>> {
 }
 
 impl Shape<'_> {
-    /// Returns true if both shapes have the same workload and the same size of data. The load may differ.
+    /// Returns true if both shapes have the same workload and the same size of data, or if `other` states no size. The
+    /// load may differ.
     fn is_like(&self, other: &Shape<'_>) -> bool {
         self.workload == other.workload && (self.entries == other.entries || other.entries.is_none())
     }

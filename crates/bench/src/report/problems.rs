@@ -21,8 +21,8 @@ pub(crate) struct Problem {
 pub(crate) fn problems_of(result: &WorkloadResult) -> Vec<String> {
     let mut problems = Vec::new();
     if result.unsupported.is_some() && result.complete {
-        // The only problem of an unsupported workload is the server's refusal. The errors that follow from the refusal
-        // are not reported.
+        // The page shows why the workload is unsupported. The errors that follow from this reason are not reported in
+        // addition.
         return result.failures.clone();
     }
     let operations = result.operations_total();

@@ -95,7 +95,8 @@ impl<'a> ResultRow<'a> {
     }
 }
 
-/// Returns the results in the order in which they were measured. Results of the null responder come last.
+/// Returns the results in the order in which they were measured. In each run, the results of the null responder come
+/// last.
 fn results(runs: &[RunResult]) -> impl Iterator<Item = (&RunResult, &WorkloadResult, &str)> {
     runs.iter().flat_map(|run| {
         let servers = run.workloads.iter().map(move |result| (run, result, result.server.product.as_str()));

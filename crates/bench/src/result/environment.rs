@@ -48,7 +48,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Detects this machine and this process on Linux.
+    /// Returns the description of this Linux machine and of the processors on which this process may run.
     pub fn detect() -> Environment {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let mut environment = parse_cpuinfo(&read("/proc/cpuinfo"));
@@ -83,7 +83,7 @@ pub struct Tool {
     /// repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// Whether the program was built without optimization, which makes its figures meaningless.
+    /// Whether the program was built without optimization. The figures of such a program are meaningless.
     #[serde(default)]
     pub is_debug_build: bool,
 }

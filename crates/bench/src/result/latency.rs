@@ -105,7 +105,7 @@ impl Latency {
 
     /// Returns the points of the distribution that reports plot. Each point is a share of the operations, as its number
     /// of nines, and the latency in microseconds that this share did not exceed. The points end at the number of nines
-    /// beyond which only the longest latency remains.
+    /// beyond which only the longest latency remains, but at the latest at [`NINES_MAX`].
     pub fn distribution(&self) -> Vec<(f64, u64)> {
         let most = (self.count().max(1) as f64).log10().min(NINES_MAX);
         let steps = (most * POINTS_A_NINE).ceil() as u32;

@@ -57,10 +57,10 @@ pub struct WorkloadResult {
     /// The load machines, if there were several.
     #[serde(default)]
     pub agents: Vec<AgentState>,
-    /// Reason why the server does not support the workload. If present, nothing was measured.
+    /// Reason why the result has no figures, such as an operation that the server does not support.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsupported: Option<String>,
-    /// Failures as text: such as closed connections, dead agents, and a failed preparation.
+    /// Failures as text, such as closed connections, dead agents, and a failed preparation.
     #[serde(default)]
     pub failures: Vec<String>,
     /// Remarks that a reader needs to judge the figures: differences from the document, corrections.
@@ -151,7 +151,7 @@ pub struct OperationTotals {
 pub struct Second {
     /// Seconds since measuring began.
     pub second: u64,
-    /// Number of answered operations, by kind.
+    /// Number of correct answers, by kind of operation.
     #[serde(default)]
     pub operations: BTreeMap<OperationKind, u64>,
     /// Unexpected result codes, wrong answers and closed connections.
@@ -195,7 +195,7 @@ pub struct Second {
 }
 
 impl Second {
-    /// Returns the answers of all kinds together.
+    /// Returns the number of correct answers to operations of all kinds.
     pub fn operations_total(&self) -> u64 {
         self.operations.values().sum()
     }
@@ -319,7 +319,7 @@ impl ServerDescription {
 /// Origin of the entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataSet {
-    /// Name of a shipped template, or of a template file.
+    /// Name of a built-in template, or of a template file.
     pub template: String,
     /// Seed of the random values.
     pub seed: u64,
@@ -450,7 +450,7 @@ pub struct AgentState {
     pub address: String,
     /// Whether the machine measured to the end.
     pub complete: bool,
-    /// Number of operations of the machine that were answered.
+    /// Number of correct answers that the machine received.
     pub operations: u64,
     /// Failure as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -510,7 +510,7 @@ impl WorkloadResult {
         }
     }
 
-    /// Returns the number of answered operations of all kinds.
+    /// Returns the number of correct answers to operations of all kinds.
     pub fn operations_total(&self) -> u64 {
         self.operations.values().map(|totals| totals.operations).sum()
     }

@@ -95,7 +95,7 @@ pub(super) fn roster(seeded: &mut Seeded) -> Vec<Person> {
 }
 
 impl Name {
-    /// Returns the name of a person. Every 41st person has one of the notable names, until they are used up.
+    /// Returns the name of a person. Every 41st person has one of the notable names, until these names are used up.
     fn for_person(index: usize, seeded: &mut Seeded) -> Name {
         let notable = if index % 41 == 3 { COMPANY.notable.get(index / 41) } else { None };
         let (given_name, surname) = match notable {

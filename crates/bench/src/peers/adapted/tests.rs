@@ -45,7 +45,7 @@ fn connections_are_as_many_as_files_may_be_open() {
     let reduced = adapted("oid-search-random-32000", "Pando 1", &options, 20_000).unwrap();
     assert_eq!(reduced.options.clients, Some(19_000));
     assert!(reduced.notes[0].contains("19000 connections instead of 32000"), "{:?}", reduced.notes);
-    // The adapted workload would be the same as the next one, so it is not measured.
+    // The adapted workload would be the same as oid-search-random-32000, so it is not measured.
     let same = adapted("oid-search-random-64000", "Pando 1", &options, 20_000).err().unwrap();
     assert!(same.contains("oid-search-random-32000 again"), "{same}");
     assert!(
