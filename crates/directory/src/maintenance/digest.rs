@@ -5,8 +5,8 @@
 //! data. All other rows are derived from them: index rows, names, counters and reverse links. Derived rows are not
 //! compared, because each node builds index rows at its own pace.
 //!
-//! A part consists of an entry directly below a suffix entry, and all entries below this entry. An entry directly
-//! below a suffix entry that has no subordinates belongs to the part of the suffix entry.
+//! A part consists of an entry directly below a suffix entry, and all entries below this entry. If an entry directly
+//! below a suffix entry has no subordinates, the entry belongs to the part of the suffix entry.
 //!
 //! Entries are read as rows without packed values, because nodes may have the same values in rows of different
 //! versions.
@@ -45,7 +45,8 @@ pub type EachRow<'f> = dyn FnMut(&str, &[u8], &[u8]) -> ControlFlow<()> + 'f;
 /// Callback for a row, without the row's part.
 type Visit<'f> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'f;
 
-/// A range of rows between two points. An empty point is the beginning or the end of all rows.
+/// A range of rows between two points. If `from` is empty, the range begins with the first row. If `to` is empty, the
+/// range ends with the last row.
 #[derive(Clone, Copy, Debug)]
 pub struct RowSlice<'p> {
     /// First point, inclusive.

@@ -42,13 +42,13 @@ pub use self::tree::{TreeBounds, export_tree};
 /// Size of the buffer for text, in bytes.
 const BUFFER_SIZE: usize = 1 << 20;
 
-/// Attributes that may be exported: all that the administrator may read.
+/// Attributes that may be exported: all attributes that the administrator may read.
 const SHOWN: Shown = Shown::Secrets;
 
 /// Number of link targets read in one step.
 const TARGET_BLOCK: usize = 512;
 
-/// Request for an export. By default it exports every entry with all attributes that a client may write.
+/// Request for an export. A default request exports every entry with all attributes that a client may write.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExportRequest<'a> {
     /// Base of the export: this entry and all entries below it are exported; `None` for all entries.

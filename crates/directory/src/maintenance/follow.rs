@@ -284,9 +284,9 @@ fn is_copied(schema: &Schema, type_id: TypeId) -> bool {
 /// The change is confined to the copied tree at `base`. The change never deletes an entry outside of the tree. The
 /// change moves an entry into the tree only from another copied tree, whose source will report the deletion.
 ///
-/// Sets `renames` if an entry was renamed. Links in local values follow a rename. A received value, however, may
-/// contain a new name before the rename is applied locally. The value then names no entry, or the wrong entry. After a
-/// rename, the caller must therefore compare all entries with such values with the other server again.
+/// Sets `renames` to true if an entry was renamed. Links in local values follow a rename. A received value, however,
+/// may contain a new name before the rename is applied locally. The value then names no entry, or the wrong entry.
+/// After a rename, the caller must therefore compare all entries with such values with the other server again.
 pub fn follow(
     batch: &mut WriteBatch<'_>,
     base: &str,
@@ -536,7 +536,8 @@ fn entry_of(state: TreeState<'_>, uuid: &SyncUuid) -> Result<Option<EntryId>> {
     Ok(found.first().copied().map(EntryId))
 }
 
-/// Returns the entryUUIDs of the entries at or below `base` that are not in `known`, the youngest entry first.
+/// Returns the entryUUIDs of the entries at or below `base` for which `is_known` returns false, the youngest entry
+/// first.
 ///
 /// # Errors
 /// The store failed.

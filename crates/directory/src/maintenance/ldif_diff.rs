@@ -198,8 +198,8 @@ fn change_values<'e>(
     if gone.is_empty() && come.is_empty() {
         return;
     }
-    // Without an equality rule, a modify cannot delete single values (RFC 4511 section 4.6), so the modify replaces all
-    // values.
+    // Without an equality rule, a modify cannot delete single values (RFC 4511 section 4.6). The modify then replaces
+    // all values. The modify does the same for a single-valued attribute, and if no old value remains.
     if before.is_single || before.equality.is_none() || gone.len() == before.values.len() {
         changes.push((ChangeOperation::Replace, name, after.values.clone()));
         return;

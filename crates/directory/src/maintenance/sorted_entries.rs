@@ -75,7 +75,7 @@ impl<'s> Compared<'s> {
     }
 }
 
-/// Sorter of entries, which are added in any order.
+/// Sorter of entries. The entries may be added in any order.
 pub struct EntrySorter<'s> {
     schema: &'s Schema,
     sorter: Sorter,

@@ -19,8 +19,8 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Cursor over encoded bytes. Every method returns `None` if the bytes end early or are invalid. Callers then report
-/// damaged data.
+/// Cursor over encoded bytes. Every decoding method returns `None` if the bytes end early or are invalid. Callers then
+/// report damaged data.
 #[derive(Clone, Copy)]
 pub(crate) struct Decoder<'a>(pub(crate) &'a [u8]);
 

@@ -78,7 +78,7 @@ impl DynamicGroup {
         DynamicGroup { id, urls: Vec::new(), faults: Vec::new(), octets: 0 }
     }
 
-    /// Adds a memberURL value. Returns false if the total length exceeds the limit.
+    /// Adds a memberURL value. Ignores the value and returns false if the total length exceeds the limit.
     pub(crate) fn add(&mut self, value: &[u8], attribute: AttrId, schema: &Schema) -> bool {
         self.octets += value.len();
         if self.octets > DYNAMIC_GROUP_OCTETS_MAX {
@@ -140,7 +140,7 @@ impl DynamicGroups {
     }
 
     /// Adds a group. Its id must be greater than the ids of all groups added before. Leaves the group out if a limit is
-    /// exceeded.
+    /// exceeded, or if an earlier group was left out.
     pub(crate) fn push(&mut self, group: DynamicGroup) {
         let octets = self.octets + group.octets;
         let is_full = self.groups.len() >= DYNAMIC_GROUPS_MAX || octets > DYNAMIC_GROUP_OCTETS_MAX;

@@ -104,7 +104,7 @@ pub struct InlineValues<'a> {
 pub enum InlineValue<'a> {
     /// The value itself.
     Here(&'a [u8]),
-    /// The value, whose text is packed in the row.
+    /// The text of a value that the row contains in packed form.
     Text(PackedText),
     /// Hash of the value. The hash is the key of the value in `values`.
     Elsewhere([u8; KEY_HASH_SIZE]),

@@ -75,8 +75,8 @@ pub const RIGHTS_CACHED_MAX: usize = 4_096;
 /// Maximum number of links that inchainMatch reads to test one entry. Reading this many takes about 20 ms. More links
 /// cause adminLimitExceeded.
 pub const CHAIN_LINKS_MAX: u64 = if cfg!(test) { 500 } else { 100_000 };
-/// Maximum number of entries leading to the asserted entry that a filter item with inchainMatch caches. The same
-/// maximum applies to the cached match results of other entries.
+/// Maximum number of entries that a filter item with inchainMatch caches because their links lead to the asserted
+/// entry. The same maximum applies to the cached match results of other entries.
 pub const CHAIN_CACHED_MAX: usize = 1 << 14;
 /// Maximum number of links that the planner follows for a search with inchainMatch. The search follows further links in
 /// slices.

@@ -86,7 +86,8 @@ impl LinkConditions {
         !self.listeners.is_empty()
     }
 
-    /// Returns true if all conditions are met. Returns `None` if properties of the connection are unknown.
+    /// Returns true if all conditions are met, and false if a condition is not met. Otherwise returns `None`, because a
+    /// property that a condition tests is unknown.
     pub(crate) fn are_met(&self, link: Option<&ClientLink>) -> Option<bool> {
         let link = match link {
             Some(link) => link,

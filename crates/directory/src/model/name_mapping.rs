@@ -33,8 +33,8 @@ impl NameMapping {
         known.map_or(name, |(_, new)| new)
     }
 
-    /// Returns the local DN of a remote entry. Returns `None` if the mapping does not change the DN, because the entry
-    /// is not at or below the remote base.
+    /// Returns the local DN of a remote entry. Returns `None` if the mapping changes no name, if a DN is malformed, or
+    /// if the entry is not at or below the remote base.
     pub fn dn(&self, schema: &Schema, text: &str) -> Option<String> {
         if self.is_identity() {
             return None;

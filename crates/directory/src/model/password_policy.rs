@@ -12,7 +12,7 @@ use super::rows::EntryId;
 use super::sasl_mechanisms::{CRAM_MD5, DIGEST_MD5};
 use super::storage_scheme::StorageScheme;
 
-/// A password policy. Times are in seconds; 0 turns a rule off.
+/// A password policy. Times are in seconds. The number 0 turns a rule off, unless the field states another meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PasswordPolicy {
     /// Minimum age of a password before its user may change it.
@@ -42,17 +42,18 @@ pub struct PasswordPolicy {
     pub max_failure: u32,
     /// Time after which a failed attempt no longer counts.
     pub failure_interval: u32,
-    /// Number of failures that are recorded. With 0, as many failures are recorded as lock the account.
+    /// Minimum number of failures that are recorded. More failures are recorded if the lock or the delay depends on
+    /// them.
     pub max_recorded_failure: u32,
     /// Delay of the response to the first failure. The delay doubles with each further failure.
     pub min_delay: u32,
-    /// Maximum delay.
+    /// Maximum delay of the response to a failure.
     pub max_delay: u32,
     /// Time without a bind after which the account is locked.
     pub max_idle: u32,
     /// Time after a recorded bind during which later binds are not recorded.
     pub last_success_precision: u32,
-    /// Iterations of new SCRAM keys.
+    /// Iterations of new SCRAM keys; 0 for the default.
     pub scram_iterations: u32,
     /// Whether failures lock the account.
     pub lockout: bool,

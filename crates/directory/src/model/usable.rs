@@ -85,7 +85,8 @@ impl Uses {
         Uses(place.map_or(0, |place| 1 << place))
     }
 
-    /// Returns the set of the control or operation with this OID. The set is empty if rules cannot restrict the OID.
+    /// Returns the set that contains only the control or operation with this OID. The set is empty if rules cannot
+    /// restrict the OID.
     pub(crate) fn of_oid(oid: &str) -> Uses {
         Uses::at(USABLE.iter().position(|(_, oids)| oids.contains(&oid)))
     }

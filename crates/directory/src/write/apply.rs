@@ -1,11 +1,11 @@
 //! `apply`: converts a record to rows. `apply` is idempotent and cannot refuse a record.
 //!
 //! Every entry row contains the position of the last record that changed it. A record is applied to an entry only if
-//! the record's position is later. The same rule applies to a record's effects on other entries, such as a name that
-//! becomes a link. Therefore the rows at the end of the log are the same if a record is applied twice, or if replay
-//! starts with records older than the rows. During replay, an entry that a later record deletes may reappear, but such
-//! an entry never takes a name that another entry has. A delete has no effect on an entry that was restored after the
-//! delete.
+//! the record's position is later than the position in the entry's row. The same rule applies to a record's effects on
+//! other entries, such as a name that becomes a link. Therefore the rows at the end of the log are the same if a record
+//! is applied twice, or if replay starts with records older than the rows. During replay, an entry that a later record
+//! deletes may reappear, but such an entry never takes a name that another entry has. A delete has no effect on an
+//! entry that was restored after the delete.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -274,8 +274,8 @@ fn apply_delete(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, delete:
         Removal::Missing => {}
         Removal::CameBack => return Ok(()),
     }
-    // Detach links even if the entry is missing: replay may have restored links to the entry that are older than its
-    // deletion.
+    // Detach links even if the entry is missing: replay may have restored links that are older than the deletion of the
+    // entry.
     links::detach(batch, catalog, position, delete)
 }
 
@@ -330,7 +330,8 @@ fn apply_undelete(
         apply_add(batch, catalog, position, &add)?;
     }
     for id in &undelete.entries {
-        // Compute the places in the sort orders again: an entry may have been restored before the base of a sort order.
+        // Compute the places in the sort orders again: entries below the base of a sort order may have been restored
+        // before the base itself.
         let places = sort_orders::places(batch, catalog, *id, Cause::Place)?;
         sort_orders::follow(batch, catalog, *id, places)?;
     }

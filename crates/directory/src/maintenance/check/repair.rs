@@ -20,14 +20,15 @@ const ROUNDS_MAX: usize = 4;
 /// Result of a repair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepairSummary {
-    /// Number of repaired findings.
+    /// Number of findings that were repaired.
     pub repaired: u64,
     /// Result of the last check, after all possible repairs.
     pub remaining: CheckSummary,
 }
 
-/// Repairs derived rows and checks again, until no repairable finding remains. Passes each finding to `each`, with a
-/// flag that is true if the finding was repaired. Passes a finding that cannot be repaired only once.
+/// Repairs derived rows and checks again, until a check finds nothing more to repair or the maximum number of rounds is
+/// reached. Passes each repaired finding to `each` with the flag true. At the end, passes the first findings of the
+/// last check to `each` with the flag false.
 ///
 /// Derived rows are changed to agree with the entries, never the reverse. Lost primary data stay lost: a damaged row of
 /// `nodes` or `entries`, a large value, a record of the log. A link to a missing entry is removed, because the name of

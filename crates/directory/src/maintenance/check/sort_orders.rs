@@ -14,8 +14,8 @@ use crate::model::rows::{ENTRIES, META};
 use crate::model::sort_order::SortOrderRow;
 use crate::tree::TreeState;
 
-/// Computes the keys of all entries in each sort order, and looks up each key. A fault is repaired by rebuilding the
-/// sort order.
+/// Computes the keys of all entries in each complete sort order, and looks up each key. A fault is repaired by
+/// rebuilding the sort order.
 pub(super) fn check(state: TreeState<'_>, report: &mut Report<'_>) -> Result<()> {
     for order in state.catalog.sort_orders.iter().filter(|order| order.row.phase == Phase::Complete) {
         let Some(rule) = &order.rule else { continue };

@@ -137,8 +137,8 @@ impl Builder {
         mut reject: impl FnMut(RejectedRecord) -> Result<()>,
     ) -> Result<RefusedIds> {
         let mut outcomes = resolved.outcomes.finish()?;
-        // For each pair of entries with the same entryUUID, a description of the earlier entry, whose item is read
-        // first.
+        // Maps the earlier entry of each pair with the same entryUUID to its description. The item of the earlier entry
+        // is read before the item of the later entry.
         let mut earlier: HashMap<EntryId, String> = HashMap::new();
         earlier.extend(resolved.same_uuid.values().map(|id| (*id, String::new())));
         self.nodes.flush()?;
@@ -315,7 +315,7 @@ fn read_item(items: &mut impl std::io::Read, item: &mut Vec<u8>) -> Result<bool>
     Ok(true)
 }
 
-/// Describes an entry by its RDN and its position in the text.
+/// Describes an entry by its RDN and its line in the text. An entry of another suffix was carried over and has no line.
 fn place_of(node: &NodeItem<'_>) -> String {
     match node.place.line {
         0 => format!("the entry {} of another suffix", Quoted(node.rdn)),

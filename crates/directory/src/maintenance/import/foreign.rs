@@ -1,4 +1,4 @@
-//! Replication state in dumps of 389 DS, and attributes that the schema defines but Pando ignores. See
+//! Replication state in dumps of 389 DS, and attributes that the schema defines but an import ignores. See
 //! [`super::vendor`] for attributes of other servers.
 
 use ldap::ldif::LdifValues;
@@ -16,7 +16,8 @@ const CHANGE_DIGITS: usize = 20;
 /// Object class of a deleted entry of 389 DS.
 const TOMBSTONE: &[u8] = b"nsTombstone";
 
-/// OIDs of operational attributes that the schema defines and Pando ignores: entryTtl and dynamicSubtrees (RFC 2589).
+/// OIDs of operational attributes that the schema defines and an import ignores: entryTtl and dynamicSubtrees (RFC
+/// 2589).
 const WITHOUT_EFFECT: [&str; 2] = ["1.3.6.1.4.1.1466.101.119.3", "1.3.6.1.4.1.1466.101.119.4"];
 
 /// Replication state in the options of an attribute description.
@@ -68,7 +69,7 @@ pub(super) fn without_range(text: &str) -> Option<(String, bool)> {
     Some((kept.join(";"), is_last))
 }
 
-/// Returns true if Pando ignores values of the attribute type with this OID.
+/// Returns true if an import ignores values of the attribute type with this OID.
 pub(super) fn has_no_effect(oid: &str) -> bool {
     WITHOUT_EFFECT.contains(&oid)
 }

@@ -279,7 +279,7 @@ mod tests {
 
     type Blocks = Vec<(Vec<u8>, Vec<u8>)>;
 
-    /// Collects ids by key on alternating threads, and merges them.
+    /// Collects ids by key, as if `threads` threads took turns, and merges the blocks.
     fn check(memory: usize, threads: usize, rows: &[(Vec<u8>, u64)]) -> Blocks {
         let mut gatherers: Vec<_> = (0..threads).map(|_| IdCollector::new(memory)).collect();
         let mut blocks = Blocks::new();

@@ -110,7 +110,7 @@ impl From<store::OpenError> for ImportError {
 pub struct Job {
     pub(super) schema: Arc<Schema>,
     catalog: Mutex<Catalog>,
-    /// Numbers of attributes and class sets before the import.
+    /// Counts of attributes and class sets before the import.
     pub(super) known_attributes: usize,
     pub(super) known_class_sets: usize,
     /// All naming contexts. `targets` contains the indexes of the naming contexts to import.
@@ -140,7 +140,8 @@ impl Job {
     /// Checks the existing data and the options.
     ///
     /// # Errors
-    /// The data are unusable, or a naming context does not exist or is not empty.
+    /// The data are unusable. A naming context does not exist, or has entries although the options neither replace nor
+    /// add. An option contains an unknown attribute, or names no naming context to replace although there are several.
     pub fn begin(read: &Read, options: ImportOptions) -> Result<Job, ImportError> {
         if check_versions(read)? {
             return Err(OpenError::damaged("format versions").into());

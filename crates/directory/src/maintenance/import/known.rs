@@ -49,7 +49,7 @@ pub(super) enum ValueHandling {
     /// The values of another server's attribute are converted. The values are also stored if the schema defines the
     /// attribute.
     Converted(Vendor, Option<usize>),
-    /// The values are dropped, because Pando ignores this attribute of the schema.
+    /// The values are dropped. The schema defines the attribute, but an import ignores it.
     Foreign,
     /// The values are dropped: the attribute is known from other servers, or the options leave it out. Contains the
     /// place of the attribute's name in the job's list.

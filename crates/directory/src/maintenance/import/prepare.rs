@@ -181,7 +181,7 @@ pub struct PreparedRows {
     pub(super) nodes: Vec<u8>,
     /// Ids of rejected records, some of whose rows exist.
     pub(super) refused: Vec<EntryId>,
-    /// Rejected records in their order.
+    /// Rejected records in the order of the text.
     pub rejected: Vec<RejectedRecord>,
     /// Counts of the chunk.
     pub statistics: Statistics,

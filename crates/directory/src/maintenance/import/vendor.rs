@@ -1,4 +1,4 @@
-//! Operational attributes of other servers, which an import converts or leaves out.
+//! Operational attributes of other servers. An import converts each of these attributes or leaves it out.
 //!
 //! The tables apply to attributes that the schema does not define. To import such an attribute unchanged, an
 //! administrator adds its definition to the schema. An attribute that is neither defined nor listed may contain user
@@ -137,7 +137,7 @@ const VENDOR_OIDS: [&str; 9] = [
     "2.16.840.1.113894.",
 ];
 
-/// Attributes that contain passwords or keys for other protocols. No bind uses them.
+/// Attributes that contain passwords or keys for other protocols. No bind uses these attributes.
 const OTHER_SECRETS: [&str; 7] = [
     "sambaNTPassword",
     "sambaLMPassword",

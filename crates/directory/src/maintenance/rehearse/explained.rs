@@ -96,7 +96,7 @@ impl<'s> RecordedExplainer<'s> {
     }
 
     /// Returns the rules that decide an operation, as one text for each required right. Returns no text if no rule
-    /// decides the operation.
+    /// decides the operation. If the rules of that time or the requester no longer exist, the only text says so.
     ///
     /// # Errors
     /// The store failed.
@@ -279,7 +279,7 @@ impl OperationView<'_> {
     }
 }
 
-/// Returns the decision, and the names of the deciding rules.
+/// Returns the decision, and the names of the deciding rules. If no rule decides, returns the notes of the explanation.
 fn verdict(why: &AccessExplanation) -> String {
     let names: Vec<&str> = why.rules.iter().map(DecidingRule::name).collect();
     match (why.is_allowed, names.is_empty()) {
@@ -292,7 +292,8 @@ fn verdict(why: &AccessExplanation) -> String {
 }
 
 /// Returns the versions of the rules in the log, each with the time at which it came into force. If the log contains no
-/// change of the rules, returns the rules in force.
+/// change of the rules, returns the rules in force, with time 0. If the log is complete, the first version contains no
+/// rules and has time 0.
 fn versions(state: TreeState<'_>) -> Result<Vec<(u64, Arc<RulesInForce>)>> {
     let types = (&*state.catalog.schema, &state.catalog.secrets);
     let in_force =

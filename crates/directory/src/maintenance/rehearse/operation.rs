@@ -167,7 +167,7 @@ pub(super) fn type_of(state: TreeState<'_>, attribute: &str) -> Option<TypeId> {
     state.catalog.schema.parse_description(attribute).ok().map(|known| known.type_id)
 }
 
-/// Cache of the requesters that an audit trail names. Their rights are the present rights.
+/// Cache of the requesters that an audit trail names. Requesters are looked up in the present directory.
 #[derive(Default)]
 pub(super) struct RequesterCache {
     /// Requesters by authorization identity; `None` for an identity that no longer exists.

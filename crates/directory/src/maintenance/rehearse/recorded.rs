@@ -49,9 +49,9 @@ const RULES_NAMED_MAX: usize = 3;
 pub struct RecordedLimits {
     /// Maximum number of listed differences.
     pub lines_max: usize,
-    /// Maximum number of entries matching the filter that are examined for a search.
+    /// Maximum number of matching entries that are examined for one search.
     pub matching_max: u64,
-    /// Maximum number of entries that are examined for a search.
+    /// Maximum number of entries, matching or not, that are examined for one search.
     pub examined_max: u64,
 }
 
@@ -68,7 +68,7 @@ pub struct DecisionChange {
     pub is_gained: bool,
     /// Number of operations with this change.
     pub count: u64,
-    /// Time of the last of these operations.
+    /// Time of the last of these operations, in microseconds since 1970.
     pub last_micros: u64,
     /// Reason for the decision under the rules in force.
     pub before: String,
@@ -81,7 +81,7 @@ pub struct DecisionChange {
 pub struct RecordedTally {
     /// Number of operations that were evaluated.
     pub decided: u64,
-    /// Times of the first and the last operation.
+    /// Times of the earliest and the latest operation, in microseconds since 1970; `None` before the first operation.
     pub times: Option<(u64, u64)>,
     /// Number of operations whose decision changes.
     pub changed: u64,
@@ -101,7 +101,7 @@ pub struct RecordedTally {
     pub has_more_unlisted: bool,
 }
 
-/// A rehearsal, which receives the operations one by one.
+/// A rehearsal that receives the recorded operations one by one.
 pub struct RecordedRehearsal<'s> {
     state: TreeState<'s>,
     rules: [RulesInForce; 2],

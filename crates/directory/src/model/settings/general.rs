@@ -562,8 +562,9 @@ fn are_same_words(one: &[String], other: &[String]) -> bool {
 }
 
 impl GeneralSettings {
-    /// Encodes the settings. Omits a setting that earlier builds do not know if it has its default value. The nodes of
-    /// a cluster can therefore be updated one by one, because all builds understand the same bytes.
+    /// Encodes the settings. If a setting has its default value, and earlier builds do not know the setting, the
+    /// setting is omitted. The nodes of a cluster can therefore be updated one by one, because all builds understand
+    /// the same bytes.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let default = GeneralSettings::default();
         let is_stated = |setting: &&GeneralSetting| {

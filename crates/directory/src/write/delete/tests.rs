@@ -139,7 +139,7 @@ fn tree_delete_removes_all_entries_and_frees_their_names() {
     assert_eq!(members, [SUFFIX]);
     refused_at(directory.delete_tree(TOP), Code::NO_SUCH_OBJECT, SUFFIX, "does not exist");
     tree(&mut directory, 3);
-    // A leaf can also be deleted as a tree, and the suffix entry can be its top.
+    // A leaf can also be deleted as a tree, and the suffix entry can be the top of a tree.
     ok(directory.delete_tree("cn=2,ou=b,ou=top,dc=example,dc=com"));
     ok(directory.delete_tree(SUFFIX));
     assert!(directory.read(SUFFIX).is_none());
