@@ -58,10 +58,10 @@ pub struct RecordedRehearsal {
     pub damages: u64,
 }
 
-/// Receiver of an event, its place in the trail, and the rules that decided it.
+/// Callback that receives an event, the place of the event in the trail, and the access rules that decided the event.
 pub type TakeExplained<'t> = &'t mut dyn FnMut(Event<'_>, EventPlace, Vec<String>) -> std::io::Result<()>;
 
-/// Access rules of an open data directory, with the settings of a node.
+/// Reader of the access rules of an open data directory. Decisions also depend on the settings of a node.
 pub struct Review {
     directory: ReadOnlyDirectory,
     settings: Settings,

@@ -24,7 +24,7 @@ const TURNS_MAX: usize = 1_000_000;
 /// trail.
 const KEPT_BACK_MICROS: u64 = 2_000_000;
 
-/// Maximum size of delayed events in octets.
+/// Maximum total size of the delayed events in octets.
 const KEPT_BACK_BYTES: usize = 32 << 20;
 
 /// Prefix of the text that the trail contains in place of a withheld name.
@@ -125,7 +125,7 @@ fn method_of(event: Event<'_>) -> Option<BindMethod> {
 
 /// Result of reading an event as an input for access rules.
 pub(crate) enum EventReading {
-    /// No access rule decides about the event.
+    /// The event is not an operation that access rules decide.
     Nothing,
     /// Access rules decide about the operation, but the trail withholds a part of it.
     Withheld,
@@ -318,8 +318,8 @@ mod tests {
         })
     }
 
-    /// Returns the operations. For each, the time of the operation, whether the connection uses TLS, the bind method,
-    /// and whether the trail describes the connection.
+    /// Returns each operation with its time, whether its connection uses TLS, the bind method, and whether the trail
+    /// describes the connection.
     fn read(events: &[(u64, Vec<u8>)]) -> Given<'_> {
         let mut given = Vec::new();
         let mut reader = OperationReader::default();

@@ -43,7 +43,7 @@ impl AuditError {
         move |error| AuditError::Io { path, error }
     }
 
-    /// Returns true if the error means that the disk is full.
+    /// Returns true if the disk or the quota is full, or the file has reached its maximum size.
     pub fn is_full(&self) -> bool {
         matches!(self, AuditError::Io { error, .. } if matches!(
             error.kind(),
@@ -97,7 +97,7 @@ pub enum Damage {
         /// Last missing segment.
         to: u64,
     },
-    /// The segments before this one are missing, and the trail contains no record of their removal.
+    /// The segments up to the segment with this number are missing, and the trail contains no record of their removal.
     #[error("segments 1 to {0} are missing, and the trail does not say that retention removed them")]
     Unretired(u64),
     /// The head of a block was changed, so the length of the block is unknown. The bytes up to the next block are
@@ -137,7 +137,7 @@ pub enum Damage {
     /// The trail ends before the block that the file `head` specifies.
     #[error("the trail ends before block {block}, which file head says it has: the end is cut off")]
     Shortened {
-        /// Block of the last anchor.
+        /// Number of the last anchor's block, according to the file `head`.
         block: u64,
     },
     /// The trail lacks the block with the given number, or the hash of that block differs from the given hash.

@@ -240,7 +240,7 @@ impl<'a> EventWriter<'a> {
         EventWriter { out, start }
     }
 
-    /// Appends the kind of the event. It must be the first field.
+    /// Appends the kind of the event. The kind must be the first field.
     pub fn kind(&mut self, kind: Kind) -> &mut Self {
         self.number(Field::Kind, kind as u64)
     }

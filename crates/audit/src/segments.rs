@@ -40,8 +40,8 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<u64>, AuditError> {
     Ok(numbers)
 }
 
-/// Returns the number of the last block of which an anchor proves that it and all earlier blocks are durable. The
-/// anchor is in the file `head`, which `key` must have signed for this trail.
+/// Returns the number of the last anchor's block, from the file `head`. That block and all earlier blocks are durable.
+/// Returns `None` if the file is missing, or `key` did not sign it for this trail.
 pub(crate) fn anchored(folder: &Path, trail: [u8; 16], key: PublicKey) -> Option<u64> {
     let bytes = fs::read(folder.join("head")).ok()?;
     let (head, text, signature) = HeadFile::decode(&bytes)?;
@@ -181,9 +181,9 @@ impl SegmentFile {
         Ok(hash)
     }
 
-    /// Returns the last whole block, and its end. Blocks up to `anchored` were synced, so a broken block among them was
-    /// changed later. The search continues after such a block. After `anchored`, a power cut may have lost any page.
-    /// Therefore the first broken block after `anchored` is the end, even if whole blocks follow it.
+    /// Returns the last whole block, and the offset of its end. Blocks up to `anchored` were synced, so a broken block
+    /// among them was changed later. The search continues after such a block. After `anchored`, a power cut may have
+    /// lost any page. Therefore the first broken block after `anchored` is the end, even if whole blocks follow it.
     pub(crate) fn last_whole(
         &self,
         anchored: Option<u64>,

@@ -42,7 +42,8 @@ pub struct Options {
     /// Maximum total size of all segments in bytes; 0 means no maximum. Above this size, the oldest segments are
     /// removed.
     pub keep_bytes: u64,
-    /// Maximum age of a segment in microseconds; 0 means no maximum. Older segments are removed.
+    /// Maximum age of a segment in microseconds; 0 means no maximum. The age is the time since the segment was
+    /// completed. Older segments are removed.
     pub keep_micros: u64,
 }
 
@@ -186,11 +187,12 @@ impl Trail {
         self.len + self.complete.iter().map(|segment| segment.bytes).sum::<u64>()
     }
 
-    /// Writes a block of events, which take at most [`PAYLOAD_BYTES_MAX`] bytes. The trail then contains all changes up
-    /// to `position`. A power cut may lose blocks that were written after the last [`sync`](Trail::sync).
+    /// Writes a block of events. `events` must have at most [`PAYLOAD_BYTES_MAX`] bytes. After the call, the trail
+    /// contains all changes up to `position`. A power cut may lose blocks that were written after the last
+    /// [`sync`](Trail::sync).
     ///
     /// # Errors
-    /// The write failed. The trail is unchanged, so the same events can be written again.
+    /// `events` is too long, or the write failed. The trail does not contain the events, so they can be written again.
     pub fn write(
         &mut self,
         events: &[u8],
@@ -210,7 +212,8 @@ impl Trail {
         self.file.sync_data().map_err(AuditError::io(&self.path))
     }
 
-    /// Writes an anchor if one is due.
+    /// Writes an anchor if a block was written after the last anchor and [`ANCHOR_MICROS`] have passed since that
+    /// anchor.
     ///
     /// # Errors
     /// The same as for [`anchor`](Trail::anchor).
@@ -242,7 +245,7 @@ impl Trail {
         self.write_head_file()
     }
 
-    /// Writes an anchor and closes the trail.
+    /// Writes an event that the server stopped, and an anchor. Then closes the trail.
     ///
     /// # Errors
     /// The same as for [`anchor`](Trail::anchor).
@@ -410,8 +413,8 @@ struct End {
     torn: Option<Torn>,
 }
 
-/// Finds the last whole block that precedes any torn bytes. Removes a segment without blocks, which a crash leaves if
-/// it interrupts the creation of the segment.
+/// Finds the last whole block that precedes any torn bytes. Removes newer segments without blocks. A crash leaves such
+/// a segment if it interrupts the creation of the segment.
 fn find_end(folder: &Path) -> Result<Option<End>, AuditError> {
     let mut numbers = segments::list(folder)?;
     let has_any = !numbers.is_empty();

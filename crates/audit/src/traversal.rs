@@ -105,8 +105,8 @@ impl Traversal {
         })
     }
 
-    /// Continues at the end of a block that an earlier traversal has read. If the block's segment was removed, begins
-    /// at the oldest segment.
+    /// Continues at `offset`, the end of a block that an earlier traversal has read. If the block's segment was
+    /// removed, continues with the oldest later segment.
     ///
     /// # Errors
     /// The same as for [`begin`](Traversal::begin).
@@ -149,8 +149,8 @@ impl Traversal {
         self.offset
     }
 
-    /// Returns the next item of a trail that is being written. Returns `None` at its present end, and may be called
-    /// again. An incomplete block at the end is not reported as damage, because it may still be in progress.
+    /// Returns the next item of a trail that is being written. Returns `None` at the present end of the trail, and may
+    /// be called again. An incomplete block at the end is not reported as damage, because it may still be in progress.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -264,8 +264,8 @@ impl Traversal {
         self.links = vec![header.hash()];
     }
 
-    /// Returns the record of torn bytes at the end of the segment `number`: their offset, number and hash. The next
-    /// segment contains this record.
+    /// Returns the record of torn bytes at the end of the segment `number`: the offset of the bytes, their count, and
+    /// their hash. The next segment contains this record.
     fn torn_end(&mut self, number: u64) -> Result<Option<(u64, u64, Vec<u8>)>, AuditError> {
         let Some(&next) = self.ahead.front() else { return Ok(None) };
         let segment = SegmentFile::open(&self.folder, next)?;
@@ -338,8 +338,8 @@ impl Traversal {
         Ok(true)
     }
 
-    /// Returns true if a power cut may have lost bytes at the current offset, because no anchor proves that they were
-    /// synced.
+    /// Returns true if a power cut may have lost bytes at the current offset: no segment follows, and the next block
+    /// comes after the last anchor in the file `head`. Returns false if that file is missing or invalid.
     fn may_be_torn(&self) -> bool {
         let (Some(trail), Some(key), Some(next)) = (self.trail, self.public_key, self.next_number) else {
             return false;
@@ -348,8 +348,8 @@ impl Traversal {
             && segments::anchored(&self.folder, trail, key).is_some_and(|anchored| anchored < next)
     }
 
-    /// Returns the offset at which the traversal continues after a broken block. Returns `None` if a power cut may have
-    /// lost the rest of the segment.
+    /// Returns the offset at which the traversal continues after a broken block. Returns `None` if no block follows in
+    /// the segment, or if a power cut may have lost the rest of the segment.
     fn next_block(&self, segment: &SegmentFile) -> Result<Option<u64>, AuditError> {
         if self.may_be_torn() { Ok(None) } else { segment.next_block(self.offset, self.end) }
     }

@@ -4,7 +4,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::limits::READ_BYTES_MAX;
 
-/// Bytes that one reader may read ahead of the node.
+/// Limit on the bytes of messages that one reader has read and the node has not applied yet.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     state: Mutex<State>,

@@ -20,13 +20,13 @@ pub(crate) trait Runtime: Send {
     /// Returns the monotonic time.
     fn now(&self) -> Instant;
 
-    /// Returns microseconds since 1970.
+    /// Returns the wall-clock time in microseconds since 1970.
     fn now_micros(&self) -> u64;
 
     /// Waits for the next event, for at most `patience`.
     fn next_event(&mut self, patience: Duration) -> Option<NodeEvent>;
 
-    /// Returns the next event if there is one.
+    /// Returns the next event without waiting; `None` if there is no event.
     fn ready_event(&mut self) -> Option<NodeEvent>;
 
     /// Returns a sender of events to this node.
@@ -70,10 +70,10 @@ pub(crate) trait Peers: Send {
     /// Sends a frame of requests to the writer. One [`NodeEvent::Answers`] with `number` follows.
     fn send(&mut self, number: u64, to: NodeId, address: &str, requests: Vec<Request>);
 
-    /// Abandons the frames that were sent, because another node is the writer now.
+    /// Abandons the frame in flight, because another node is the writer now.
     fn forget(&mut self);
 
-    /// Fetches the key with this number from the first of `sources` that has it. [`NodeEvent::Keys`] follows.
+    /// Fetches the key with this number from the first of `sources` that has the key. [`NodeEvent::Keys`] follows.
     fn fetch_keys(&mut self, sources: Vec<(NodeId, String)>, number: u32) -> io::Result<()>;
 }
 

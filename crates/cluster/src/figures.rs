@@ -106,7 +106,8 @@ pub struct NodeState {
     pub groups_dropped: u64,
     /// Number of changes of this node's clients that other nodes decided.
     pub forwarded: u64,
-    /// Offset of the last digest barrier at which this node computed digests, and one digest of all its data.
+    /// Offset of the last digest barrier at which this node computed digests, and one digest over all parts of the
+    /// slice that was compared.
     pub digest: Option<(u64, String)>,
     /// Progress of the round of comparisons.
     pub round: Round,

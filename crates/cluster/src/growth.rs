@@ -34,8 +34,8 @@ impl Growth {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// Returns the estimated growth in bytes a day since the first message that was read. `None` until a second message
-    /// was read.
+    /// Returns the estimated growth in bytes a day since the first message that was read. Returns `None` if fewer than
+    /// two messages were read, or no time has passed since the first message.
     pub(crate) fn bytes_per_day(&self, now_millis: u64) -> Option<u64> {
         let passed = now_millis.max(self.last_millis).saturating_sub(self.first_millis);
         if self.messages < 2 || passed == 0 {

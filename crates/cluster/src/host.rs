@@ -23,7 +23,7 @@ pub struct Answer {
     pub position: Option<u64>,
     /// Positions of the records of a transaction, one for each change.
     pub positions: Vec<Option<u64>>,
-    /// Times of the change, if a node decided it.
+    /// Times of the change, if this node or the writer decided the change.
     pub times: Option<ChangeTimes>,
 }
 
@@ -63,7 +63,7 @@ pub struct DecidedForOther<'d> {
 pub struct LocalChange {
     /// Authorization identity of the client.
     pub requester: Arc<Requester>,
-    /// Connection that the change came from, for access rules.
+    /// Connection on which the client sent the change, for access rules.
     pub link: Option<ClientLink>,
     /// The change itself.
     pub work: LocalWork,
@@ -101,7 +101,7 @@ pub struct TransactionChange {
 pub struct MessageContext<'c> {
     /// Clear passwords of the change with their stored forms.
     pub passwords: Prepared,
-    /// Connection that the change came from.
+    /// Connection on which the client sent the change.
     pub link: Option<ClientLink>,
     /// Origin of the change for the audit trail. `None` if the record does not contain it.
     pub origin: Option<&'c Origin>,
@@ -133,7 +133,8 @@ pub trait Host: Send {
     /// Records an update of the password state of an entry in a batch.
     fn update_account(&mut self, batch: &mut WriteBatch<'_>, id: EntryId, update: &AccountUpdate) -> Outcome;
 
-    /// Returns the updates of password state that are not recorded yet. Called once, after the last client has left.
+    /// Returns the updates of password state that are not recorded yet. Called once, after the last client has
+    /// disconnected.
     fn unrecorded_accounts(&mut self) -> Vec<(EntryId, AccountUpdate)>;
 
     /// Reports that the node has answered a change that another node forwarded.

@@ -85,7 +85,7 @@ struct Renewal {
     certificate_key: String,
 }
 
-/// Number of node numbers that one node may assign.
+/// Size of the range of node numbers that one node may assign.
 const NUMBERS_OF_A_NODE: u32 = 1_000;
 
 /// Returns the first number that a node may assign, or `None` if it may assign none.
@@ -312,13 +312,13 @@ impl Identity {
         NodeId(self.papers.node)
     }
 
-    /// Returns the unique name of the cluster, a part of the name of its consumer group.
+    /// Returns the unique name of the cluster. The name of the cluster's consumer group in Kafka contains this name.
     pub fn cluster(&self) -> &str {
         &self.papers.cluster
     }
 
-    /// Returns a number that is greater than at every earlier start, even if this folder is an older copy of the node's
-    /// folder.
+    /// Returns a number that is greater than at every earlier start. If this folder is an older copy of the node's
+    /// folder, the clock must not have been set back since the last start.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -335,7 +335,7 @@ impl Identity {
         fs::read_to_string(self.folder.join(DIVERGED_FILE)).ok()
     }
 
-    /// Records the reason why the data must not be served. `None` records that the data was replaced.
+    /// Records the reason why the data must not be served. `None` removes the record, after the data was replaced.
     pub fn set_diverged(&self, cause: Option<&str>) -> Result<(), IdentityError> {
         let file = self.folder.join(DIVERGED_FILE);
         let noted = match cause {
@@ -454,7 +454,7 @@ fn dated(names: Vec<String>) -> Result<CertificateParams, rcgen::Error> {
     Ok(params)
 }
 
-/// Writes a file that only its owner can read, completely or not at all.
+/// Writes a file atomically. Only the owner of the file can read it.
 pub fn write_private(folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     let (file, new) = (folder.join(name), folder.join(format!("{name}.new")));
     let mut opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;

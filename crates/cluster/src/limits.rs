@@ -42,7 +42,7 @@ pub const FRAME_PATIENCE: Duration = Duration::from_secs(60);
 /// use the same disk.
 pub const COPY_BYTES_PER_SECOND: u64 = 96 << 20;
 
-/// Rate at which a node sends a copy of its data to another, in bytes a second.
+/// Rate at which a node sends a copy of its data to another node, in bytes a second.
 pub const SEND_BYTES_PER_SECOND: u64 = 48 << 20;
 
 /// Default interval between comparisons of a slice of all nodes' data.

@@ -100,7 +100,7 @@ pub(crate) struct Node {
     group: Option<(usize, Vec<u8>)>,
     /// Tags of the last appended messages, by ticket.
     appended: VecDeque<(usize, Tag)>,
-    /// Offset of the message that was next to be read when the end of the log was last reported.
+    /// Value of the next offset to read at the time when the end of the log was last reported.
     read_at_last_end: u64,
     /// Last known end of the log, and the time of the query.
     last_end: Option<(u64, Instant)>,
@@ -177,7 +177,7 @@ impl Node {
         }
     }
 
-    /// Runs until the queue of changes is closed and empty. Calls `end` with the cause if the server must end.
+    /// Runs until the queue of changes is closed and empty. Calls `end` with the cause if the server must stop.
     pub(super) fn run(mut self, mut writer: Writer, end: &dyn Fn(&str)) {
         self.find_place(Duration::ZERO);
         loop {
@@ -232,7 +232,7 @@ impl Node {
         self.parts.runtime.now_micros() / 1_000_000
     }
 
-    /// Returns milliseconds since 1970, as in messages of the log.
+    /// Returns the present time in milliseconds since 1970, the unit of times in messages of the log.
     fn now_millis(&self) -> i64 {
         i64::try_from(self.parts.runtime.now_micros() / 1_000).unwrap_or(i64::MAX)
     }
@@ -241,7 +241,8 @@ impl Node {
         self.now().saturating_duration_since(since)
     }
 
-    /// Runs a slice of index work. If the slice completes an index, the next search must see it.
+    /// Runs a slice of index work, and then makes readers renew their snapshots. If the slice completes an index, the
+    /// next search must use that index.
     fn run_maintenance(&mut self, writer: &mut Writer) {
         self.parts.host.run_maintenance(writer);
         self.parts.host.committed();
@@ -310,8 +311,9 @@ impl Node {
         }
     }
 
-    /// Returns the node's own group as a message of the log, without waiting for the reader to deliver it. Returns
-    /// `None` if the node has to read another message first.
+    /// If `event` reports that the node's own group was appended, returns the group as a message of the log, without
+    /// waiting for the reader to deliver it. Returns `None` for other events, and if the node has to read another
+    /// message first.
     fn own_group(&self, event: &Event) -> Option<Message> {
         let Event::Appended { ticket, offset } = event else { return None };
         let (own, bytes) = self.group.as_ref()?;
@@ -395,7 +397,7 @@ impl Node {
         }
     }
 
-    /// Records the first and the next offset of the log, or the reason why they are unknown.
+    /// Records the offsets of the log's beginning and end, or the reason why they are unknown.
     fn take_ends(&mut self, requested: Instant, ends: Result<(u64, u64), String>) {
         let next = self.member.as_ref().map_or(0, |member| member.follower().next_offset());
         let (start, end) = match ends {
@@ -436,7 +438,8 @@ impl Node {
         }
     }
 
-    /// Claims to be the writer if this node is elected and neither writes nor claims.
+    /// Claims to be the writer if this node is elected, is not the writer, has no claim in flight and has not stopped,
+    /// and the delay after the last failed claim has passed.
     fn claim_if_due(&mut self) {
         let now = self.now();
         let patience = self.parts.claim_patience + TICK;
@@ -512,8 +515,8 @@ impl Node {
         };
         let Some((_, follower)) = self.finding.take() else { return };
         self.parts.former_members.set(&follower);
-        // Kafka gives clients no identity of a topic. So the topic is assumed to be the right one; the generation and
-        // the message itself identify it.
+        // Kafka does not report the id of a topic to clients, so the stored id is passed in its place. The generation
+        // and the message show whether the topic is the right one.
         let topic = follower.cursor().topic;
         let bytes = place.message.as_ref().map(|message| &*message.bytes);
         if let Err(reseed) = follower.check_start(topic, place.start, place.end, bytes) {

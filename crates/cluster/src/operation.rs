@@ -71,7 +71,8 @@ impl Change {
         }
     }
 
-    /// Returns the number of records that the change names: one for each of its changes. Rules may add records.
+    /// Returns the minimum number of records of the change: one, or one for each change of a transaction. Rules may add
+    /// records.
     pub(super) fn record_count(&self) -> usize {
         match self {
             Change::Transaction(changes) => changes.len(),
@@ -82,7 +83,7 @@ impl Change {
 
 impl Operation {
     /// Returns the request to the writer of `epoch`. `position` is the newest position that the client may have seen.
-    /// The connection is filled in when the request is sent.
+    /// The field `link` is set when the request is sent.
     pub(super) fn request(&self, epoch: u64, position: u64) -> forward::Request {
         let requester = forwarding::forwarded_requester(&self.requester);
         let work = match &self.change {
@@ -175,8 +176,8 @@ pub(super) fn answer_of(result: LdapResult) -> Answer {
     Answer { value, ..Answer::from(outcome) }
 }
 
-/// Returns the answer to a change that is already in the log: success. Copies of the entry (RFC 4527) and values of
-/// extended operations are missing, because only the node that made the change has them.
+/// Returns the answer to a change that is already in the log: success. The pre-read and post-read controls (RFC 4527)
+/// and values of extended operations are missing, because only the node that made the change has them.
 pub(super) fn applied() -> Answer {
     let text = "made; the node that made it ended before it answered, so nothing else comes with this answer";
     Outcome { diagnostic: text.to_owned(), ..Outcome::success() }.into()

@@ -1,5 +1,5 @@
-//! Unfinished generation: a folder with its data and the message that begins it. The folder is created before the
-//! message is appended, and removed when the node has installed the data.
+//! Unfinished generation: a folder with the data of a new generation, and with the log message that begins the
+//! generation. The folder is created before the message is appended, and removed when the node has installed the data.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ pub const STAGE: &str = "generation.new";
 /// File in the stage folder with the message that begins the generation.
 pub const MESSAGE_FILE: &str = "message";
 
-/// Refuses a data directory with an unfinished generation, because the other nodes may have stopped to wait for that
-/// generation.
+/// Refuses a data directory with an unfinished generation, because the other nodes may have stopped and need the data
+/// of that generation.
 ///
 /// # Errors
 /// There is an unfinished generation.

@@ -13,8 +13,8 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// Runs `work` on a new thread. The argument of `work` becomes true when the node ends. `work` must check it, and
-    /// check it again after each unpark.
+    /// Runs `work` on a new thread. The argument of `work` becomes true when the node ends. `work` must check this
+    /// flag, and check it again after each unpark.
     pub(crate) fn run(
         &mut self,
         name: &str,

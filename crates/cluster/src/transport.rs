@@ -238,8 +238,8 @@ impl Forwarder {
     }
 }
 
-/// Connection to a writer. If a request was sent more than once, only the copy on the newest connection is valid. So a
-/// failed connection is never used again.
+/// Connection to a writer. A failed connection is never used again, because the writer accepts only the copy of a
+/// request that arrived on the newest connection.
 struct Connection {
     node: NodeId,
     address: String,
@@ -475,8 +475,8 @@ mod tests {
         assert_eq!(take(second.client_config().unwrap()).unwrap().len(), 2);
         assert!(take(foreign.client_config().unwrap()).is_err());
 
-        // The listener refuses the certificate of another node, a certificate of another cluster, and a client without
-        // a certificate.
+        // The listener refuses a request that does not come from the node in the certificate, a certificate of another
+        // cluster, and a client without a certificate.
         assert!(ask(second.client_config().unwrap(), listener.address(), 1).is_err());
         assert!(ask(foreign.client_config().unwrap(), listener.address(), 2).is_err());
         let nobody = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))

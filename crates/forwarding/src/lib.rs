@@ -13,7 +13,7 @@ use directory::{ClientLink, Outcome, Requester, WeekTime};
 use ldap::{PolicyError, ResultCode};
 use replication::forward::{self, BindMethod, ForwardedRequester, LdapResult};
 
-/// Security strength of an encrypted connection: the lowest one of the TLS 1.3 cipher suites.
+/// Security strength of an encrypted connection in bits: the lowest strength of the TLS 1.3 cipher suites.
 const PROTECTED: u32 = 128;
 
 /// Converts a requester to its form in messages.
@@ -38,7 +38,7 @@ pub fn requester_of(requester: &ForwardedRequester) -> Requester {
 pub struct ForwardedLink {
     /// Authentication method.
     pub method: BindMethod,
-    /// Security strength.
+    /// Security strength in bits; 0 if the connection is not encrypted.
     pub strength: u32,
     /// Address of the client.
     pub network: Option<std::net::IpAddr>,

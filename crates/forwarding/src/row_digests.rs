@@ -55,8 +55,8 @@ impl Pace {
     }
 }
 
-/// Plans the slice that begins at a point, from the rows of a snapshot. Stops if the owner drops its reference to
-/// `alive`.
+/// Plans the slice that begins at the row key `from`, from the rows of a snapshot. Stops if the owner drops its
+/// reference to `alive`.
 ///
 /// # Errors
 /// The store failed, or the owner ended.

@@ -24,7 +24,7 @@ const TLS_STRENGTH_BITS: u32 = 128;
 /// Clause that cannot be translated, and the reason.
 type Refused = (String, String);
 
-/// Translates a value of the entry `dn`, which is empty for a global value.
+/// Translates an `aci` value of the entry `dn`. For a global value, `dn` must be empty.
 pub(super) fn translate(translation: &mut Translation, line: usize, dn: &str, value: &str) {
     let whole = |why: String| (first_words(value), format!("{why}; the whole aci is left out"));
     let aci = Aci::read(value).map_err(whole);
@@ -340,8 +340,8 @@ impl About {
 }
 
 impl Permission<'_> {
-    /// Returns true if the permission contains a right, either by the right's name or by "all". Not for the right
-    /// "proxy", which "all" does not include.
+    /// Returns true if the permission contains a right, either by the right's name or by "all". Must not be called for
+    /// the right "proxy", because "all" does not include it.
     fn has(&self, right: &str) -> bool {
         self.rights.iter().any(|known| known == right || known == "all")
     }
@@ -388,8 +388,8 @@ fn values_of(text: &str) -> Result<Vec<(String, String)>, String> {
     }
 }
 
-/// Splits a text at separators that are outside of brackets. A filter contains the brackets of values only in the forms
-/// `\28` and `\29`.
+/// Splits a text at separators that are outside of brackets. In a filter, brackets that belong to a value appear only
+/// as `\28` and `\29`.
 fn outside_brackets<'a>(text: &'a str, separators: &[&str]) -> Vec<&'a str> {
     let (mut pieces, mut start, mut depth, mut skipped_to) = (Vec::new(), 0, 0_usize, 0);
     for (place, c) in text.char_indices().filter(|(_, c)| c.is_ascii()) {
@@ -412,8 +412,8 @@ fn outside_brackets<'a>(text: &'a str, separators: &[&str]) -> Vec<&'a str> {
     pieces
 }
 
-/// Returns the alternatives in a bind rule. Each consists of conditions on the connection, and the requesters to whom
-/// the permission applies on such a connection.
+/// Returns the alternatives in a bind rule. Each alternative consists of conditions on the connection, and of the
+/// requesters to whom the permission applies if the connection meets these conditions.
 fn alternatives_of(bind: &Bind<'_>) -> Result<Vec<(LinkConditions, Vec<RequesterSpec>)>, String> {
     let mut alternatives: Vec<(LinkConditions, Vec<RequesterSpec>)> = Vec::new();
     for conjunction in conjunctions(bind)? {
@@ -512,7 +512,7 @@ fn over_tls(sign: &str, value: &str) -> Result<bool, String> {
     }
 }
 
-/// Returns the bind method that a value requires. Returns `None` if the value permits any method, or no bind.
+/// Returns the bind method that a value requires. Returns `None` for the value `none`, which requires no method.
 fn method(value: &str) -> Result<Option<&'static str>, String> {
     Ok(match value.to_ascii_lowercase().as_str() {
         "none" => None,
@@ -529,7 +529,7 @@ fn method(value: &str) -> Result<Option<&'static str>, String> {
     })
 }
 
-/// Finds the day of the week whose name begins with these letters, at least three.
+/// Finds the day of the week whose name begins with `text`. Fails if `text` has fewer than three letters.
 fn day<'d>(text: &str, days: &'d mut [bool; 7]) -> Result<&'d mut bool, String> {
     let text = text.to_ascii_lowercase();
     let place = DAYS.iter().position(|day| text.len() >= 3 && day.starts_with(&text));
@@ -558,7 +558,7 @@ fn narrow((start, end): &mut (u64, u64), sign: &str, value: &str) -> Result<(), 
     }
 }
 
-/// Returns the DN in `ldap:///DN`, which may be empty. Refuses a URL or pattern that may have another meaning.
+/// Returns the DN in a URL of the form `ldap:///DN`. The DN may be empty. Refuses patterns and all other URLs.
 fn dn_in(named: &str) -> Result<&str, String> {
     let scheme = named.get(.."ldap:///".len()).unwrap_or_default();
     if !scheme.eq_ignore_ascii_case("ldap:///") {
@@ -622,7 +622,7 @@ fn searched(named: &str) -> Result<RequesterSpec, String> {
     })
 }
 
-/// Parses an address of a client. It may have a prefix length or a mask, or `*` in place of its last parts.
+/// Parses an address of a client. The address may have a prefix length or a mask, or `*` in place of its last parts.
 fn network(text: &str) -> Result<IpNet, String> {
     let wrong = || format!("{text:?} is no network");
     if text.contains('*') {

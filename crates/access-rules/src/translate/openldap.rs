@@ -1,9 +1,10 @@
 //! Translation of `access to <what> by <who> <access> ...` (slapd.access(5)).
 //!
-//! In OpenLDAP, the first clause that covers an access decides about it, by its first `by` that covers the requester.
-//! In Pando, the order of rules has no effect. The translation therefore excludes from each clause the entries and
-//! attributes that earlier clauses cover. Attributes and subtrees are excluded directly, entries and single values by
-//! negated filters. If a `by` grants less access than a later `by` of the same clause, it becomes a deny rule.
+//! In OpenLDAP, the first clause that covers the accessed entry and attribute decides. Within this clause, the first
+//! `by` that covers the requester decides. In Pando, the order of rules has no effect. The translation therefore
+//! excludes from each clause the entries and attributes that earlier clauses cover. Attributes and subtrees are
+//! excluded by name. Entries and single values are excluded by negated filters. If a `by` grants less access than a
+//! later `by` of the same clause, it becomes a deny rule.
 
 use directory::ListenerName;
 use directory::access::{LinkConditions, Reach, RequesterSpec};
@@ -13,7 +14,7 @@ use super::Translation;
 use super::pattern::Pattern;
 use super::rule_parts::{Path, RuleParts, check_dn, path};
 
-/// Part of what a clause covers: entries and attributes that no earlier clause covers.
+/// Entries and attributes that a clause covers and no earlier clause covers.
 #[derive(Clone, Debug)]
 struct Region {
     place: Option<(Reach, String)>,
@@ -78,7 +79,7 @@ impl Rights {
     }
 }
 
-/// Translates the clauses of one database, in order. Each has its line.
+/// Translates the clauses of one database, in order. Each pair is the line number and the text of a clause.
 pub(super) fn translate(translation: &mut Translation, clauses: &[(usize, String)]) {
     let mut decided: Vec<Region> = Vec::new();
     for (number, (line, clause)) in clauses.iter().enumerate() {
@@ -240,7 +241,7 @@ fn value_filter(attributes: Option<&[String]>, value: &str) -> Result<String, St
 }
 
 /// Names of attributes whose single values a filter cannot distinguish here. These attributes represent the entry
-/// itself, name other entries, or belong to every entry.
+/// itself, have values that name other entries, belong to every entry, or contain passwords.
 const NOT_BY_VALUE: [&str; 12] = [
     "entry",
     "children",
@@ -348,9 +349,9 @@ fn without_attributes(region: &Region, other: &Region) -> Option<Region> {
 
 enum Nesting {
     Apart,
-    /// The first region is within the second region.
+    /// The first place is within the second place.
     Within,
-    /// The second region is within the first region. The value is the second region.
+    /// The second place is within the first place. The value is the second place.
     Around((Reach, String)),
 }
 
@@ -389,7 +390,8 @@ fn nested(one: Option<&(Reach, String)>, other: Option<&(Reach, String)>) -> Nes
     }
 }
 
-/// Returns the grants of a clause. The flag is true if later clauses decide about all other requesters.
+/// Returns the grants of a clause. The flag is true if the clause contains `by * break`: later clauses then decide
+/// about all requesters that no grant covers.
 fn grants(
     translation: &mut Translation,
     line: usize,
@@ -531,7 +533,8 @@ fn who(by: &[&str], expanded: Option<&str>) -> Result<(RequesterSpec, LinkCondit
     Ok((whom.unwrap_or(RequesterSpec::Anyone), link))
 }
 
-/// Returns the requester that a regular expression names, or a DN that contains parts of the entry's DN.
+/// Returns the requester that `value` selects. `value` is a regular expression of DNs, or equals `expanded` and then
+/// selects the entry itself.
 fn requester_of(value: &str, expanded: Option<&str>) -> Option<RequesterSpec> {
     let literal = value.strip_prefix('^').and_then(|rest| rest.strip_suffix('$')).unwrap_or(value);
     if expanded.is_some_and(|expanded| expanded.eq_ignore_ascii_case(literal)) {
@@ -562,7 +565,7 @@ fn listener_of(url: &str) -> Result<ListenerName, String> {
     }
 }
 
-/// Parses an address with a mask, such as `10.0.0.0%255.0.0.0`. Ignores a port after it.
+/// Parses an address, with or without a mask, such as `10.0.0.0%255.0.0.0`. Ignores a port in braces after the address.
 fn network(value: &str) -> Result<IpNet, String> {
     let wrong = || format!("{value:?} is no network");
     let value = value.split('{').next().unwrap_or_default();
@@ -682,9 +685,9 @@ fn has_entry(region: &Region) -> bool {
     }
 }
 
-/// Converts a region to the matching parts of a rule: the parts for the entries themselves if `of_entries` is true,
-/// otherwise the parts for attributes. Returns `None` if the region does not include entries or attributes,
-/// respectively.
+/// Converts a region to rule parts. If `of_entries` is true, the parts are for the entries themselves, and the result
+/// is `None` if the region does not include both `entry` and `children`. Otherwise the parts are for attributes, and
+/// the result is `None` if the region includes no attributes.
 fn about(region: &Region, of_entries: bool, is_allow: bool) -> Option<RuleParts> {
     let is_entry =
         |name: &String| name.eq_ignore_ascii_case("entry") || name.eq_ignore_ascii_case("children");

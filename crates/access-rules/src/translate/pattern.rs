@@ -16,8 +16,9 @@ pub(super) struct Pattern {
     pub(super) expanded: Option<String>,
 }
 
-/// Beginnings of a regular expression before a DN, each with the entries that it selects. slapd matches the expression
-/// with the normal form of a DN, in which no blanks follow RDNs and commas in values are escaped.
+/// Beginnings of a regular expression before a DN. Each beginning has the range of entries, relative to that DN, that
+/// it selects. slapd matches the expression with the normal form of a DN, in which no blanks follow RDNs and commas in
+/// values are escaped.
 const BEGINNINGS: [(&str, Reach); 15] = [
     ("(.+,)?", Reach::In),
     ("(.*,)?", Reach::In),

@@ -59,8 +59,8 @@ impl RuleParts {
         }
     }
 
-    /// Returns a requester whom the rule allows to read passwords of other users, which no rule of Pando permits. A
-    /// rule for all attributes counts only if it is for single users, such as a replicator.
+    /// Returns a requester whom the rule allows to read passwords of other users. No rule has this effect in Pando. If
+    /// the rule is for all attributes, only a requester that is a single user, such as a replicator, is returned.
     pub(super) fn reader_of_passwords(&self) -> Option<&RequesterSpec> {
         if !self.is_allow || !self.rights.contains(&"read") {
             return None;
@@ -196,8 +196,8 @@ fn dn_of(requester: &RequesterSpec) -> Option<&String> {
     }
 }
 
-/// Returns true if a rule can contain this word as an attribute or as a control or operation. The word is a name, an
-/// OID, `*`, `+` or `@class`, without options.
+/// Returns true if a rule can contain this word as the name of an attribute, a control or an extended operation. The
+/// word is a name, an OID, `*`, `+` or `@class`, without options.
 fn is_name(word: &str) -> bool {
     let name = word.strip_prefix('@').unwrap_or(word);
     let is_name_octet = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b'_');

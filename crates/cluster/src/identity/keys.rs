@@ -2,8 +2,8 @@
 //! invitation. Later keys are in a separate file.
 //!
 //! A node sends to other nodes only keys that it has *seen* in the log, offered or in force. It may receive a key
-//! earlier, with a copy of data or from the administrator. It does not send such a key yet: the log may contain, before
-//! that key, a message that the requesting node has left the cluster.
+//! earlier, with a copy of data or from the administrator. It does not send such a key yet: a message that the
+//! requesting node has left the cluster may precede the offer of the key in the log.
 
 use std::collections::BTreeMap;
 use std::{fs, io};
@@ -147,8 +147,8 @@ impl Identity {
         Ok(ClusterKey::new(&secret).fingerprint())
     }
 
-    /// If the key that this node created has this fingerprint, moves it to the ordinary keys and returns true. Call it
-    /// once the log has the offer of the key.
+    /// If the key that this node created has this fingerprint, moves it to the ordinary keys and returns true. Must be
+    /// called after this node has read the offer of the key from the log.
     ///
     /// # Errors
     /// The folder cannot be read or written.

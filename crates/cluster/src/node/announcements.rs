@@ -79,7 +79,8 @@ impl Node {
         }
     }
 
-    /// Counts a message for the figures on the log's size and age.
+    /// Records the time of a message. Also counts the message for the estimate of the log's size, unless the node has
+    /// read it before or messages before it are missing.
     pub(super) fn count(&mut self, verdict: &Verdict<'_>, message: &Message) {
         self.last_millis = message.millis;
         if !matches!(verdict, Verdict::Seen | Verdict::Missing { .. }) {

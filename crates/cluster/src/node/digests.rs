@@ -1,14 +1,14 @@
 //! Comparison of this node's data with the data of the other nodes. At digest barriers of the log each node computes
 //! digests of its data, by part, and announces them.
 //!
-//! A barrier lies between two messages, so correct nodes have equal data there. The digests are computed from the
-//! stored rows, on a separate thread. So changes are not slowed down, and rows that the disk lost or corrupted are
-//! detected.
+//! A barrier lies between two messages, so correct nodes have equal data there. A separate thread computes the digests,
+//! so changes are not slowed down. The thread reads the stored rows, so it detects rows that the disk lost or
+//! corrupted.
 //!
 //! A barrier names a slice of the rows. The node that sets the barrier plans the slice first: it reads its own rows
-//! from the end of the last slice until they reach the maximum bytes of a slice. So a barrier costs every node a
-//! bounded amount of work, however large the data is. The thread has the lowest priority and reads no faster than
-//! [`DIGEST_BYTES_PER_SECOND`](forwarding::row_digests::DIGEST_BYTES_PER_SECOND).
+//! from the end of the last slice until their total size reaches the maximum size of a slice. So a barrier costs every
+//! node a bounded amount of work, however large the data is. The thread has the lowest priority and reads no faster
+//! than [`DIGEST_BYTES_PER_SECOND`](forwarding::row_digests::DIGEST_BYTES_PER_SECOND).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -49,8 +49,8 @@ pub(crate) struct Digests {
     marked: Option<Instant>,
     /// Result of the last comparison, and the offset of its digest barrier.
     found: Option<(u64, Divergence)>,
-    /// Slices in which nodes differ while no majority agrees, with a description of each. While there is such a slice,
-    /// changes are refused.
+    /// Slices in which nodes differ and no majority agrees, each with a description of the difference. While there is
+    /// such a slice, changes are refused.
     disputed: VecDeque<(Slice, String)>,
     /// Description of this node's difference from a majority. The node stops serving.
     pub(super) diverged: Option<String>,
@@ -58,7 +58,7 @@ pub(crate) struct Digests {
 
 impl Node {
     /// Sets a barrier if one is due. A node sets its first barrier when it has read the whole log. After that, the
-    /// writer sets a barrier at each interval, if all nodes have reported on the previous barrier.
+    /// writer sets a barrier at each interval, unless it still waits for reports on an earlier barrier.
     pub(super) fn set_barrier_if_due(&mut self) {
         let interval = self.parts.digest_interval;
         let member = self.member.as_ref().filter(|_| self.parts.log.is_open());
@@ -135,7 +135,8 @@ impl Node {
         }
     }
 
-    /// Announces this node's digests at a digest barrier.
+    /// Announces this node's digests at a digest barrier. First starts the computation for the next barrier, if one was
+    /// read in the meantime.
     pub(super) fn digested(&mut self, mark: u64, summed: Result<Parts, String>) {
         self.digests.is_summing = false;
         if let Some((next, slice, snapshot)) = self.digests.waiting.take() {

@@ -114,7 +114,8 @@ impl Node {
         if node == self.ids.node {
             self.claim = None;
         } else {
-            // If two nodes both believe that they are elected, they must not displace each other again and again.
+            // Delay this node's next claim. If two nodes both believe that they are elected, they must not displace
+            // each other again and again.
             self.claim_after = self.now() + RETRY;
         }
         self.parts.peers.forget();

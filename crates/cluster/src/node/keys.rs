@@ -116,7 +116,8 @@ impl Node {
         }
     }
 
-    /// Announces that this node has the offered key.
+    /// Announces that this node has the offered key, if the log does not contain this announcement yet. Repeats the
+    /// announcement at intervals.
     fn say_key(&mut self) {
         let now = self.now();
         let Some(member) = &self.member else { return };
@@ -128,7 +129,8 @@ impl Node {
         }
     }
 
-    /// Puts the offered key in force if this node is the writer.
+    /// Puts the offered key in force if this node is the writer, and all nodes have the key or the time limit has
+    /// passed.
     fn rotate_if_due(&mut self) {
         let now = self.now();
         let (Some(member), Some((_, since))) = (&mut self.member, self.keys.offered) else { return };
@@ -150,7 +152,7 @@ impl Node {
         }
     }
 
-    /// Fetches the offered key, or the key in force, from a node that has it.
+    /// Fetches keys from a node that has the offered key, if this node lacks that key or the key in force.
     fn ask_for_key(&mut self) {
         let now = self.now();
         let Some(member) = &self.member else { return };
@@ -184,7 +186,7 @@ impl Node {
             |number: u32| self.member.as_ref().is_some_and(|member| member.follower().keys().has(number));
         if self.keys.needed.is_some_and(has) {
             self.keys.needed = None;
-            // The node has the key in force now, so it reads again after its last commit.
+            // The node has the key in force now, so it resumes reading after the last message that it has committed.
             self.find_place(Duration::ZERO);
         }
     }

@@ -25,11 +25,11 @@ use crate::operation::{Change, Operation, Progress, Waiter, applied, unavailable
 enum BatchOutcome {
     /// The log has accepted the group. The batch is committed with these rows.
     Accepted(Vec<RowChange>),
-    /// The log will never accept the group. The node has read these messages instead.
+    /// The log will never accept the group. The value contains the result of the message that excludes the group.
     Dropped(GatheredCommit),
     /// The group is certainly not in the log. The text is the reason.
     Refused(String),
-    /// The node has stopped.
+    /// The outcome is unknown, because the node has stopped.
     Unknown,
 }
 
@@ -214,7 +214,8 @@ impl Node {
         Ok(())
     }
 
-    /// Returns false if another node sent the request and has since sent a newer copy of it.
+    /// Returns false if another node sent the request, and either has since sent a newer copy of the request, or the
+    /// epoch is not the epoch for which the node sent it.
     fn is_admitted(&self, operation: &Operation) -> bool {
         let Waiter::Remote { copy, .. } = &operation.origin else { return true };
         let epoch = self.member.as_ref().and_then(|member| member.follower().epoch());

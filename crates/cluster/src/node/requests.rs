@@ -139,7 +139,8 @@ impl Node {
         }
     }
 
-    /// Reports to the server that a change of another node's client was decided.
+    /// Reports to the server that a change of another node's client was decided. Does nothing for an update of an
+    /// account.
     fn report_decided(&mut self, operation: &Operation, answer: &Answer, times: Option<ChangeTimes>) {
         let message = match &operation.change {
             Change::Message(message) => Some(message.as_slice()),
@@ -160,7 +161,7 @@ impl Node {
         if frame.missing == 0
             && let Some(frame) = self.frames.remove(&number)
         {
-            // If the connection is closed, the other node sends its requests again.
+            // Ignore a failure: if the connection is closed, the other node sends its requests again.
             let _ = frame.reply.send(frame.answers.into_iter().flatten().collect());
         }
     }
@@ -236,7 +237,7 @@ impl Node {
         self.answer(operation, unavailable(text));
     }
 
-    /// Refuses all waiting changes if this node has stopped.
+    /// Refuses all changes that are not answered yet if this node has stopped, or if the data of nodes is disputed.
     pub(super) fn refuse_if_stopped(&mut self) {
         let stopped =
             self.stopped.as_ref().map(|cause| format!("this node follows its cluster no longer: {cause}"));
@@ -254,7 +255,8 @@ impl Node {
         }
     }
 
-    /// Sends waiting changes to the writer, if another node is the writer and no frame is in flight.
+    /// Sends waiting changes to the writer, if another node is the writer, no frame is in flight, and the delay after a
+    /// failed frame has passed.
     pub(super) fn forward_if_due(&mut self) {
         let now = self.now();
         let Some(member) = &self.member else { return };

@@ -17,9 +17,9 @@ use super::keys::is_due;
 use crate::event::NodeEvent;
 use crate::limits::{COPY_BYTES_PER_SECOND, SNAPSHOT_RETRY, TRIM_INTERVAL};
 
-/// Prefix of the names of snapshots, followed by the offset of the log.
+/// Prefix of the names of snapshots. The offset of the last message in the snapshot follows the prefix.
 const PREFIX: &str = "snapshot-";
-/// Interval of checks whether a snapshot is due.
+/// Interval between two checks of whether a snapshot is due.
 const LOOK: Duration = Duration::from_secs(1);
 /// Name of an unfinished snapshot.
 const MAKING: &str = "snapshot.new";
@@ -73,7 +73,8 @@ pub fn verify(folder: &Path) -> Result<Verified, String> {
     Ok(Verified { offset: cursor.offset, checked })
 }
 
-/// Makes a snapshot in a folder and removes the earlier snapshots.
+/// Makes a snapshot in a folder and removes the earlier snapshots. Returns the offset of the last message in the
+/// snapshot.
 fn make(directory: &Weak<Directory>, folder: &Path) -> Result<u64, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     let making = folder.join(MAKING);

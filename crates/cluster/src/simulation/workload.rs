@@ -50,8 +50,9 @@ const UNIQUE_SECONDS: u64 = 2;
 /// Number of changes of a transaction that is too large for every kind of log: see [`LogLimits::random`].
 const TOO_MANY: usize = 1_000;
 
-/// Results of changes that depend on the order of changes. If the end of a membership has passed in the meantime, the
-/// result is a constraint violation. A cluster whose level is too low answers `unavailable`.
+/// Possible results of the changes whose results depend on the order of all changes. If the end of a membership has
+/// passed in the meantime, the result is a constraint violation. A cluster whose level is too low answers
+/// `unavailable`.
 const POSSIBLE: [ResultCode; 8] = [
     ResultCode::SUCCESS,
     ResultCode::NO_SUCH_OBJECT,
@@ -117,7 +118,7 @@ pub(super) struct ChangeRequest {
 /// Expected result of a change. Every change may also be answered with `unavailable`.
 #[derive(Clone, Debug)]
 pub(super) enum Expected {
-    /// Success. From then on, every node returns this text.
+    /// Success. Afterwards, the data of every node contains this text.
     Token(String),
     Refusal(ResultCode),
     /// Any result in [`POSSIBLE`].

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of a key with its number.
 const ITEM: usize = 4 + 32;
 
-/// Folder of this node's keys.
+/// Sender of the keys in the folder of this node's identity.
 pub(crate) struct Keys(pub(crate) PathBuf);
 
 impl Keys {
@@ -39,7 +39,7 @@ impl Keys {
 /// Receives the keys that `node`, reached at `address`, gives to other nodes.
 ///
 /// # Errors
-/// The node does not accept this one, or the connection broke.
+/// The node does not accept this node's certificate, or the connection broke.
 pub fn receive(node: NodeId, address: &str, config: &Arc<ClientConfig>) -> io::Result<Vec<NumberedKey>> {
     let (begun, mut stream) = (Instant::now(), connect(node, address, config)?);
     write_frame(&mut stream, REQUEST)?;
@@ -62,7 +62,7 @@ fn receive_keys(stream: &mut impl Read, is_wanted: &dyn Fn() -> bool) -> io::Res
 /// Receives keys from the first of `sources` that has the key with this number.
 ///
 /// # Errors
-/// No node has it.
+/// No node in `sources` has the key.
 pub(crate) fn receive_from_any(
     sources: &[(NodeId, String)],
     config: &Arc<ClientConfig>,

@@ -77,7 +77,8 @@ pub fn restore_backup(
 }
 
 /// Returns an unpredictable path for the folder of a [`RestoredCopy`]. The path is in the folder of the backup. For a
-/// backup in a bucket, it is in `TMPDIR` or `/var/tmp`, because `/tmp` is often in memory.
+/// backup in a bucket, the path is in `TMPDIR`, or in `/var/tmp` if that variable is not set, because `/tmp` is often
+/// in memory.
 ///
 /// # Errors
 /// The system has no random bytes.
@@ -95,7 +96,7 @@ pub fn scratch_folder(place: &BackupPlace, name: &str) -> Result<PathBuf, ServeE
 pub struct TrialRestore {
     /// Number of files that were read.
     pub files: usize,
-    /// Position and time of the restored data: the newest in the backup.
+    /// Position and time of the restored data, which is the newest data in the backup.
     pub restored: Restored,
     /// Summary of the check of the restored directory.
     pub checked: CheckSummary,

@@ -199,9 +199,9 @@ pub fn keep_snapshot(config: &Config, to: &Path) -> Result<SnapshotOutcome, Serv
 /// Result of [`trim_log`].
 #[derive(Debug)]
 pub struct TrimOutcome {
-    /// Offset of the first message before the deletion.
+    /// Offset of the log's first message before the deletion.
     pub before: u64,
-    /// Offset of the first message after the deletion.
+    /// Offset of the log's first message after the deletion.
     pub start: u64,
 }
 

@@ -29,7 +29,7 @@ fn check(pairs: &[(&str, Result<&[&str], &str>)]) {
     }
 }
 
-/// Values in the style of those that 389 DS creates for a new suffix and its own entries.
+/// Values in the style of the default `aci` values of 389 DS.
 #[test]
 fn values_of_389_ds() {
     check(&[

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Quotes, brackets and semicolons are special only at positions where the grammar permits them. Ambiguous text is
-//! refused, because servers read it differently. Examples are a quote after a backslash, and `and` and `or` without
-//! brackets.
+//! refused, because servers read it differently. Examples of ambiguous text are a quote after a backslash, and a
+//! mixture of `and` and `or` without brackets.
 
 /// Maximum nesting depth of bind rules.
 const DEPTH_MAX: usize = 32;
@@ -170,7 +170,7 @@ impl<'a> Parser<'a> {
         Ok(inner.trim())
     }
 
-    /// Consumes the rest of a target, which follows its key, up to its closing bracket.
+    /// Consumes the text of a target from the end of the key `key` to the closing bracket of the target.
     fn target(&mut self, key: String, start: usize) -> Result<Target<'a>, String> {
         if key.is_empty() {
             return Err(format!("found {} instead of a target", self.next_text()));

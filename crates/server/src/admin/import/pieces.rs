@@ -83,7 +83,7 @@ impl<'s> Pieces<'s> {
         Ok(Some(self.piece(offset, line, record_count, bytes)))
     }
 
-    /// Returns a chunk without bytes for the record that begins with `bytes`. Only searches for the end of the record.
+    /// Returns a chunk without bytes for the record that begins with `bytes`. Reads the record only to find its end.
     fn large(&mut self, mut bytes: Vec<u8>) -> Result<Piece<'s>, ServeError> {
         let (offset, line) = (self.offset, self.line);
         let mut searched = bytes.len();

@@ -20,7 +20,8 @@ impl Spares {
         self.buffers().pop().unwrap_or_default()
     }
 
-    /// Clears a buffer and adds it to the list.
+    /// Clears a buffer and adds it to the list. Drops the buffer if the list is full, or if the buffer has no capacity
+    /// or too much.
     pub(super) fn give(&self, mut buffer: Vec<u8>) {
         buffer.clear();
         let mut buffers = self.buffers();

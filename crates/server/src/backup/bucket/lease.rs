@@ -1,8 +1,9 @@
 //! The lock of a bucket. It is an object that a process creates, renews and finally deletes.
 //!
-//! If a process ends without deleting its lock, the lock becomes void. A lock is void if this process can detect that
-//! its holder has ended (see [`Identity`]), or if it was not renewed for the time [`BUCKET_LEASE`]. S3 accepts requests
-//! if clocks differ by at most 15 minutes. [`BUCKET_LEASE`] is longer than that.
+//! If a process ends without deleting its lock, the lock becomes void. A lock is void if the process that reads the
+//! lock can detect that the holder has ended (see [`Identity`]), or if the lock was not renewed for the time
+//! [`BUCKET_LEASE`]. This time is longer than 15 minutes, the maximum difference between the clocks of S3 and of a
+//! client whose requests S3 accepts.
 
 use std::io::{self, Read as _};
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -182,8 +183,8 @@ impl Shared {
     }
 }
 
-/// Facts about a process. From them another process can detect that this process has ended. Host names and process ids
-/// alone are not sufficient, because several containers may have the same host name and process ids.
+/// Facts about a process. Another process uses these facts to detect that the process has ended. Host names and process
+/// ids alone are not sufficient, because several containers may have the same host name and process ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Identity {
     /// Boot id of the machine on which the process runs.
@@ -212,7 +213,8 @@ impl Identity {
     }
 
     /// Returns true if the process with these facts and this process id is known to have ended. Also returns true if
-    /// the facts describe this process: the lock then remains from an earlier run that could not delete it.
+    /// the facts describe the calling process: the lock then remains from an earlier backup that could not delete the
+    /// lock.
     fn has_ended(&self, process: u32) -> bool {
         let own = Identity::own();
         let is_known = ![&self.boot, &self.namespace, &self.started].iter().any(|fact| fact.is_empty());
