@@ -16,6 +16,9 @@ use crate::prove::{SuccessfulBind, USE, bind};
 /// Returns the credentials of the user and the rules of the password policy. Returns `null` if the server refuses the
 /// operation, for example to the administrator, who has no entry. Returns an empty object if no policy applies to the
 /// entry. Blocks.
+///
+/// # Errors
+/// The directory does not answer.
 pub(crate) fn read(connection: &mut Connection) -> Result<Value, PageError> {
     let value = OwnCredentials::Read.encode();
     let reply = connection.extended(oids::OWN_CREDENTIALS, Some(&value))?;

@@ -10,6 +10,8 @@
 //! ([`read`]). To change a resource, the service computes the difference between the new resource and its entry
 //! ([`mod@write`]). With the assertion control (RFC 4528), the directory makes the change only if the entry has not
 //! changed since it was read. Members of a group are added and deleted one by one. They are never replaced as a whole.
+//!
+//! This crate does not contain HTTP. A request consists of a method, a path and octets.
 #![forbid(unsafe_code)]
 
 mod answer_memory;

@@ -4,6 +4,9 @@
 //! The account is read when the verification starts and again when it ends. Therefore a client that tries many
 //! passwords concurrently has no more attempts than the policy allows failures. After that number of failures, all
 //! further attempts are refused, even with the right password. Concurrent successful binds count no failures.
+//!
+//! If an attempt locks the account, uses a grace login or uses a time-based code, the answer waits until the record of
+//! the attempt is durable.
 
 use std::time::Duration;
 

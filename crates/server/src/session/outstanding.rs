@@ -60,7 +60,8 @@ pub(super) struct RequestHead {
     pub(super) sasl_error: Option<&'static str>,
     /// Warning to the user from the password policy.
     pub(super) warning: Option<PolicyWarning>,
-    /// Value of the response control that lists the refused critical controls, if the client asked for that control.
+    /// Value of the What Failed response control (draft-masarati-ldap-whatfailed), which lists the refused critical
+    /// controls. `None` if the client did not request this control.
     failed_controls: Option<Box<[u8]>>,
 }
 

@@ -19,7 +19,7 @@ use super::password_answer::PasswordAnswer;
 use crate::session::context::Context;
 use crate::stamp::{no_random_numbers, readable_password};
 
-/// A request that the writer receives in place of the client's.
+/// A request that the writer receives in place of the client's request.
 pub(super) struct PasswordChange {
     /// Encoded message.
     pub(super) message: Vec<u8>,

@@ -41,8 +41,8 @@ impl Session {
         self.position_wait.as_deref().copied()
     }
 
-    /// Returns the reason to refuse a read if the data may be older than the node's settings allow. The administrator
-    /// may always read, and the entries about the server itself may always be read.
+    /// Returns the reason to refuse a search or compare if the data may be older than the node's settings allow. The
+    /// administrator may always read. Every client may always search the root DSE and `cn=monitor`.
     pub(super) fn refuse_old(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
         let age = context.shared.read_age.as_deref()?;
         let is_bounded = match request {
@@ -153,7 +153,7 @@ impl Context {
     }
 }
 
-/// Decodes the lineage of the data. A damaged one counts as empty.
+/// Decodes the lineage of the data. A damaged lineage counts as empty.
 fn decoded(lineage: &[u8]) -> Lineage {
     Lineage::decode(lineage).unwrap_or_default()
 }

@@ -136,8 +136,8 @@ fn unknown_identifier() -> Outcome {
 }
 
 impl Session {
-    /// Starts a transaction. With a proxied authorization control, the transaction runs under that identity (RFC 5805
-    /// section 4.4).
+    /// Starts a transaction. With a proxied authorization control, the transaction runs under the identity in the
+    /// control (RFC 5805 section 4.4).
     pub(super) fn start_transaction(
         &mut self,
         context: &mut Context,

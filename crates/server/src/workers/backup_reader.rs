@@ -223,7 +223,7 @@ impl Copy {
 impl Drop for Copy {
     fn drop(&mut self) {
         self.questions = None;
-        // A restore in progress is not awaited. The next restore removes its folder.
+        // Do not wait for a restore in progress. The next restore removes the folder of this restore.
         if let Some(thread) = self.thread.take()
             && self.restored.get().is_some()
         {

@@ -139,7 +139,8 @@ enum Next {
 impl Inner {
     fn work(self: &Arc<Self>) {
         let mut present = Present::Nothing;
-        // Requests that wait for a copy to be made. Each is answered at its deadline even if the copy is not ready.
+        // Requests that wait for a copy to be made. Each request is answered at its deadline even if the copy is not
+        // ready.
         let mut later: Vec<(Instant, CopyRead)> = Vec::new();
         loop {
             match self.next(later.iter().map(|(until, _)| *until).min()) {

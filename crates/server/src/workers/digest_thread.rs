@@ -8,7 +8,7 @@ use system::lower_priority;
 
 use crate::limits::DIGEST_NICENESS;
 
-/// The thread. Dropping this struct ends the thread, whose snapshot would keep the directory open.
+/// The thread. Dropping this struct ends the thread. Otherwise the thread's snapshot would keep the directory open.
 #[derive(Default)]
 pub(crate) struct DigestThread {
     alive: Arc<()>,

@@ -2,8 +2,8 @@
 //!
 //! A replica requests the records after its position. If there are none, the request waits for the next commit, up to
 //! the time in the request. Therefore the server holds at most one answer of bounded size per replica. A slow replica
-//! delays no other, because it requests more records only when it is ready. The records are read and encoded once for
-//! replicas at the same position, and these replicas are answered together ([`pace`]).
+//! delays no other replica, because it requests more records only when it is ready. The records are read and encoded
+//! once for replicas at the same position, and these replicas are answered together ([`pace`]).
 //!
 //! The thread starts with the first request.
 
@@ -406,8 +406,8 @@ impl Supplier<'_> {
     }
 }
 
-/// Returns the digest of a record. A replica sends the digest of its last record, which the supplier compares with its
-/// own.
+/// Returns the digest of a record. A replica sends the digest of its last record. The supplier compares this digest
+/// with the digest of its own record at the same position.
 pub(crate) fn record_digest(record: &[u8]) -> [u8; RECORD_DIGEST_BYTES] {
     let digest: [u8; 32] = Sha256::digest(record).into();
     let mut short = [0; RECORD_DIGEST_BYTES];

@@ -98,7 +98,7 @@ pub(crate) struct ReadAheadFigures {
 pub(crate) struct DryRun {
     /// Number of octets at the start of the input that can be handled now.
     ready: usize,
-    /// Number of jobs that were created for the rest of the input. Each ends with a notification.
+    /// Number of jobs that were created for the rest of the input. Each job ends with a notification.
     awaited: u32,
     /// Whether all of the input can be handled after the jobs, without another dry run.
     is_all: bool,
@@ -228,8 +228,8 @@ fn whole_requests(
 }
 
 impl ReadAheadPool {
-    /// Creates a pool of at most `threads_max` threads, which start with the first job. If it is 0, nothing is
-    /// prefetched.
+    /// Creates a pool of at most `threads_max` threads, which start with the first job. If `threads_max` is 0, nothing
+    /// is prefetched.
     pub(crate) fn new(
         threads_max: usize,
         directory: &Arc<Directory>,

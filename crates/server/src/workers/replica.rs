@@ -96,9 +96,9 @@ struct Replica {
     reports: Arc<Reports>,
 }
 
-/// Runs a replica until the queue is closed and empty. A replica that is promoted becomes the writer. If it was
-/// promoted before this start, the server first asks its former supplier which of the two is the writer. It keeps
-/// asking at intervals.
+/// Runs a replica until the queue is closed and empty. A replica that is promoted becomes the writer. If this server
+/// was promoted before this start, it makes no changes until its former supplier has reported whether it was promoted
+/// later. A writer keeps asking the former supplier at intervals.
 pub(crate) fn run(parts: ReplicaParts, mut writer: Writer, queue: &Arc<WriteQueue>, health: &Health) {
     let watch = Watch::of(&parts, queue);
     let decided = match writer.replication_role() {

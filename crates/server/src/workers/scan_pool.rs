@@ -72,8 +72,8 @@ pub(crate) struct ScanHandle {
 }
 
 impl ScanPool {
-    /// Starts `threads` threads. If it is 0, searches stay on the event loops. An event loop receives a message when a
-    /// piece is ready.
+    /// Starts `threads` threads. If `threads` is 0, searches stay on the event loops. An event loop receives a message
+    /// when a piece is ready.
     ///
     /// # Errors
     /// The system cannot start a thread, or the directory returns no snapshot.
@@ -98,7 +98,7 @@ impl ScanPool {
 
     /// Accepts a search. `split` divides it into a scanner and the first id. Returns `None` if the pool has no threads,
     /// or if `split` returns `None`. Also returns `None` if the pool has [`SCANS_MAX`] searches, or
-    /// [`SCANS_OF_IDENTITY_MAX`] of this identity, because each occupies memory.
+    /// [`SCANS_OF_IDENTITY_MAX`] of this identity, because each search occupies memory.
     pub(crate) fn begin(
         &self,
         address: Address,
@@ -142,8 +142,8 @@ impl ScanHandle {
         self.queue.figures.threads.load(Ordering::Relaxed)
     }
 
-    /// Takes the next piece in the order of ids. If the piece is not ready, returns `None`, and the event loop receives
-    /// a message when it is.
+    /// Takes the next piece in the order of ids. If the piece is not ready, returns `None`. The event loop then
+    /// receives a message when the piece is ready.
     pub(crate) fn take(&self) -> Option<Piece> {
         let (piece, enqueue) = self.scan.take();
         if enqueue {

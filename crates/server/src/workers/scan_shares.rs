@@ -2,8 +2,8 @@
 //!
 //! A share is a percentage of the time of all scan threads over a minute (`limits.scan_share`). Each identity and each
 //! source has a tally: the processor time of its searches in a leaky bucket, which drains at the rate of the share.
-//! While the tally exceeds a minute's share, searches of its owner without an index are refused. Therefore a client
-//! that scans occasionally may use all threads, and a client that scans continuously gets its share.
+//! While the tally of a client exceeds a minute's share, the client's searches without an index are refused. Therefore
+//! a client that scans occasionally may use all threads, and a client that scans continuously gets its share.
 //!
 //! The administrator has no tally. Trusted sources and local sockets have no tally either, because many cooperating
 //! clients connect from them. Anonymous clients of one source count as one identity.
@@ -185,8 +185,9 @@ impl ScanAccount {
     }
 }
 
-/// Removes the drained tallies, or the lowest tally if none is drained. `max` is exact only for tallies with the same
-/// share. If a tally is removed too early, its owner can scan a little more.
+/// Removes the drained tallies, or the lowest tally if none is drained. Each tally is assumed to drain `max` in one
+/// period, although this is exact only for clients with the same share. If a tally is removed too early, its owner can
+/// scan a little more.
 fn make_room(tallies: &mut HashMap<ShareOwner, Tally>, now: Instant, max: u64) {
     tallies.retain(|_, tally| tally.at(now, max).micros > 0);
     if tallies.len() >= SCAN_TALLIES_MAX

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 /// Waiting items by owner. The items of one owner leave in the order of their arrival.
 #[derive(Debug)]
 pub(super) struct Turns<O, T> {
-    /// Owners with waiting items. The first has the next turn.
+    /// Owners with waiting items. The first owner has the next turn.
     owners: VecDeque<(O, VecDeque<T>)>,
 }
 

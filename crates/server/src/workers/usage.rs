@@ -290,7 +290,7 @@ impl Usage {
 }
 
 impl Clients {
-    /// Returns the clients of the period that contains `now`, and of the previous one.
+    /// Returns the clients of the period that contains `now`, and of the previous period.
     fn at(&self, now: Instant) -> impl Iterator<Item = &Arc<ClientCounters>> {
         let elapsed = self.began.map(|began| now.saturating_duration_since(began)).unwrap_or_default();
         let present = if elapsed < 2 * CLIENTS_PERIOD { &self.present[..] } else { &[] };

@@ -1,9 +1,9 @@
 //! The one thread that changes the directory.
 //!
-//! All changes that wait when the thread becomes free form one batch. The thread executes them in order, and each
-//! change sees the effects of earlier changes. Then one commit with one sync makes all of them durable. One message per
-//! event loop contains the answers. Therefore each change costs less disk time if more clients send changes at the same
-//! time.
+//! All changes that wait when the thread becomes free form one batch, up to a maximum size. The thread executes them in
+//! order, and each change sees the effects of earlier changes. Then one commit with one sync makes all of them durable.
+//! One message per event loop contains the answers. Therefore each change costs less disk time if more clients send
+//! changes at the same time.
 //!
 //! A session reserves room in the queue before it reads a change from its connection. While the queue is full, the
 //! connection is not read. Therefore a client that pipelines a million adds is slowed down and not refused.

@@ -90,7 +90,8 @@ impl Kind {
         }
     }
 
-    /// Returns the attributes of a change that contain the identifier of its entry, its cookie, and the kind of change.
+    /// Returns three attributes of a change in the list: the identifier of the changed entry, the cookie of the change,
+    /// and the kind of change.
     fn attributes(self) -> [&'static str; 3] {
         match self {
             Kind::Cookie => ["targetEntryUUID", "changeLogCookie", "changeType"],
@@ -170,7 +171,7 @@ impl ChangeList {
         stored.starts_with(Kind::DirSync.word().as_bytes())
     }
 
-    /// Returns a cookie of the source's current state. It must be called before the entries are read.
+    /// Returns a cookie of the source's current state. The caller must call this function before it reads the entries.
     pub(crate) fn newest(&self, exchange: &mut Exchange<'_>) -> Result<Vec<u8>> {
         if !matches!(self.kind, Kind::DirSync | Kind::AccessLog) {
             return Ok(self.newest.clone());

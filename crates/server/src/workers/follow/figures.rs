@@ -53,7 +53,7 @@ pub(crate) struct FollowState {
     pub(crate) error: Option<String>,
     /// Cookie of the last commit.
     pub(crate) cookie: Vec<u8>,
-    /// Time of the last commit, in seconds since 1970; 0 before the first.
+    /// Time of the last commit, in seconds since 1970; 0 before the first commit.
     pub(crate) committed: u64,
     /// Time from the newest change at the source until it was durable here, in microseconds. It is computed from the
     /// clocks of both servers.

@@ -72,9 +72,9 @@ pub(super) fn is_needed(cookie: &[u8]) -> bool {
     !cookie.is_empty() && !cookie::is_pando(cookie) && !ChangeList::is_dir_sync(cookie)
 }
 
-/// Reads an entry on a separate connection, so that it is not older than the messages that were received before.
-/// Returns `None` if the source has no such entry under this name. In that case it has sent a message about the entry,
-/// or will send one.
+/// Reads an entry on a separate connection, so that the returned entry is not older than the messages that were
+/// received before. Returns `None` if the source has no such entry under this name. In that case the source has sent a
+/// message about the entry, or will send one.
 pub(super) fn read(
     connection: &mut Connection,
     follow: &Follow,

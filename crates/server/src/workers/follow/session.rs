@@ -294,9 +294,9 @@ impl<'f> Session<'f> {
         Ok(())
     }
 
-    /// If `with_links` was dropped and an entry was renamed, reads again the entries whose values may name other
-    /// entries than at the source. If they cannot be read, `end_group` detects that, and the whole content is compared
-    /// again.
+    /// If `with_links` was dropped and an entry was renamed, reads again the entries whose values name other entries,
+    /// because these values may differ from the source. If the entries cannot be read, `end_group` detects that, and
+    /// the whole content is compared again.
     fn reread_links(&mut self) -> Result<()> {
         for _ in 0..FOLLOW_REREADS_MAX {
             if !self.lacks_links || !self.has_renames {
@@ -316,7 +316,7 @@ impl<'f> Session<'f> {
         Ok(())
     }
 
-    /// Reads entries again that the source may have changed without a message. Each call reads only some of the
+    /// Reads again the entries that the source may have changed without a message. Each call reads only some of the
     /// entries, so that changes are not delayed.
     fn recheck(&mut self) -> Result<()> {
         if self.doubtful.is_empty() {
@@ -387,8 +387,8 @@ impl<'f> Session<'f> {
         }
     }
 
-    /// Adds a change. Pending earlier changes of the same entry stay pending, because other entries may have been
-    /// placed below the names that the entry had in between.
+    /// Adds a change. Pending earlier changes of the same entry stay pending. An earlier change may give the entry a
+    /// name that other pending changes need, because their entries are placed below this name.
     fn push(&mut self, change: Arc<SourceChange>) {
         if self.refresh.is_some() {
             // A waiting older change of the entry must not be made after this change.
@@ -399,8 +399,9 @@ impl<'f> Session<'f> {
         self.pending.push(change);
     }
 
-    /// Retains an entry with values that name other entries. It must be updated again if one of those entries is
-    /// renamed. If there are too many such entries, none is retained, and they are read again after a rename.
+    /// Retains an entry with values that name other entries. The entry must be updated again if one of the named
+    /// entries is renamed. If there are too many such entries, none is retained, and all of them are read again after a
+    /// rename.
     fn keep_links(&mut self, change: Arc<SourceChange>) {
         if self.lacks_links {
             return;

@@ -78,7 +78,7 @@ impl Comparisons {
     }
 
     /// Returns the encoded notice for a replica: the mark to use, and the verdict on its last digests. Logs a
-    /// difference between the replica's data and this server's.
+    /// difference between the replica's data and the data of this server.
     pub(super) fn notice(&self, read: &LogRead) -> Vec<u8> {
         let mut state = lock(&self.shared);
         let mark = state.marks.for_replica(read.position).cloned();

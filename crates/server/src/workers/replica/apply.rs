@@ -16,7 +16,8 @@ impl Replica {
         self.has_more_blocks && self.apply_after.is_none_or(|after| after <= Instant::now())
     }
 
-    /// Applies records that have arrived, as many as fit into one commit. Returns true if any records had arrived.
+    /// Applies records that have arrived, up to the size of one commit or up to a mark. Returns false if no records
+    /// have arrived, or if applying must wait because it failed before.
     pub(super) fn apply_blocks(&mut self, writer: &mut Writer) -> bool {
         if self.apply_after.is_some_and(|after| after > Instant::now()) {
             return false;
@@ -84,8 +85,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Records the begin or the end of the connection that reads records. The outcome of changes that were forwarded
-    /// before becomes unknown.
+    /// Records the beginning or the end of the connection that reads records. The outcome of changes that were
+    /// forwarded before becomes unknown.
     pub(super) fn note_connection(&mut self) {
         let reading = self.fetcher.reading();
         if reading == self.reading {

@@ -33,7 +33,7 @@ pub(super) struct Block {
     pub(super) first: u64,
     /// The records; empty if the supplier has no more.
     pub(super) records: Vec<Vec<u8>>,
-    /// The position of the supplier's last record, which the supplier read after the time `requested`.
+    /// Position of the supplier's last record. The supplier determined this position after the time `requested`.
     pub(super) newest: u64,
     pub(super) requested: Instant,
     /// Lineage that the supplier sent.
@@ -196,7 +196,7 @@ impl Source {
         let (mut from, mut marks) = (Place::of(&self.directory)?, MarksRead::default());
         let generation = self.directory.generation()?;
         let bytes_max = u32::try_from(LOG_BLOCK_BYTES).unwrap_or(u32::MAX);
-        // The first answer arrives at once, because changes are forwarded only after it.
+        // The first request does not wait for records, because changes are forwarded only after its answer.
         let mut wait_ms = 0;
         loop {
             let lineage = from.lineage.encode();
@@ -267,7 +267,7 @@ impl Source {
 }
 
 impl Block {
-    /// Splits the records after a mark, so that the data can be compared at the mark's position.
+    /// Splits the block after the record at the mark's position, so that the data can be compared at that position.
     fn ending_at(mut self, mark: Option<Mark>) -> impl Iterator<Item = Block> {
         let Some(mark) = mark else { return [Some(self), None].into_iter().flatten() };
         let before = usize::try_from((mark.position + 1).saturating_sub(self.first)).unwrap_or(usize::MAX);
@@ -289,8 +289,9 @@ struct MarksRead {
 }
 
 impl MarksRead {
-    /// Records the mark in an answer. The supplier may have sent the same mark before. Returns the mark whose position
-    /// is within the records of the answer, from `first` to `last`.
+    /// Records the mark in an answer. The supplier may have sent the same mark before. Returns the waiting mark if its
+    /// position is from `first - 1` to `last`, the positions of the answer's first and last record. Drops the waiting
+    /// mark if its position is less than `first - 1`.
     fn due(&mut self, received: Option<Mark>, first: u64, last: u64) -> Option<Mark> {
         if received.is_some() && received != self.last {
             self.last.clone_from(&received);

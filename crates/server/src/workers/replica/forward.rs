@@ -42,7 +42,7 @@ impl Forwarder {
         Ok(Forwarder { batches: Some(batches), thread: Some(thread) })
     }
 
-    /// Sends a batch. The thread sends [`Answers`] to it later.
+    /// Sends a batch to the thread. The thread later sends [`Answers`] with the replies to the batch.
     pub(super) fn send(&self, requests: Vec<Request>) {
         if let Some(batches) = &self.batches {
             // Sending cannot fail, because the thread ends only when the forwarder is dropped.

@@ -44,7 +44,7 @@ pub(super) struct SentBatch {
 /// A change whose result the supplier has sent, until this replica has applied it.
 pub(super) struct Decided {
     position: u64,
-    /// Knowledge of the supplier when the change was forwarded.
+    /// State of the supplier, as this replica knew it when the change was forwarded.
     basis: ForwardBasis,
     waiter: Waiter,
     answer: Answer,
@@ -82,8 +82,8 @@ impl Replica {
             }
             // This request cannot occur, because the settings do not allow a replica to follow another server.
             WriterWork::Follow(_) => return,
-            // A request for records had a further epoch. Only a writer stops for that. This server may not have read
-            // yet that its supplier has a later epoch.
+            // This server itself made the request, because one of its replicas knows a later epoch. Only a writer stops
+            // writing for this reason. This replica may not have read the later epoch from its supplier yet.
             WriterWork::Fence(_) if is_own => return,
             // In a chain of replicas, each server passes the request on until it reaches the writer.
             WriterWork::Fence(epoch) => (fence(epoch), None),
@@ -97,8 +97,9 @@ impl Replica {
         self.waiting.push_back(Pending { request, waiter, since: Instant::now() });
     }
 
-    /// Begins the promotion of this server. Asks the writer to stop writing, unless `without_supplier` is set because
-    /// the supplier is lost. The server is promoted when it has all records of the writer.
+    /// Begins the promotion of this server. If `without_supplier` is set, because the supplier is lost, the server is
+    /// promoted at once. Otherwise this function asks the writer to stop writing, and the server is promoted when it
+    /// has all records of the writer.
     fn begin_promotion(&mut self, address: Address, reservation: Reservation, without_supplier: bool) {
         let waiter =
             Waiter { address: Some(address), account: None, promotes: true, _reservation: Some(reservation) };

@@ -30,8 +30,8 @@ pub(crate) struct GroupEnd {
     pub(crate) state: Vec<u8>,
     /// Encoded `CopyState` to store if some changes were not made. With it, the next connection compares all entries.
     pub(crate) incomplete_state: Vec<u8>,
-    /// If true, the stored state is not replaced while changes wait and none was refused. The other server then sends
-    /// these changes again, because it resumes from the stored cookie.
+    /// If true, and some changes wait but none was refused, the stored state is not replaced. The other server then
+    /// sends these changes again, because it resumes from the stored cookie.
     pub(crate) keeps_state: bool,
     /// Whether changes that still wait are treated as refused.
     pub(crate) gives_up: bool,

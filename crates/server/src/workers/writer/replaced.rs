@@ -13,7 +13,7 @@ use crate::telemetry::health::Health;
 const REPLACED: &str = "this server was replaced: another one was promoted, and takes changes";
 
 /// Records in a batch that another server begins an epoch, so that this server stops writing. An earlier request of the
-/// batch may have stopped it already.
+/// batch may have made this server stop already.
 pub(super) fn fence(batch: &mut WriteBatch<'_>, epoch: [u8; 16]) -> Outcome {
     match fence_answer(batch, epoch) {
         Ok(FenceAnswer::Stops) => {
