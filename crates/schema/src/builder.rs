@@ -1,5 +1,4 @@
-//! Building of a [`Schema`] from texts. It removes duplicates, then resolves names to ids, and then resolves
-//! inheritance.
+//! Builds a [`Schema`] from texts: removes duplicates, then resolves names to ids, and then resolves inheritance.
 //!
 //! All mistakes are reported, not only the first. If a name is unknown only because its own definition has a mistake,
 //! the unknown name is not reported ([`Mistakes`]).
@@ -152,7 +151,8 @@ impl SchemaBuilder {
         self.resolve().0
     }
 
-    /// Returns the parts of all texts that load but have no effect, in order.
+    /// Returns the parts of the texts that have no effect although they contain no mistake, in the order of texts and
+    /// lines.
     pub fn without_effect(&self) -> Vec<WithoutEffect> {
         let mut all: Vec<WithoutEffect> = self.definitions.iter().flat_map(effect::of).collect();
         all.extend(self.resolve().1);

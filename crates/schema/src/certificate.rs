@@ -335,7 +335,8 @@ pub(crate) fn check_pair(value: &[u8]) -> Result<(), Fault> {
     pair_halves(value)?.into_iter().flatten().try_for_each(check_certificate)
 }
 
-/// Returns the two certificates of a pair: the certificate issued to this authority, and the certificate issued by it.
+/// Returns the two certificates of a pair: the certificate issued to this authority, and the certificate issued by this
+/// authority.
 pub(crate) fn pair_halves(value: &[u8]) -> Result<[Option<&[u8]>; 2], Fault> {
     let parse = || {
         let mut whole = Reader::new(value);

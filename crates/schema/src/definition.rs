@@ -79,7 +79,7 @@ const OBJECT_CLASS: &[(&str, Shape)] = &[
     MAY,
 ];
 /// Terms of a syntax definition. RFC 2307 and some files give syntaxes names, which the grammar of RFC 4512 does not
-/// allow. So the parser accepts a name, and no name is written.
+/// allow. The parser therefore accepts a name, and the writer omits the name.
 const SYNTAX: &[(&str, Shape)] = &[DESC, NAME];
 const MATCHING_RULE: &[(&str, Shape)] = &[NAME, DESC, OBSOLETE, ("SYNTAX", Shape::Syntax)];
 const MATCHING_RULE_USE: &[(&str, Shape)] = &[NAME, DESC, OBSOLETE, ("APPLIES", Shape::Oids)];
@@ -241,7 +241,7 @@ impl Definition {
         Cow::Owned(changed)
     }
 
-    /// Returns the definition in the notation of the RFC, with the terms in its order.
+    /// Returns the definition in the notation of RFC 4512, with the terms in the order of the RFC.
     pub(crate) fn render(&self) -> String {
         let mut out = format!("( {}", self.oid);
         for &(keyword, shape) in self.kind.terms() {
@@ -544,7 +544,7 @@ impl<'a> Parser<'a> {
         if token == expected { Ok(()) } else { Err(self.unexpected(start, what, &token)) }
     }
 
-    /// Consumes a parenthesis if it is next.
+    /// Consumes the next token if it is `expected`. Returns true if the token was consumed.
     fn take(&mut self, expected: Token<'_>) -> bool {
         self.skip_space();
         let start = self.offset;

@@ -24,7 +24,7 @@ impl AttributeDescription {
     }
 
     /// Returns the name under which values are returned: the schema's spelling, `;binary` if the syntax requires it,
-    /// and the options. Borrowed if there are no options.
+    /// and the options. The result is borrowed if there are no options.
     pub fn returned_name<'s>(&self, schema: &'s Schema) -> Cow<'s, str> {
         let name = schema.type_by_id(self.type_id).returned_name();
         if self.options.is_empty() {

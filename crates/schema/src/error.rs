@@ -270,7 +270,7 @@ pub enum SchemaErrorKind {
     /// An attribute type that is not defined.
     #[error("attribute type {name:?} in {term} is not defined", name = Excerpt(.name))]
     UnknownAttribute {
-        /// Term that contains the rule.
+        /// Term that contains the attribute type.
         term: &'static str,
         /// The attribute type as written.
         name: String,
@@ -278,7 +278,7 @@ pub enum SchemaErrorKind {
     /// An object class that is not defined.
     #[error("object class {name:?} in {term} is not defined", name = Excerpt(.name))]
     UnknownClass {
-        /// Term that contains the rule.
+        /// Term that contains the object class.
         term: &'static str,
         /// The object class as written.
         name: String,
@@ -292,7 +292,7 @@ pub enum SchemaErrorKind {
     /// A matching rule that Pando does not support.
     #[error("matching rule {name:?} in {term} is not known", name = Excerpt(.name))]
     UnknownRule {
-        /// Term that contains the attribute type.
+        /// Term that contains the matching rule.
         term: &'static str,
         /// The matching rule as written.
         name: String,
@@ -300,7 +300,7 @@ pub enum SchemaErrorKind {
     /// A matching rule that cannot be used in this term.
     #[error("matching rule {name} cannot be used for {term}")]
     WrongRule {
-        /// Term that contains the object class.
+        /// Term that contains the matching rule.
         term: &'static str,
         /// Name of the rule.
         name: &'static str,

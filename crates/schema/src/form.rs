@@ -38,8 +38,8 @@ pub(crate) enum Form {
     ObjectIdentifier,
     /// A distinguished name; see [`crate::name_key`].
     Name,
-    /// A distinguished name and, if there is a UID, a zero octet and its bits. This is unambiguous, because the key of
-    /// an RDN never begins with a zero octet.
+    /// A distinguished name and, if there is a UID, a zero octet and its bits. The form is unambiguous, because the key
+    /// of an RDN never begins with a zero octet.
     NameAndUid,
     /// Sixteen octets.
     Uuid,

@@ -67,7 +67,7 @@ pub(crate) fn list(text: &str) -> Result<Vec<&str>, Fault> {
     Ok(split_components(inner).into_iter().map(str::trim).collect())
 }
 
-/// Decodes a hexadecimal stringsuch as `'0A1B'H`.
+/// Decodes a hexadecimal string such as `'0A1B'H`.
 pub(crate) fn octets(text: &str) -> Result<Vec<u8>, Fault> {
     const EXPECTED: Fault = Fault::Expected { offset: 0, what: "pairs of hexadecimal digits in '...'H" };
     let digits = text.trim().strip_prefix('\'').and_then(|rest| rest.strip_suffix("'H")).ok_or(EXPECTED)?;

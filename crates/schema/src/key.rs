@@ -16,7 +16,7 @@ use crate::{
 impl MatchingRule {
     /// Appends the key of an attribute value to `out`. Two values match exactly when their keys are equal as bytes.
     ///
-    /// For ASCII text and for all syntaxes of fixed form, this allocates no memory except for `out`.
+    /// For ASCII text and for all syntaxes of fixed form, the function allocates no memory except for `out`.
     ///
     /// # Errors
     /// The value does not follow the rule's syntax. `out` is then unchanged.
@@ -40,9 +40,9 @@ impl MatchingRule {
     }
 
     /// Appends the key of an assertion value to `out`. The key differs from the key that [`Self::normalize`] appends
-    /// for two kinds of rules. In one, the assertion and the value have different syntaxes
-    /// (`objectIdentifierFirstComponentMatch`, `certificateExactMatch`). In the other, the schema must define the name
-    /// in the assertion (`objectIdentifierMatch`).
+    /// for two kinds of rules. The first kind has different syntaxes for assertions and values
+    /// (`objectIdentifierFirstComponentMatch`, `certificateExactMatch`). For the second kind, the schema must define
+    /// the name in the assertion (`objectIdentifierMatch`).
     ///
     /// # Errors
     /// Those of [`Self::normalize`]; the filter item is then Undefined.

@@ -9,11 +9,12 @@
 //!
 //! Definitions come from text ([`SchemaBuilder`]): the files in `crates/schema/files`, which are compiled in and
 //! available as [`Schema::shipped`], and the files of an operator. The notation is that of RFC 4512 section 4.1, in the
-//! layout of OpenLDAP or of 389 Directory Server. A schema is immutable; a change builds a new one, and
-//! [`changed_types`] lists the differences that affect stored values.
+//! layout of OpenLDAP or of 389 Directory Server. A schema is immutable: a change of the definitions builds a new
+//! schema. [`changed_types`] lists the differences between two schemas that affect stored values.
 //!
 //! Out of scope: this crate reads no files, does not know entries or indexes, and does not check entries against their
-//! classes (the directory does). Keys are stored on disk, so any change to them raises [`NORMALISATION_VERSION`].
+//! classes (the directory does). Keys are stored on disk. A change of the program that changes any key must therefore
+//! raise [`NORMALISATION_VERSION`].
 #![forbid(unsafe_code)]
 // Most of this crate processes octets that peers sent, so no cast may lose bits and no index may panic.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing))]
@@ -84,6 +85,7 @@ pub use syntax::{NameSyntax, Syntax, SyntaxId};
 pub use syntax_text::split_name_and_uid;
 pub use time::generalized_micros;
 
-/// Version of the keys that this crate produces. It is stored with the data. A store with another version must be
-/// reindexed before use. Raise it whenever a key changes for any value, including by a change of the Unicode tables.
+/// Version of the keys that this crate produces. The version is stored with the data. A store with another version must
+/// be reindexed before use. Raise the version if the key of any value changes, for example because the Unicode tables
+/// change.
 pub const NORMALISATION_VERSION: u32 = 1;

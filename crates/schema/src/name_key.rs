@@ -1,8 +1,8 @@
 //! Keys of distinguished names.
 //!
 //! The key of a DN consists of the keys of its RDNs, **root first**. Each RDN's key marks its own end, and no RDN's key
-//! is a prefix of another RDN's key, so the key of a DN is a prefix of its own key and of the keys of all entries below
-//! it, and of no other key.
+//! is a prefix of another RDN's key. The key of a DN is therefore a prefix of the keys of all DNs below this DN, and of
+//! no other DN's key.
 //!
 //! ```text
 //! rdn   = ava *( 01 ava ) 00                 AVAs sorted by their bytes, so their order in the text is irrelevant
@@ -213,9 +213,9 @@ fn escape_from(start: usize, out: &mut Vec<u8>) {
 }
 
 impl Schema {
-    /// Appends the key of an entry's RDN. The key does not depend on the order of AVAs, on case and spaces as the
-    /// matching rules ignore them, and on which of a type's names is used. [`Self::normalize_dn`] uses the same key for
-    /// the RDN.
+    /// Appends the key of an entry's RDN. The key does not depend on the order of AVAs, on the choice between the names
+    /// of a type, or on differences in case and spaces that the matching rules ignore. [`Self::normalize_dn`] uses the
+    /// same key for the RDN.
     ///
     /// # Errors
     /// A type is unknown, cannot name entries or occurs twice, or its rule refuses the value. `out` is then unchanged.
@@ -233,7 +233,7 @@ impl Schema {
     }
 }
 
-/// Runs `write`, and removes what it appended if it fails.
+/// Runs `write`. If `write` fails, removes the octets that it appended.
 fn restoring(
     out: &mut Vec<u8>,
     write: impl FnOnce(&mut Vec<u8>) -> Result<(), NameError>,

@@ -35,8 +35,8 @@ pub(crate) fn without_oid_prefix(text: &str) -> &str {
 }
 
 /// Appends the BER content octets of a numeric OID (X.690 section 8.19). Returns false, and leaves `out` unchanged, if
-/// the text is not numeric, an arc is 2^128 or more (a UUID as an arc is less, ITU-T X.667), or the result exceeds
-/// [`OID_KEY_SIZE_MAX`].
+/// the text is not numeric, an arc is 2^128 or more, or the result exceeds [`OID_KEY_SIZE_MAX`]. An arc that contains a
+/// UUID is below 2^128 (ITU-T X.667).
 pub(crate) fn encode_oid(text: &str, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     if is_numeric_oid(text) && encode_arcs(text, out).is_some() && out.len() - start <= OID_KEY_SIZE_MAX {

@@ -11,8 +11,9 @@ use memchr::{memchr, memchr2};
 use crate::form::{Alphabet, Form};
 use crate::prepare::{Preparation, Spaces, is_plain, is_printable};
 
-/// Maximum length of a substring that is found by its rarest byte. The length is limited because that search may
-/// compare the whole substring at every position, and a client may choose substring and values so that it does.
+/// Maximum length of a substring that is found by its rarest byte. The length is limited, because such a search may
+/// compare the whole substring at every position of a value. A client may choose the substring and the values so that
+/// this happens.
 const SHORT_LEN_MAX: usize = 32;
 
 /// Characters in the order of their frequency in names and sentences, the most frequent first. All other characters are
@@ -43,8 +44,9 @@ pub(crate) struct PlainMatching {
     word: Option<Box<Needle>>,
 }
 
-/// Bytes to find in values. Clients choose both, so the search must take linear time. A long text has a searcher that
-/// guarantees this. For a short text, the search finds its rarest byte and then compares the other bytes.
+/// Bytes to find in values. Clients choose the bytes and the values, so the search must take linear time. For a long
+/// text, `long` is a searcher that guarantees linear time. For a short text, the search finds the rarest byte of the
+/// text, and then compares the other bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Needle {
     text: Box<[u8]>,
@@ -53,8 +55,8 @@ pub(crate) struct Needle {
 }
 
 /// A character of a substring, by which many values are rejected quickly. The key of an ASCII value contains the
-/// character only if the value contains it in upper or lower case. So values without it need no further test, and the
-/// search for one character is cheap.
+/// character only if the value contains the character in upper or lower case. Values without the character therefore
+/// need no further test. The search for one character is cheap.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RequiredCharacter {
     byte: u8,
@@ -83,7 +85,8 @@ impl RequiredCharacter {
         })
     }
 
-    /// Returns true if a value is ASCII and lacks the character. Its key, if it has one, then lacks it too.
+    /// Returns true if a value is ASCII and lacks the character. The key of such a value, if the value has a key, lacks
+    /// the character, too.
     #[inline]
     pub(crate) fn is_surely_missing(self, value: &[u8]) -> bool {
         let mut against = [0; BLOCK];

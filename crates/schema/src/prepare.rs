@@ -131,8 +131,8 @@ pub(crate) fn is_printable(bytes: &[u8]) -> bool {
 }
 
 /// Returns a word in which the highest bit of some byte is set if one of the eight bytes is not printable ASCII: below
-/// a space, above a tilde, or not ASCII. Only such a byte causes a borrow or a carry, so these cannot cause a wrong
-/// result.
+/// a space, above a tilde, or not ASCII. Only such a byte causes a borrow or a carry, so borrows and carries cannot
+/// cause a wrong result.
 #[inline]
 fn oddity(word: u64) -> u64 {
     word | word.wrapping_sub(0x2020_2020_2020_2020) | word.wrapping_add(0x0101_0101_0101_0101)

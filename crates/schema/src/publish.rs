@@ -57,8 +57,9 @@ impl Schema {
         Some(format!("( {} NAME '{}' APPLIES {list} )", rule.oid(), rule.name()))
     }
 
-    /// Returns true if an extensible filter may apply `rule` to values of this type (RFC 4512 section 4.1.4). This is
-    /// so if the type has the rule, or if the rule is defined for values of the type's syntax (RFC 4517 section 4.1).
+    /// Returns true if an extensible filter may apply `rule` to values of this type (RFC 4512 section 4.1.4). The
+    /// filter may apply the rule if the type has the rule, or if the rule is defined for values of the type's syntax
+    /// (RFC 4517 section 4.1).
     pub fn rule_applies(&self, rule: MatchingRule, attribute_type: &AttributeType) -> bool {
         let own = [attribute_type.equality, attribute_type.ordering, attribute_type.substring];
         let check = self.syntax_by_id(attribute_type.syntax).check;

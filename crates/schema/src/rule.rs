@@ -22,8 +22,8 @@ impl std::fmt::Debug for MatchingRule {
 }
 
 impl MatchingRule {
-    /// Returns true if keys of values depend on definitions of the schema. This is so if values contain names of types
-    /// or classes.
+    /// Returns true if keys of values depend on definitions of the schema. The values that such a rule compares contain
+    /// names of types or classes.
     pub fn reads_definitions(self) -> bool {
         matches!(
             self.form(),
@@ -116,8 +116,8 @@ impl MatchingRule {
         self.form().is_order_preserving()
     }
 
-    /// Returns true if `key` is the key of a value. Does not compute the value's key; returns `None` if that is
-    /// necessary.
+    /// Returns true if `key` is the key of a value. Does not compute the value's key. Returns `None` if the key must be
+    /// computed.
     #[inline]
     pub fn has_key_plainly(self, value: &[u8], key: &[u8]) -> Option<bool> {
         plain::has_key(self.form(), value, key)

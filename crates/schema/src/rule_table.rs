@@ -26,7 +26,7 @@ pub(crate) enum Comparison {
     ByUse,
     /// All bits of the assertion are set in the value.
     AllBits,
-    /// Any bit of the assertion is set in the value.
+    /// At least one bit of the assertion is set in the value.
     AnyBit,
     /// The assertion is one of the value's words.
     Word,

@@ -4,8 +4,8 @@ use ldap::Dn;
 
 use crate::{Fault, oid};
 
-/// Returns the fault of the first octet that is not allowed. `value` may be a part of a value, which begins at the
-/// offset `base`.
+/// Returns the fault of the first octet that is not allowed. `value` may be a part of a longer value. `base` is the
+/// offset of this part.
 pub(crate) fn only(value: &[u8], base: usize, allowed: impl Fn(u8) -> bool) -> Result<(), Fault> {
     match value.iter().enumerate().find(|&(_, &byte)| !allowed(byte)) {
         None => Ok(()),
@@ -137,7 +137,7 @@ pub(crate) fn other_mailbox(value: &[u8]) -> Result<(), Fault> {
     only(mailbox, kind.len() + 1, |byte| byte.is_ascii())
 }
 
-/// Checks a postal address. Lines may be empty: the ABNF forbids it, but many stored addresses have empty lines. The
+/// Checks a postal address. Lines may be empty: the ABNF forbids empty lines, but many stored addresses have them. The
 /// whole value may not be empty.
 pub(crate) fn postal_address(value: &[u8]) -> Result<(), Fault> {
     directory_string(value)?;

@@ -37,7 +37,7 @@ pub fn is_one_due(state: TreeState<'_>) -> Result<bool> {
     Ok(due(state, &pending(state)?)?.is_some())
 }
 
-/// A pending rule that can be processed, because its group exists.
+/// A pending rule that can be processed: see [`due`].
 pub(crate) struct DueJoin {
     /// Place of the rule in the list of pending rules.
     pub(crate) place: usize,
@@ -45,7 +45,8 @@ pub(crate) struct DueJoin {
     group: EntryId,
 }
 
-/// Returns the first rule that can be processed: its group exists, and no addition to the group was refused.
+/// Returns the first rule that can be processed: the text of the rule is valid, its group exists, and no addition to
+/// the group was refused.
 pub(crate) fn due(state: TreeState<'_>, pending: &[PendingJoin]) -> Result<Option<DueJoin>> {
     let catalog = state.catalog;
     for (place, join) in pending.iter().enumerate().filter(|(_, join)| join.refusal.is_empty()) {

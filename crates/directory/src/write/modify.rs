@@ -219,7 +219,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Returns true if only the right to join or to leave permits the change.
+    /// Returns true if only the right to join or to leave permits the change. The access rules must allow the change.
     fn is_of_own_name(&self, change: &ReadChange<'_>) -> bool {
         let type_id = change.description.type_id;
         !is_user_password(&self.state.catalog.schema, type_id)

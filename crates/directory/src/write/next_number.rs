@@ -125,7 +125,7 @@ impl<'a> Chosen<'a> {
     }
 
     /// Returns the rule that defines the numbers of an attribute, with the rule's place in the setting. Returns `None`
-    /// without a rule, or if no value is `{next}`.
+    /// if no rule applies, or if no value is `{next}`.
     fn rule(&self, description: &str, values: Values<'_>) -> Option<(usize, &'a NextNumberRule)> {
         if !values.iter().any(|value| value == NEXT) {
             return None;

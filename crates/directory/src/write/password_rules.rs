@@ -246,7 +246,8 @@ pub(crate) fn added(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>, parent: E
     Ok(())
 }
 
-/// Checks all application passwords of an entry, if a change adds some (`docs/how-to/password-policies.md`).
+/// Checks all application passwords of an entry, if the change adds application passwords
+/// (`docs/how-to/password-policies.md`).
 pub(crate) fn check_app_passwords(
     deciding: &Deciding<'_>,
     entry: &mut WorkingEntry<'_>,

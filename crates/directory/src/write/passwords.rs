@@ -230,7 +230,7 @@ pub fn deleted_passwords<'a>(
     Ok(unknown.map(|clear| DeletedPassword { clear, stored: stored.clone() }).collect())
 }
 
-/// The user whose old password a request contains.
+/// The user whose password a modify request changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PasswordOwner {
     /// The user.
@@ -240,8 +240,8 @@ pub struct PasswordOwner {
 }
 
 /// Returns the user whose password a modify request changes. A request that contains the old password is an attempt to
-/// prove the password (draft-behera-ldap-password-policy section 8.1). Returns `None` if the request will be refused
-/// anyway.
+/// prove the password (draft-behera-ldap-password-policy section 8.1). Returns `None` if no entry has the name, or if
+/// the requester may not change the password.
 ///
 /// # Errors
 /// The store failed.

@@ -111,7 +111,7 @@ fn class_set<'a>(catalog: &'a Catalog, record: &Record, id: ClassSetId) -> Cow<'
     Cow::Owned(ClassSet::of(new.oids.iter().filter_map(class).collect(), schema))
 }
 
-/// Returns the properties of an added entry that structure rules examine, as if it were below `superior`.
+/// Returns the properties of an added entry that structure rules examine, as if the entry were below `superior`.
 fn placed_new(state: TreeState<'_>, record: &Record, add: &Add, superior: EntryId) -> Result<Placed> {
     let class = class_set(state.catalog, record, add.class_set).structural;
     let schema = &*state.catalog.schema;
@@ -123,8 +123,8 @@ fn placed_new(state: TreeState<'_>, record: &Record, add: &Add, superior: EntryI
     Ok(Placed::of(schema, (class, add.flags), &add.rdn, is_point))
 }
 
-/// Checks the entries below `top`, whose governing rule changes. Skips entries that already violated the rules before
-/// the change.
+/// Checks the entries below `top` if the change gives `top` another governing rule. Skips entries that already violated
+/// the rules before the change.
 fn check_below(
     state: TreeState<'_>,
     top: EntryId,

@@ -121,9 +121,9 @@ fn resolve_class(
     })
 }
 
-/// Returns true if a class of one kind may derive from the other (RFC 4512 section 2.4): an abstract class only from
-/// abstract classes, a structural class not from an auxiliary class, and an auxiliary class not from a structural
-/// class.
+/// Returns true if a class of kind `kind` may derive from a class of kind `superior` (RFC 4512 section 2.4): an
+/// abstract class only from abstract classes, a structural class not from an auxiliary class, and an auxiliary class
+/// not from a structural class.
 fn may_derive(kind: ClassKind, superior: ClassKind) -> bool {
     superior == ClassKind::Abstract || kind == superior
 }

@@ -1,9 +1,9 @@
 //! Definitions whose OID or name is already defined: they are equal in meaning, different, or contradictory.
 //!
 //! A shipped definition is never replaced, because the server relies on it; the difference is reported. Two definitions
-//! contradict each other if values or entries that follow one cannot follow the other. Examples are a DN and a number,
-//! or two classes with one name and different attributes. Differences in descriptions, extensions and length bounds,
-//! and rules that the copy omits, are ignored.
+//! contradict each other if values or entries that conform to one definition cannot conform to the other. Examples are
+//! a DN and a number, or two classes with one name and different attributes. Differences in descriptions, extensions
+//! and length bounds, and rules that the copy omits, are ignored.
 
 use super::Mistakes;
 use super::classes::kind_of;
@@ -118,8 +118,8 @@ impl Difference {
             if of_own.oid != of_other.oid {
                 self.not("SYNTAX ", &of_own.description, &of_other.description);
             }
-            // A type with another OID is not meant to be the same type. If its values are text, they are no
-            // contradiction, because each value is checked.
+            // A type with another OID is not meant to be the same type. If the values of this type are text, the
+            // difference is no contradiction, because each value is checked.
             let is_text = own.oid != other.oid && family(of_other.check) == Family::Text;
             self.is_contradiction = !is_text && contradict(of_own.check, of_other.check);
         }

@@ -1,5 +1,5 @@
-//! Attribute types whose values become links to entries. These have `X-LINK 'TRUE'` in their definition, or in a copy
-//! of a shipped definition.
+//! Attribute types whose values become links to entries. The definition of such a type, or a copy of its shipped
+//! definition, has `X-LINK 'TRUE'`.
 
 use super::syntaxes::Syntaxes;
 use super::table::{Copy, Table};

@@ -131,7 +131,7 @@ impl Structure {
     }
 }
 
-/// Returns the definitions without those that have the same meaning as an earlier one.
+/// Returns the definitions. Omits each definition that has the same meaning as an earlier definition.
 fn without_copies<'a>(definitions: impl Iterator<Item = &'a Located>) -> Vec<&'a Located> {
     let mut earlier: HashMap<String, Vec<&'a Located>> = HashMap::new();
     let mut kept = Vec::new();

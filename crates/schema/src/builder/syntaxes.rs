@@ -1,4 +1,4 @@
-//! Syntaxes: the built-in ones, and the aliases of them that texts define.
+//! Built-in syntaxes, and the aliases that schema texts define for them.
 
 use super::Mistakes;
 use crate::SchemaErrorKind;

@@ -23,7 +23,7 @@ pub(super) struct Table<'a> {
     /// Names and OIDs of all definitions, including copies.
     pub(super) names: NameTable,
     pub(super) copies: Vec<Copy<'a>>,
-    /// Canonical names of published definitions, by names in lower case that only copies of these definitions have.
+    /// Maps each name that only copies have, in lower case, to the canonical name of the published definition.
     pub(super) aliases: Aliases,
 }
 

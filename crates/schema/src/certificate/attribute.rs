@@ -10,7 +10,7 @@
 //! | 3, objectDigestInfo | its DER content |
 //!
 //! In version 1 the issuer has only general names, which are the same as issuerName of version 2. The key of a
-//! directory name is the key of its DN. The key of any other general name is its content octets. In these, a DNS name
+//! directory name is the key of its DN. The key of any other general name is its content octets. In a key, a DNS name
 //! and the part of a mail address after `@` are in lower case (RFC 5280 sections 7.2 and 7.5).
 
 pub(crate) mod component;

@@ -152,7 +152,8 @@ pub(crate) enum Part {
     /// Minimum of the CRL number, which is not negative: length and shortest form.
     MinNumber(Vec<u8>),
     MaxNumber(Vec<u8>),
-    /// Bits of revocation reasons. If the extension has any bits, at least one of these bits must be set in it.
+    /// Bits of revocation reasons. If the issuingDistributionPoint extension lists reasons, at least one of the
+    /// asserted reasons must be among them.
     Reasons(u16),
 }
 

@@ -262,7 +262,7 @@ pub(super) const DIFFERENCES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Names of definitions in the texts that are not shipped, with the reason.
+/// Names of definitions that the texts contain, but Pando does not ship, with the reason.
 pub(super) const NOT_SHIPPED: &[(&str, &str)] = &[
     ("labeledURL", "RFC 2079 has it for values of the time before, and says that it is not to be used"),
     ("storedPrefixMatch", "no attribute type of RFC 3698 is shipped that it would be for"),

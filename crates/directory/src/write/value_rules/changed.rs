@@ -93,7 +93,8 @@ impl<'a> Changed<'a> {
     }
 
     /// Returns true if a stored entry matches the rule's filter only after the change. Returns `None` if the entry does
-    /// not match after the change. Returns false for a new entry, because its record adds all of its values.
+    /// not match after the change. Returns false if the rule has no filter, and for a new entry, because the record
+    /// adds all values of a new entry.
     pub(super) fn begins_to_match(
         &self,
         covering: &Covering,
