@@ -66,8 +66,8 @@ pub struct Goal {
     pub kind: Option<OperationKind>,
     /// Server to which the figure belongs.
     pub of: Source,
-    /// Servers whose figure is the divisor; empty for no division. If there are several, the best of their figures is
-    /// used.
+    /// Servers whose figure is the divisor; empty for no division. If there are several, the figure that makes the goal
+    /// hardest to reach is used.
     #[serde(default)]
     pub over: Vec<Source>,
     /// Lower limit.
@@ -465,7 +465,7 @@ pub fn table(verdicts: &[Verdict<'_>]) -> String {
     text
 }
 
-/// Formats a number with three significant digits, or with all digits before the decimal point if there are more.
+/// Formats a number with three decimals below 1, two below 10, one below 100, and none above.
 fn three_digits(value: f64) -> String {
     let digits = match value.abs() {
         large if large >= 100.0 => 0,

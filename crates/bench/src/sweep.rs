@@ -1,5 +1,5 @@
 //! Repeats one workload while one quantity grows: entries, the server's memory, or connections. Each step has a
-//! separate result, from a server that was loaded and started for that step.
+//! separate result. Servers are loaded again for each number of entries, and started again for each limit of memory.
 
 use crate::cgroup::{MemoryLimit, forget_pages};
 use crate::peers::measure::{Measure, Target};

@@ -5,8 +5,8 @@
 //! values into parts, and `plan` resolves names and counts. Its data can then be generated any number of times: `entry`
 //! makes one entry, and `generate` makes all entries, with several threads. Every entry depends only on the seed and
 //! the number of the entry. Therefore the same seed gives the same octets for any number of threads, and written
-//! entries and members of groups need not be stored. At most one value is in memory at a time, and the members of a
-//! group are written one after the other.
+//! entries and members of groups need not be stored. The members of a group are written one after the other, so the use
+//! of memory does not grow with the size of a group.
 //!
 //! Templates are not checked against a schema, but a test checks the shipped templates against Pando's schema.
 
@@ -39,8 +39,8 @@ pub const INCLUDE_DEPTH_MAX: u32 = 16;
 /// Parameters that the caller and not the template determines.
 #[derive(Clone, Debug, Default)]
 pub struct Parameters {
-    /// Values that replace those of constants of the template. The template must define these constants. Names may be
-    /// in any case.
+    /// Values for constants of the template. They replace the template's own values. The template must define these
+    /// constants. Names may be in any case.
     pub constants: BTreeMap<String, String>,
     /// The number of main entries. The number replaces the value of the constant `entries`, or of `numusers` if the
     /// template has no `entries`.

@@ -43,7 +43,7 @@ const NAME_COUNT: u64 = ENTRY_COUNT / 100;
 const SORT_MEMORY_BYTES: usize = 64 << 20;
 const SEED: u64 = 1;
 
-/// Nanoseconds that this thread has spent on a processor. Excludes other work on the machine.
+/// Returns the nanoseconds that this thread has spent on a processor. They exclude other work on the machine.
 fn cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     text.split(' ').next().unwrap().parse().unwrap()

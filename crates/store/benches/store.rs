@@ -79,7 +79,7 @@ fn load(writer: &mut Writer) {
     batch.commit().unwrap();
 }
 
-/// Nanoseconds that this thread has spent on a processor. Excludes other work on the machine.
+/// Returns the nanoseconds that this thread has spent on a processor. They exclude other work on the machine.
 fn cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     text.split(' ').next().unwrap().parse().unwrap()

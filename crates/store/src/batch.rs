@@ -2,9 +2,9 @@
 //!
 //! A batch collects its changes twice: in a separate overlay, so that the batch's reads see the changes, and as a group
 //! for the redo log. Its commit appends the group with one sync and publishes the overlay. The data file is written
-//! later, by the checkpointer; see the module `pending`. Batches cannot be nested: decide whether an operation is
-//! refused before writing its first row. A [`Savepoint`] is for the few conditions that can be checked only at the end
-//! of an operation.
+//! later, by the checkpointer; see the module `pending`. Batches cannot be nested. So before a caller writes the first
+//! row of an operation, it must decide whether to refuse the operation. A [`Savepoint`] is for the few conditions that
+//! can be checked only at the end of an operation.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -41,8 +41,8 @@ pub struct Writer {
 /// Maximum number of changed counters in the buffer of a batch. When the number is exceeded, all changed counters are
 /// written.
 const MOVED_COUNTS_MAX: usize = 4_096;
-/// Maximum number of rows in the buffer of a batch. When the number is exceeded, all buffered rows are written. Small,
-/// because a look-up compares its key with each buffered row.
+/// Maximum number of rows in the buffer of a batch. When the number is exceeded, all buffered rows are written. The
+/// limit is small, because a look-up compares its key with each buffered row.
 const BUFFERED_ROWS_MAX: usize = 16;
 
 impl Writer {
@@ -116,8 +116,8 @@ impl Writer {
     }
 }
 
-/// Changes that become durable and visible together. Also a [`Read`] that sees its own changes. The changes are in
-/// memory until [`commit`](Batch::commit); dropping the batch without a commit discards the changes.
+/// Changes that become durable and visible together. A batch is also a [`Read`], and its reads see the changes. The
+/// changes are in memory until [`commit`](Batch::commit); dropping the batch without a commit discards the changes.
 ///
 /// After any error but `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind` and `CounterOverflow`, a batch can only
 /// be dropped: its commit returns the error again.
@@ -179,9 +179,9 @@ impl Batch<'_> {
         self.set_row(map, key, value)
     }
 
-    /// Sets the value of `key` and buffers the row until the commit, which writes it once. Use this method for the few
-    /// rows that every operation of a batch sets. Until the commit, scans return the old value, and
-    /// [`row_count`](Read::row_count) does not count the change.
+    /// Sets the value of `key` and buffers the row, usually until the commit. Use this method for the few rows that
+    /// every operation of a batch sets, so that each of these rows is written once. While the row is buffered, scans
+    /// return the old value, and [`row_count`](Read::row_count) does not count the change.
     ///
     /// # Errors
     /// The same as [`put`](Batch::put).
@@ -259,8 +259,8 @@ impl Batch<'_> {
     }
 
     /// Adds an id that is not under the key yet, without the look-up of [`insert_id`](Batch::insert_id). If the id is
-    /// already under the key, the number of ids recorded for the key is one too high until the next checkpoint. The
-    /// error has no other effect.
+    /// already under the key, the number of ids recorded for the key is one too high until the next checkpoint. This
+    /// mistake has no other effect.
     ///
     /// # Errors
     /// The same as [`insert_id`](Batch::insert_id).
@@ -292,7 +292,7 @@ impl Batch<'_> {
     /// Adds `delta` to the counter `key` and returns its new value. A counter of 0 occupies no space.
     ///
     /// The operations of a batch usually change the same few counters: the counters of a common parent and of all its
-    /// superiors. Changed counters are therefore buffered and written once.
+    /// superiors. Changed counters are therefore buffered, so that they are usually written once.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `CounterOverflow`, `DamagedRow`, `Engine`.
@@ -343,8 +343,8 @@ impl Batch<'_> {
     }
 
     /// Removes the oldest records whose position is below `before`, at most `rows_max` of them, and returns their
-    /// number. The last record is never removed, because the position is derived from it. A small `rows_max` keeps the
-    /// commit short; trimming a long log then takes many batches.
+    /// number. The last record is never removed, because the position of the next record is derived from it. A small
+    /// `rows_max` keeps the commit short; trimming a long log then takes many batches.
     ///
     /// # Errors
     /// `DamagedRow`, `Engine`.

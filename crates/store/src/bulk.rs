@@ -33,8 +33,8 @@ const CUT_BYTES: usize = 8 << 20;
 const PACED_CUT_BYTES: usize = 1 << 20;
 /// Bytes that a row occupies on a page in addition to its key and value: its header and its offset in the page's table.
 const ROW_HEAD_LEN: usize = 10;
-/// Bytes by which a removal counts. A removal copies the pages from the root to the row, because they are already
-/// written.
+/// Number of bytes that a removal counts toward the size of a transaction. A removal copies the pages from the root to
+/// the row, because they are already written.
 const REMOVAL_LEN: usize = 4 << 12;
 /// Maximum number of ids passed to the engine at once.
 const IDS_AT_ONCE: usize = 16 << 10;
@@ -43,8 +43,8 @@ const ID_LEN: usize = size_of::<u64>();
 /// Unfinished data file: `data.new` in the directory of the old data file, which does not change until
 /// [`finish`](BulkStore::finish) replaces it.
 ///
-/// The data directory is locked as long as this value exists. Keys ascend within each map; rows of different maps may
-/// alternate. Dropping this value before `finish` deletes the new file.
+/// The data directory is locked as long as this value exists. Keys must ascend within each map; rows of different maps
+/// may alternate. Dropping this value before `finish` deletes the new file.
 pub struct BulkStore {
     /// The current transaction. `None` after a transaction has failed.
     txn: Option<Txn>,
@@ -163,8 +163,8 @@ impl BulkStore {
     }
 
     /// Returns a view of the data to be replaced, including changes that a crash left in the redo log. Use the view to
-    /// copy parts of the old data. `None` if there is no old data. The directory remains locked until the view is
-    /// dropped, even after [`finish`](BulkStore::finish).
+    /// copy parts of the old data. Returns `None` if there is no old data. The directory remains locked until the view
+    /// is dropped, even after [`finish`](BulkStore::finish).
     ///
     /// # Errors
     /// The same as [`Store::open`](crate::Store::open); `Map` if the old data lacks one of the maps.
@@ -192,8 +192,8 @@ impl BulkStore {
         self.append_row(Map::users(self.maps, map).of_kind(MapKind::Plain)?, key, value)
     }
 
-    /// Removes a row of a plain map. Returns true if it existed. Use it if a row turns out to be wrong after other rows
-    /// have been appended. The row's space on its page is not reused.
+    /// Removes a row of a plain map. Returns true if the row existed. Use this method if a row turns out to be wrong
+    /// after other rows have been appended. The row's space on its page is not reused.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `DiskFull`, `Engine`.
@@ -208,7 +208,7 @@ impl BulkStore {
         Ok(was_there)
     }
 
-    /// Adds ids under a key of an id set map. The key is either above all earlier keys of the map, or the last key
+    /// Adds ids under a key of an id set map. The key must be either above all earlier keys of the map, or the last key
     /// again, with higher ids. `ids` must ascend. An empty slice adds no key.
     ///
     /// # Errors
@@ -282,7 +282,7 @@ impl BulkStore {
     }
 
     /// Makes the new data file durable, with one sync, and renames it over the old data file: at any time the directory
-    /// contains exactly one of the two files. Then unlocks the directory.
+    /// contains exactly one of the two files. Then unlocks the directory, unless a view of the old data still exists.
     ///
     /// # Errors
     /// The error of an earlier failed append; `DiskFull`, `Engine`. The old data is unchanged and the new data is

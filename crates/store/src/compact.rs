@@ -26,7 +26,7 @@ pub struct Compacted {
 }
 
 /// Writes all rows into a new data file, which atomically replaces the old data file. Needs disk space for both files.
-/// `maps` names all maps of the store.
+/// `maps` must name all maps of the store.
 ///
 /// # Errors
 /// The same as [`BulkStore::create`] and [`BulkStore::finish`]; `Map` if the store's maps are not exactly `maps`;

@@ -118,7 +118,7 @@ impl Room {
 }
 
 /// Returns the address space to map for a data file on a file system of `disk_bytes`. The address space covers the
-/// whole disk, since the file cannot become larger.
+/// whole disk, but is at most [`MAP_BYTES_MAX`]. The file cannot become larger than the disk.
 pub(crate) fn map_bytes(disk_bytes: u64) -> u64 {
     disk_bytes.clamp(MAP_BYTES_MIN, MAP_BYTES_MAX).next_multiple_of(MAP_BYTES_MIN)
 }
@@ -267,7 +267,8 @@ fn in_use(directory: &Path) -> OpenError {
     OpenError::InUse { directory: directory.to_owned(), pid }
 }
 
-/// Writes our process id over the previous owner's and then truncates the file, so that no disk space is needed.
+/// Writes our process id over the previous owner's process id, and then truncates the file, so that no disk space is
+/// needed.
 fn write_owner(file: &File) -> io::Result<()> {
     let text = format!("{}\n", std::process::id());
     file.write_all_at(text.as_bytes(), 0)?;
@@ -320,7 +321,7 @@ fn identity(facts: &fs::Metadata) -> (u64, u64) {
 
 /// The data files that this process has open through the engine. LMDB locks its table of readers with POSIX locks. They
 /// belong to the whole process, and the system releases them when the process closes any descriptor of that file. So if
-/// a process opened a data file twice, closing one of the two would release the locks of both.
+/// a process opened a data file twice, closing one of the two descriptors would release the locks of both.
 static CLAIMED: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
 
 /// The right to open a data file in this process.
@@ -344,7 +345,7 @@ impl Drop for Claim {
 }
 
 /// Removes the leftovers of a dead process from the directory: an unfinished data file and the files of sorters. The
-/// caller holds the lock.
+/// caller must hold the lock.
 pub(crate) fn remove_left_over(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -365,7 +366,7 @@ pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
 /// Bytes read at a time: large enough to need few calls, small enough that reading can stop soon.
 const READ_LEN: usize = 1 << 20;
 
-/// Reads the first `len` bytes of a file, which brings them into the page cache, while `go_on` returns true. Returns
+/// Brings the first `len` bytes of a file into the page cache by reading them, as long as `go_on` returns true. Returns
 /// the number of bytes read. This affects only the speed of later reads.
 ///
 /// # Errors
@@ -407,7 +408,7 @@ mod tests {
         fs::remove_dir_all(&root).unwrap();
     }
 
-    /// Regression test: for a directory in /proc, which allows no new directories, the function recursed until the
+    /// Regression test: for a directory in /proc, which allows no new directories, `make_directory` recursed until the
     /// stack overflowed.
     #[test]
     fn creates_a_directory_in_an_existing_one() {

@@ -117,7 +117,8 @@ fn owner(pid: Option<u32>) -> String {
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// The disk or the memory map has no room for the write. The batch is rolled back and the store stays usable.
+    /// The disk or the memory map has no room for the write, or less than the reserve is free. The batch is rolled back
+    /// and the store stays usable.
     #[error("the disk of {} is full: {free_bytes} bytes free, {reserve_bytes} kept in reserve", directory.display())]
     DiskFull {
         /// The data directory.

@@ -39,7 +39,7 @@ impl Writer {
 }
 
 impl SetInserter<'_> {
-    /// Adds ids, in ascending order, under a key. Fastest for ascending keys that have no ids yet.
+    /// Adds ids under a key. The ids must ascend. The method is fastest if keys ascend and have no ids yet.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `OutOfOrder` if the ids do not ascend; `DiskFull`, `WritesStopped`,

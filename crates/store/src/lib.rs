@@ -16,8 +16,9 @@
 //!
 //! - [`Store::open`] returns a [`Store`], which can be cloned, and the only [`Writer`]. The data directory is locked as
 //!   long as a store, the writer or a view exists.
-//! - A [`View`] shows one durable position and moves to a newer position on request. Holding a view costs nothing, and
-//!   renewing it costs little, so each thread holds one view for all its requests.
+//! - A [`View`] shows one durable position and moves to a newer position on request. The pages of that position cannot
+//!   be reused while the view holds it. Renewing a view costs little, so each thread holds one view for all its
+//!   requests.
 //! - A [`Batch`] sees its own writes. Its [`commit`](Batch::commit) returns when everything is on the disk, after one
 //!   sync; views see the changes only after that. Dropping the batch discards its changes. There are no nested batches,
 //!   so decide whether to refuse an operation before writing its rows.
@@ -69,9 +70,9 @@
 //!   reader closes it; if the reader dies, the writer frees the pages that the reader pinned
 //!
 //! The store has no notion of entries, attributes and DNs. It reads the clock only to time checkpoints and yields, and
-//! starts one thread, the checkpointer. The on-disk format is drawn in docs/reference/store-format.md. All `unsafe`
-//! code is in the module `lmdb`, which documents its assumptions. The crate `powercut` tests durability by reverting
-//! writes that were not synced.
+//! starts only the thread of the checkpointer, and short-lived threads that allocate large tables of the row cache. The
+//! on-disk format is drawn in docs/reference/store-format.md. All `unsafe` code is in the module `lmdb`, which
+//! documents its assumptions. The crate `powercut` tests durability by reverting writes that were not synced.
 
 #![deny(unsafe_code)]
 // The bytes of the data directory are untrusted input, so each cast or index below needs a bounds check or a reason why

@@ -9,13 +9,13 @@
 //! ```
 //!
 //! All `unsafe` code of the crate is in `ffi` and in one function of `page_reader`, which makes slices of the mapped
-//! file. The modules that decode those slices run under Miri and are fuzzed (see `tests/properties`). Their
-//! assumptions:
+//! file. The modules that decode those slices run under Miri and are fuzzed (see `tests/properties`). All of this code
+//! assumes:
 //!
 //! - Pages of a committed state do not change during a reading transaction of that state, and the map never moves. So
-//!   slices may borrow from the transaction, and an offset in the file stays valid during it (`cached_rows`). If no
-//!   commit between two states freed a page, the page is the same in both, and so offsets in it are valid in both
-//!   (`moved`).
+//!   slices may borrow from the transaction, and an offset in the file stays valid as long as the transaction
+//!   (`cached_rows`). If no commit between two states freed a page, the page is the same in both, and so offsets in it
+//!   are valid in both (`moved`).
 //! - LMDB trusts the bytes of its file, whose pages carry no checksum. So only one process writes the file, and log
 //!   records carry a checksum of their own. The page reader checks every bound and trusts nothing, but a look-up that
 //!   it leaves to LMDB is only as safe as LMDB.
@@ -216,7 +216,7 @@ impl Txn {
         }
     }
 
-    /// Caches all keys with exactly one id of the leaf that contains this value, in a map of sets.
+    /// In a map of sets, caches the keys of the leaf that contains this value, except keys with several ids.
     #[inline(never)]
     fn cache_ids_ahead(&self, cache: &mut RowCache, map: usize, value: ValueLocation) {
         for (key, id) in self.leaf_of(value).into_iter().flat_map(LeafRows::with_value) {
@@ -291,8 +291,9 @@ impl Txn {
         Ok(root)
     }
 
-    /// Returns the only id under `key` in a map of id sets, if the id is cached. Otherwise returns the key in the form
-    /// that [`cache_id`](Txn::cache_id) accepts; `None` if the key cannot be cached.
+    /// Returns the only id under `key` in a map of id sets, if the id is cached. Otherwise returns, as an error, the
+    /// key in the form that [`cache_id`](Txn::cache_id) accepts. Returns `None` if there is no active cache, or if the
+    /// key cannot be cached.
     #[inline]
     pub(crate) fn cached_id(&self, map: usize, key: &[u8]) -> Option<Result<u64, NewKey>> {
         let mut cache = self.row_cache.as_ref()?.borrow_mut();

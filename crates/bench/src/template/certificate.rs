@@ -21,7 +21,7 @@ const SIGNATURE_ALGORITHM: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 /// userId, 0.9.2342.19200300.100.1.1.
 const USER_ID: &[u8] = &[0x09, 0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 0x01, 0x01];
-/// description, 2.5.4.13, which contains the prescription.
+/// description, 2.5.4.13. This attribute contains the prescription.
 const DESCRIPTION: &[u8] = &[0x55, 0x04, 0x0d];
 
 const MEDICINES: [&str; 8] = [

@@ -68,7 +68,7 @@ pub enum TemplateFault {
     /// A bracket is not closed.
     #[error("{0} is not closed; a bracket that is meant as such is written \\{0}")]
     Unclosed(char),
-    /// A line is neither an attribute line nor begins with a keyword.
+    /// A line is not an attribute line, and does not begin with a keyword.
     #[error("write NAME: VALUE")]
     NotALine,
     /// An attribute line is not in a block.

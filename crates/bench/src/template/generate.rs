@@ -1,10 +1,10 @@
 //! Generation of the whole document. Several threads generate parts of the document, which are written in order. The
 //! document is never in memory as a whole.
 //!
-//! The document is divided into pieces: a range of entries or, for an entry with more than [`MEMBERS_PER_PIECE`]
-//! members, a range of its members. Pieces are assigned to the threads in turn, and their output is written in the same
-//! order. A thread that is far ahead must wait. So at most about [`PIECES_AHEAD_MAX`] pieces are in memory, in addition
-//! to one for each thread.
+//! The document is divided into pieces. Most pieces are ranges of entries. An entry with at least [`MEMBERS_PER_PIECE`]
+//! members has pieces of its own: ranges of its lines, and ranges of its members. Pieces are assigned to the threads in
+//! turn, and their output is written in the same order. A thread that is far ahead must wait. So at most about
+//! [`PIECES_AHEAD_MAX`] pieces are in memory, in addition to one for each thread.
 
 use std::io::{self, Write};
 use std::num::NonZeroUsize;

@@ -16,8 +16,8 @@ pub(super) struct Plan {
     pub(super) nodes: Vec<Node>,
     /// The nodes that are branches, in the order of the document.
     branches: Vec<usize>,
-    /// For each node, the number of entries of every other node in the subtree of one entry of the node. The last
-    /// column counts the entries of all nodes.
+    /// For each node, the number of entries of every node in the subtree of one entry of the node. The last column
+    /// counts the entries of all nodes.
     totals: Vec<Vec<u64>>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Node {
     /// Indexes of the lines with the values of the naming attributes.
     pub(super) naming: Vec<usize>,
     pub(super) lines: Vec<Line>,
-    /// The order in which lines are evaluated. The RDN depends only on the first `naming_len` of them.
+    /// The order in which lines are evaluated. The RDN depends only on the first `naming_len` of these lines.
     pub(super) order: Vec<usize>,
     pub(super) naming_len: usize,
     children: Vec<Child>,
@@ -124,8 +124,8 @@ impl Plan {
         self.nodes.len()
     }
 
-    /// Finds the entry with the number `rank` among the entries that `column` counts. The column is a node's or
-    /// [`Self::all`]. The entry must exist.
+    /// Finds the entry with the number `rank` among the entries that `column` counts. The column is the index of a
+    /// node, or [`Self::all`]. The entry must exist.
     pub(super) fn locate(&self, column: usize, mut rank: u64, location: &mut Location) {
         let Location { path, before, siblings_left } = location;
         path.clear();

@@ -1,4 +1,4 @@
-//! Random characters, of which each random number yields many, and formatted numbers.
+//! Random characters and formatted numbers. Each random number yields many characters.
 
 use std::io::Write as _;
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ pub(super) struct Alphabet {
     per_draw: usize,
 }
 
-// The alphabets have only lower-case letters, the same as in OpenDJ, because most attributes ignore case.
+// These alphabets have no upper-case letters, the same as in OpenDJ, because most attributes ignore case.
 pub(super) const ALPHA: &[u8] = b"abcdefghijklmnopqrstuvwxyz";
 pub(super) const ALPHANUMERIC: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 pub(super) const DIGITS: &[u8] = b"0123456789";

@@ -1,4 +1,4 @@
-//! The templates that come with Pando, which generate the data of published benchmarks and of Pando's own benchmarks.
+//! The templates that come with Pando. They generate the data of published benchmarks and of Pando's own benchmarks.
 
 /// A template that comes with Pando.
 #[derive(Clone, Copy, Debug)]

@@ -24,7 +24,8 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Reads a template completely. Constants in `given` replace constants of the template, which must define them.
+    /// Reads a template completely. Constants in `given` replace constants of the template. The template must define
+    /// these constants.
     pub(super) fn read(
         name: &str,
         text: &str,

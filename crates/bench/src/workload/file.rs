@@ -43,8 +43,8 @@ pub struct Workload {
     #[serde(default)]
     pub pause_seconds: u64,
     /// Number of the workload's own entries, which are added before the run and removed afterwards. Operations with
-    /// `keys = "own"` use these entries. Operations with `keys = "added"` use these entries before the entries that the
-    /// run adds.
+    /// `keys = "own"` use these entries. If no operation has `keys = "own"`, operations with `keys = "added"` use these
+    /// entries before the entries that the run adds.
     #[serde(default)]
     pub own_entries: u64,
     /// Bulk load to measure. The server's own loader performs it. A bulk load is not an LDAP operation.
@@ -227,7 +227,7 @@ pub struct Operation {
     /// Attributes that a search returns; empty for all attributes, `1.1` for only the DN.
     #[serde(default)]
     pub attributes: Vec<Text>,
-    /// Size of the pages of a search (RFC 2696). All pages are read, one after the other, and each counts as an
+    /// Size of the pages of a search (RFC 2696). All pages are read, one after the other, and each page counts as an
     /// operation.
     #[serde(default)]
     pub page: Option<std::num::NonZeroU32>,
@@ -381,7 +381,7 @@ impl BindMechanism {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BindConnection {
-    /// The same connection for all binds.
+    /// A client uses the same connection for all its binds.
     #[default]
     Kept,
     /// A new connection for each bind, which is closed afterwards. The latency includes connecting.

@@ -36,8 +36,8 @@ pub struct ListedSearch {
 }
 
 impl Listed {
-    /// Reads a list or a log. A text is a log if it has lines with `conn=` and `op=`. `base` is the base for filters
-    /// without a base.
+    /// Reads a list or a log. A text is a log if one of its first 1,000 lines contains `conn=` and `op=`. `base` is the
+    /// base for filters without a base.
     ///
     /// # Errors
     /// A line of a list is not a search, or a log has no search at all.

@@ -182,7 +182,7 @@ impl<'t> Cursor<'t> {
         self.set_row(row)
     }
 
-    /// Moves to the lowest key that is at least `key`, which is not empty.
+    /// Moves to the lowest key that is at least `key`. `key` must not be empty.
     pub(crate) fn at_or_after(&mut self, key: &[u8]) -> Result<Option<Row<'t>>> {
         let row = self.engine.at_or_after(key);
         self.set_row(row)

@@ -36,7 +36,8 @@ pub(crate) use transaction::{PutKind, Transaction, TxnKind};
 
 use crate::StoreError;
 
-/// Error number returned by an engine call: negative if it is one of LMDB's, otherwise an errno.
+/// A failed call of the engine, with its error number. LMDB's own error numbers are negative; positive numbers are
+/// errnos.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) operation: &'static str,
@@ -121,8 +122,8 @@ fn value_of(bytes: &[u8]) -> sys::MDB_val {
 /// Returns the bytes of a result.
 ///
 /// # Safety
-/// `value` is [`EMPTY`] or was filled in by a successful call on a transaction, whose state the caller keeps borrowed
-/// for `'t`.
+/// `value` must be [`EMPTY`], or filled in by a successful call on a transaction. The caller must keep the state of
+/// this transaction borrowed for `'t`.
 unsafe fn bytes_of<'t>(value: sys::MDB_val) -> &'t [u8] {
     if value.mv_size == 0 {
         return &[];

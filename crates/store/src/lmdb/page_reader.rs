@@ -1,5 +1,5 @@
 //! Reader of the pages of LMDB's trees that does not call LMDB: look-ups and traversals at a fraction of the cost of
-//! its functions.
+//! LMDB's functions.
 //!
 //! The reader is safe code over the bytes of pages, except [`Mapping::bytes`](Pages::bytes), which makes slices of the
 //! mapped file. So no damage in a page can cause a panic or a read beyond the page. Pages with a layout that [`page`]

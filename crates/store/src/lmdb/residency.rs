@@ -81,7 +81,7 @@ struct ResidentPage {
 
 impl Txn {
     /// Calls `read`, during which only pages in memory are read. Returns its result, and the pages that `read` needed
-    /// and that are not in memory. Reads of these pages fail.
+    /// and that are not in memory. Reads of these pages fail. If LMDB reads the pages, reads wait as usual.
     pub(crate) fn without_waiting<T>(&self, read: impl FnOnce() -> T) -> (T, AbsentPages) {
         /// Allows waiting again when dropped, even by a panic.
         struct WaitGuard<'t>(&'t Txn);

@@ -71,8 +71,8 @@ impl Transaction {
     }
 
     /// Adds values to the set of a key. If `new_key` is true, the key must be above all others of the map, and pages
-    /// are filled instead of split. `values` is a concatenation of values of `value_len` bytes in ascending order, all
-    /// above the values in the set. Returns [`Failure::KEY_EXISTS`] if a value is out of order.
+    /// are filled instead of split. `values` must be a concatenation of values of `value_len` bytes in ascending order,
+    /// all above the values in the set. Returns [`Failure::KEY_EXISTS`] if a value is out of order.
     pub(crate) fn append_values(
         &mut self,
         map: usize,
@@ -118,7 +118,7 @@ impl<'t> Cursor<'t> {
         self.row(sys::MDB_SET_KEY, value_of(key))
     }
 
-    /// Moves to the lowest key that is at least `key`, which is not empty.
+    /// Moves to the lowest key that is at least `key`. `key` must not be empty.
     pub(crate) fn at_or_after(&mut self, key: &[u8]) -> Result<Option<Row<'t>>> {
         self.row(sys::MDB_SET_RANGE, value_of(key))
     }

@@ -23,7 +23,7 @@ pub(crate) enum Mode {
     /// Reading without LMDB's locking: sound only while no process writes.
     Frozen,
     /// Writing a new file that no other process opens, without syncs and without LMDB's locking. Only one transaction
-    /// may exist at a time, a writing one.
+    /// may exist at a time, and it must be a writing transaction.
     Making,
 }
 
@@ -90,7 +90,7 @@ impl Environment {
     /// Opens a data file, which is created if it is missing. No map is open yet. `held` is dropped after the file is
     /// closed.
     ///
-    /// The caller ensures that at most one process has the file open for writing, that no process opens it twice (a
+    /// The caller must ensure that at most one process has the file open for writing, that no process opens it twice (a
     /// second opening with [`Mode::Frozen`] is allowed), and that the conditions of the mode hold.
     pub(crate) fn open(options: &EnvOptions<'_>, held: Box<dyn Any + Send + Sync>) -> Result<Environment> {
         let path = CString::new(options.data_file.as_os_str().as_bytes())
@@ -213,10 +213,10 @@ impl Environment {
     }
 }
 
-/// Opens one map. Returns true if it has the requested kind.
+/// Opens one map. Returns its handle, and whether the map has the requested kind.
 ///
 /// # Safety
-/// `txn` is an open transaction with no other user.
+/// `txn` must be an open transaction with no other user.
 unsafe fn open_map(txn: *mut sys::MDB_txn, map: &MapSpec, create: bool) -> Result<(sys::MDB_dbi, bool)> {
     let name = CString::new(map.name)
         .map_err(|_| Failure { operation: "mdb_dbi_open", code: sys::MDB_BAD_VALSIZE })?;

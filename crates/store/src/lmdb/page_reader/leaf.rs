@@ -24,7 +24,8 @@ impl<'t> LeafRows<'t> {
     /// No rows.
     pub(crate) const NONE: LeafRows<'t> = LeafRows { page: &[], next: 0, count: 0, last: None };
 
-    /// Returns the rows after the row with this `key`, which is a slice of the page.
+    /// Returns the rows after the row with this `key`. `key` must be the slice of the page that contains the key;
+    /// otherwise no rows are returned.
     #[inline]
     pub(crate) fn after(page: &'t [u8], key: &[u8]) -> LeafRows<'t> {
         let at = key.as_ptr().addr().wrapping_sub(page.as_ptr().addr()).wrapping_sub(ROW_HEAD);

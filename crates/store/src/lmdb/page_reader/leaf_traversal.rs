@@ -33,13 +33,14 @@ pub(crate) struct LeafTraversal<'t, P> {
     /// Branches from the root down, each with the index of the current child.
     branches: Vec<(&'t [u8], usize)>,
     leaf: &'t [u8],
-    /// Index of the first child of the lowest branch whose head is not prefetched yet.
+    /// Index, in the lowest branch, of the first child whose head is not prefetched yet.
     heads_fetched: usize,
     ahead: RowsAhead<'t>,
 }
 
 impl<'t, P: Pages<'t>> LeafTraversal<'t, P> {
-    /// Moves to the leaf that would contain a key. `None` if a page on the path has an unsupported layout.
+    /// Creates a traversal at the leaf that would contain a key. Returns `None` if a page on the path has an
+    /// unsupported layout.
     pub(crate) fn to_key(tree: MapTree<P>, key: &[u8]) -> Option<LeafTraversal<'t, P>> {
         let MapTree { pages, root } = tree;
         let branches = Vec::with_capacity(4);

@@ -33,7 +33,8 @@ use super::table::{GrowingTable, SLOTS_PER_KEY, Table};
 /// Number of look-ups that must pass before caching begins again after all rows were evicted.
 pub(crate) const PATIENCE: u32 = 4096;
 
-/// Load, in eighths, at which a table grows. A table of rows that serves a single map grows when it is half full.
+/// Load, in eighths of the slots, above which a table grows. A table of rows that serves a single map uses only every
+/// second slot, so it grows when three quarters of these slots are taken.
 const IDS_EIGHTHS: usize = 4;
 const ROWS_EIGHTHS: usize = 3;
 
@@ -154,8 +155,8 @@ impl RowCache {
         self.is_in_use
     }
 
-    /// Returns the id under `key`. If it is not cached, returns the key in the form required for caching it, or `None`
-    /// if the key cannot be cached.
+    /// Returns the id under `key`. If the id is not cached, returns the key in the form required for caching it, or
+    /// `None` if the key cannot be cached.
     #[inline]
     pub(crate) fn id(&mut self, map: usize, key: &[u8]) -> Option<Result<u64, NewKey>> {
         let RowCache { ids, moved, moment, .. } = self;
@@ -163,14 +164,15 @@ impl RowCache {
     }
 
     /// Caches the only id under a key. Returns true if adjacent keys should be cached too; see
-    /// [`cache_id_ahead`](RowCache::cache_id_ahead). Returns false if the key evicted another key. Keys that evict each
-    /// other are looked up in the data file repeatedly, and each of these look-ups would cache all adjacent keys.
+    /// [`cache_id_ahead`](RowCache::cache_id_ahead). Returns false if the key evicted another key, or if the table is
+    /// too full. Keys that evict each other are looked up in the data file repeatedly, and each of these look-ups would
+    /// cache all adjacent keys.
     pub(crate) fn cache_id(&mut self, key: &NewKey, id: u64) -> bool {
         self.ids.remember(self.moment, key, id) && !self.ids.places.is_full(IDS_EIGHTHS)
     }
 
-    /// Returns the location of the value of `key`, if it is cached. Valid only while the transaction is in the state of
-    /// the last [`resume`](RowCache::resume): see [`is_active`](RowCache::is_active).
+    /// Returns the location of the value of `key`, if the location is cached. The location is valid only while the
+    /// transaction is in the state of the last [`resume`](RowCache::resume): see [`is_active`](RowCache::is_active).
     #[inline(always)]
     pub(crate) fn row(&mut self, map: usize, key: u64) -> Option<ValueLocation> {
         let RowCache { rows, moved, moment, .. } = self;
@@ -398,8 +400,8 @@ fn tag(stamp: u32, hash: u64) -> u64 {
 
 /// Locations of the rows of numeric keys.
 ///
-/// A slot is two words: the stamp with the bits of number and map that the slot's index does not imply; and the offset
-/// and length of the value in the data file. Consecutive numbers have consecutive slots.
+/// A slot is two words: the stamp with the bits of key and map that the slot's index does not imply; and the offset and
+/// length of the value in the data file. Consecutive keys of a map have every second slot.
 struct CachedRows {
     places: GrowingTable<2>,
 }
@@ -488,7 +490,8 @@ fn row_in(
     Some(value)
 }
 
-/// Returns the bits that identify map and key within the slot's index. Returns `None` if they do not fit into the slot.
+/// Returns the bits that distinguish the maps and keys with the same slot index. Returns `None` if they do not fit into
+/// the slot.
 #[inline(always)]
 fn rest(table: &Table<2>, map: usize, key: u64) -> Option<u64> {
     let rest = key >> (table.place_count().ilog2() - 1);
@@ -498,7 +501,8 @@ fn rest(table: &Table<2>, map: usize, key: u64) -> Option<u64> {
     Some(rest * MAPS_MAX as u64 + map as u64)
 }
 
-/// Returns the slot number. An entry has rows with the same number in two maps; their slots are adjacent.
+/// Returns the slot number of the row with this key. The two rows of an entry have the same key in two maps, so they
+/// get adjacent slots.
 #[inline]
 fn place_number(map: usize, key: u64) -> usize {
     (key as usize) << 1 | (map & 1)

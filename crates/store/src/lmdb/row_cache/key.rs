@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::RandomState;
 
-/// A key of up to 45 bytes.
+/// A packed key of up to 45 bytes: its length, its map, and the key.
 pub(super) type KeyWords = [u64; 6];
 
 /// Packs the length of a key, its map and the key, padded with zeroes; returns `None` if the key is too long.

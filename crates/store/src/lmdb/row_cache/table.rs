@@ -17,7 +17,8 @@ const PLACES_MIN: usize = 1 << 10;
 /// Size in bytes from which a table is allocated by a separate thread.
 const LARGE: usize = 4 << 20;
 
-/// Niceness of the thread that allocates a table. High, so that the thread does not delay threads that serve clients.
+/// Niceness of the thread that allocates a table. The niceness is high, so that the thread does not delay threads that
+/// serve clients.
 const NICENESS: i32 = 19;
 
 /// Number of look-ups, per slot of the smaller table, after which the smaller table is dropped.
