@@ -151,7 +151,8 @@ impl Comparison {
         (added, places(stored, |name| !is_in(name.as_ref(), &after)))
     }
 
-    /// Returns the OIDs of a class and its superclasses, the class first.
+    /// Returns the OIDs of a class and its superclasses, the class first. For an unknown class, returns only the name
+    /// in lower case.
     fn superclasses(&self, name: &[u8]) -> Vec<String> {
         let name = String::from_utf8_lossy(name);
         match self.schema.object_class(&name) {

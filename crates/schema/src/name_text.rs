@@ -14,7 +14,8 @@ use crate::{NameSyntax, Schema};
 impl Schema {
     /// Returns a value of this syntax in the form of RFC 4514. Values in RDNs are kept as written if they are valid in
     /// RFC 4514. Types given by OID get their short names (RFC 4514 section 2.3). If nothing changes, the result is
-    /// borrowed and the value is not parsed. A value that is not a name is returned unchanged.
+    /// borrowed. A value that is certainly in this form already is not parsed. A value that is not a name is returned
+    /// unchanged.
     pub fn name_text<'v>(&self, syntax: NameSyntax, value: &'v [u8]) -> Cow<'v, [u8]> {
         let (name, uid) = match syntax {
             NameSyntax::Dn => (value, None),

@@ -115,7 +115,7 @@ impl Preparation {
     }
 }
 
-/// Returns true if all bytes are printable ASCII. Preparation only folds case and normalizes spaces in such text.
+/// Returns true if all bytes are printable ASCII. In such text, preparation changes only case, spaces and hyphens.
 #[inline]
 pub(crate) fn is_printable(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<8>();

@@ -93,7 +93,8 @@ impl From<store::StoreError> for ExportError {
 
 type Result<T> = std::result::Result<T, ExportError>;
 
-/// Writes the entries at one log position as LDIF. The text starts with a comment that states the position.
+/// Writes the entries at one log position as LDIF. The text starts with the version of LDIF, and a comment that states
+/// the position.
 ///
 /// # Errors
 /// noSuchObject if the base does not exist. Other errors: rows are damaged, or the text cannot be written. The text

@@ -27,8 +27,9 @@ const ENTRIES_PER_SLICE: usize = 20_000;
 /// Approximate number of ids collected before they are written.
 const IDS_MAX: usize = 4_096;
 
-/// Completes all index work of a directory: removes rows of dropped indexes and builds missing rows. Sorting uses up to
-/// `memory_bytes` of memory, then a temporary file in `folder`, the data directory. Calls `report` from time to time.
+/// Completes all index work of a directory: removes rows of dropped indexes, builds missing rows, and builds sort
+/// orders. Sorting uses up to `memory_bytes` of memory, then a temporary file in `folder`, the data directory. Calls
+/// `report` from time to time.
 ///
 /// # Errors
 /// The disk is nearly full or failed, or rows contradict each other. Rows written before the error do no harm.

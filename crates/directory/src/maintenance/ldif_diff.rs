@@ -69,7 +69,7 @@ type Result<T> = std::result::Result<T, DiffError>;
 
 /// Writes the changes that turn the entries of `old` into the entries of `new`.
 ///
-/// `scratch` is a directory for temporary files. Sorting uses up to `memory_bytes` of memory.
+/// `scratch` is a directory for temporary files. Sorting uses about `memory_bytes` of memory.
 ///
 /// # Errors
 /// A text is not LDIF, or has change records, two entries with the same name, or names that the schema cannot compare;

@@ -185,7 +185,7 @@ fn requesters(state: TreeState<'_>, rehearsal: &Rehearsal, ids: &[EntryId]) -> R
     Ok(requesters)
 }
 
-/// Returns the types of an entry's attributes, except secrets.
+/// Returns the types of an entry's attributes, ascending, without duplicates.
 fn types_of(state: TreeState<'_>, id: EntryId) -> Result<Vec<TypeId>> {
     let entry = entry_row(state.read, id)?;
     let types = entry.attributes().map(|row| state.catalog.attribute(row.id).description.type_id);

@@ -128,8 +128,8 @@ pub(crate) struct CollectiveSubentries {
 }
 
 impl CollectiveSubentries {
-    /// Adds a subentry. Callers add subentries in ascending order of ids. Returns false if the subentry exceeds a
-    /// length limit and is ignored.
+    /// Adds a subentry. Callers add subentries in ascending order of ids. Ignores the subentry and returns false if a
+    /// length limit is exceeded.
     pub(crate) fn add(&mut self, subentry: CollectiveSubentry) -> bool {
         let own = subentry.octets();
         if own > COLLECTIVE_SUBENTRY_OCTETS_MAX || self.octets + own > COLLECTIVE_OCTETS_MAX {

@@ -158,8 +158,8 @@ impl DynamicGroups {
         self.left_out += count;
     }
 
-    /// Replaces, adds or removes a group. Returns false if the caller must read all groups again, because another group
-    /// may now be within the limits.
+    /// Replaces, adds or removes a group. Returns false if the caller must read all groups again, because other groups
+    /// than before may now be within the limits.
     pub(crate) fn set(&mut self, id: EntryId, group: Option<DynamicGroup>) -> bool {
         let place = self.groups.binary_search_by_key(&id, |group| group.id);
         if place == Err(self.groups.len()) {

@@ -198,7 +198,7 @@ impl PasswordPolicy {
     }
 
     /// Corrects rules that cannot be applied. An import may have stored such rules. Returns a message for each fault
-    /// found.
+    /// found, including contradictions that are not corrected.
     pub fn mend(&mut self) -> Vec<String> {
         let mut faults = Vec::new();
         let mut fault = |is: bool, text: &str| {

@@ -330,7 +330,8 @@ impl Record {
 
 impl Change {
     /// Sets the replacement of last values in a record of a delete. If `may_keep` is false, the delete creates no
-    /// tombstones. If `may_trace` is false, the delete's trace is dropped. Does nothing for other changes.
+    /// tombstones. If `may_trace` is false, or `value` is [`LastValue::DeletedDn`], the delete's trace is dropped. Does
+    /// nothing for other changes.
     pub(crate) fn set_form_of_delete(&mut self, value: LastValue, may_keep: bool, may_trace: bool) {
         match self {
             Change::Delete(Delete { last, is_kept, trace, .. })

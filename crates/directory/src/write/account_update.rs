@@ -52,7 +52,8 @@ pub struct AccountUpdate {
 /// Requester of changes that the server makes on its own.
 static SERVER: Requester = Requester::Anonymous;
 
-/// Returns the record of an update; `None` if there is nothing to record.
+/// Returns the record of an update. Returns `None` if there is nothing to record, if the entry no longer exists, or if
+/// no policy governs the entry.
 ///
 /// # Errors
 /// invalidCredentials if another bind has used the last grace login or the time-based code; or the store failed.

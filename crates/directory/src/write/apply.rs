@@ -169,7 +169,7 @@ fn apply_suffix(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, position: u64
 }
 
 /// Sets the log's last CSN, and the contextCSN of the suffix that contains the change (draft-ietf-ldup-model; as in
-/// OpenLDAP).
+/// OpenLDAP). Does nothing for a record that is not newer than the last CSN.
 fn stamp(batch: &mut Batch<'_>, catalog: &Catalog, record: &Record) -> Result<()> {
     if record.csn <= last_csn(batch)? {
         return Ok(());

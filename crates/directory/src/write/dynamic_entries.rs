@@ -41,7 +41,8 @@ fn violation(text: String) -> OperationError {
     OperationError::refused(ResultCode::OBJECT_CLASS_VIOLATION, text)
 }
 
-/// Returns the attribute entryExpireTimestamp, or objectClassViolation if its index is not complete.
+/// Returns the attribute entryExpireTimestamp. Returns objectClassViolation if the attribute has no index, or busy if
+/// its index is not complete.
 fn expire_attribute(state: TreeState<'_>) -> Result<(AttributeDescription, AttrId)> {
     let known = state.catalog.schema.attribute_type(EXPIRE_TIME);
     let known = known.ok_or_else(|| OperationError::Damaged(format!("the schema lacks {EXPIRE_TIME}")))?;

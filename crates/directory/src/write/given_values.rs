@@ -83,7 +83,7 @@ pub(crate) fn only_value<'v>(
 /// Reads the values of one attribute for storing. Replaces clear passwords by their stored form.
 ///
 /// # Errors
-/// See [`read_value`]; attributeOrValueExists if two values are equal.
+/// See [`read_value`] and [`stored_form`]; attributeOrValueExists if two values are equal.
 pub(crate) fn read_values(
     deciding: Deciding<'_>,
     newcomer: Option<&AddedEntry<'_>>,

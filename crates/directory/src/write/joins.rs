@@ -67,7 +67,8 @@ pub(crate) struct Joining {
 }
 
 impl DueJoin {
-    /// Returns the entries with ids above `after` that have to join the group, at most `count_max`.
+    /// Returns the entries with ids above `after` that have to join the group, at most `count_max`. Examines at most
+    /// [`JOIN_ENTRIES_MAX`] entries.
     pub(crate) fn joining(&self, state: TreeState<'_>, after: EntryId, count_max: usize) -> Result<Joining> {
         let covering = Covering::of(state, &self.rule.covered)?;
         let from = id_key(after);

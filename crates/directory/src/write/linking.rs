@@ -44,8 +44,8 @@ pub fn is_pending(state: TreeState<'_>) -> bool {
     !state.catalog.becoming_links().is_empty()
 }
 
-/// Returns the next step of the conversion, with at most `entries_max` entries to convert. Returns `None` if no entries
-/// are left to examine.
+/// Returns the next step of the conversion, with at most `entries_max` entries to convert. Returns `None` if no
+/// conversion is pending.
 pub(crate) fn next_step(state: TreeState<'_>, entries_max: usize) -> Result<Option<LinkStep>> {
     let progress = progress(state)?;
     if !progress.is_pending() {
@@ -72,8 +72,8 @@ pub(crate) fn next_step(state: TreeState<'_>, entries_max: usize) -> Result<Opti
     Ok(Some(step))
 }
 
-/// Returns the step that converts the entry of a request before the request changes it. Returns `None` if the entry has
-/// no plain values.
+/// Returns the step that converts the entry of a request before the request changes it. Returns `None` if the entry
+/// does not exist or has no plain values, and for a request other than modify or modify DN.
 #[cold]
 pub(crate) fn step_of(state: TreeState<'_>, request: &Request<'_>) -> Result<Option<LinkStep>> {
     let dn = match request {

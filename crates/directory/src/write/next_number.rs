@@ -177,7 +177,8 @@ fn indexes(state: TreeState<'_>, rule: &NextNumberRule) -> Result<Vec<AttrId>> {
     Ok(bases)
 }
 
-/// Returns the number after the highest number in use by the rule's attribute types; `None` at the end of the range.
+/// Returns the number after the highest number of the rule's range that the rule's attribute types use. Returns the
+/// first number of the range if no number is in use, and `None` if the last number is in use.
 fn after_highest(state: TreeState<'_>, rule: &NextNumberRule) -> Result<Option<i64>> {
     let (from, to) = rule.range;
     let mut highest = None;

@@ -314,7 +314,8 @@ fn check_new(
     Ok(())
 }
 
-/// Checks that the rules of a password policy entry do not contradict each other. Accepts all other entries.
+/// Checks that the rules of a password policy entry are valid and do not contradict each other, and that the subtree of
+/// a policy subentry has only a base and depths. Accepts all other entries.
 pub(crate) fn check_policy_entry(
     catalog: &Catalog,
     class_set: &ClassSet,

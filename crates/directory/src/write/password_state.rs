@@ -158,7 +158,7 @@ fn unlock(deciding: Deciding<'_>, entry: &mut WorkingEntry<'_>, for_good: bool) 
     Ok(())
 }
 
-/// Locks an account if its failures have reached the limit.
+/// Locks an account if its failures have reached the limit, unless the account is already locked.
 fn lock_at_most(
     deciding: Deciding<'_>,
     managed: &ManagedAccount,

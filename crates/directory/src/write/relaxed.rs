@@ -134,7 +134,8 @@ fn stamp_relaxed(deciding: &Deciding<'_>, entry: &mut WorkingEntry<'_>) -> Resul
 /// The structural class may change.
 ///
 /// # Errors
-/// objectClassModsProhibited for an entry that becomes, or is no longer, an alias, a referral or a subentry.
+/// objectClassModsProhibited for an entry that becomes, or is no longer, an alias, a referral or a subentry, and for
+/// classes without a structural class.
 pub(crate) fn check_same_kind(before: &ClassSet, after: &ClassSet) -> Result<()> {
     if before.flags == after.flags && after.structural.is_some() {
         return Ok(());
@@ -192,7 +193,8 @@ fn check_unindexed(state: TreeState<'_>, def: &AttributeDef, uuid: &[u8]) -> Res
     Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, "another entry has this entryUUID"))
 }
 
-/// Checks that the entry's last change is not before its creation, and that neither time is in the future.
+/// Checks that the entry's last change is not before its creation, and that neither time is in the future. Accepts
+/// every time in a change that was copied from another server.
 fn check_times(
     deciding: &Deciding<'_>,
     mut value: impl FnMut(&AttributeDescription) -> Result<Option<Vec<u8>>>,

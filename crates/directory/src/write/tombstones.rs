@@ -185,7 +185,8 @@ pub(super) fn purge(batch: &mut Batch<'_>, last: TombstonePlace) -> Result<()> {
 }
 
 /// Returns the add that restores an entry. Drops links to entries that no longer exist, except links to entries that
-/// the same record restores (`together`). Text that now names an entry becomes a link.
+/// the same record restores (`together`). Text that now names an entry becomes a link. A required link attribute
+/// without remaining values receives the empty DN.
 pub(super) fn into_add(
     batch: &Batch<'_>,
     catalog: &Catalog,

@@ -91,9 +91,9 @@ pub(crate) fn decide(
     Ok((deciding.record(allocations, Change::Undelete(undelete)), answer))
 }
 
-/// Checks name forms, structure rules and value rules for the entries of a restored tree. Each entry is checked as if
-/// it were added below the superior of the top entry. A value rule whose base is inside the tree needs no check: if the
-/// rule is older than the delete, the tree obeyed the rule.
+/// Checks name forms, structure rules and value rules for the entries of a restored tree. The value rules check each
+/// entry as if it were added below the superior of the top entry. A value rule whose base is inside the tree needs no
+/// check: if the rule is older than the delete, the tree obeyed the rule.
 fn check_rules(
     deciding: Deciding<'_>,
     (position, parent): (u64, EntryId),

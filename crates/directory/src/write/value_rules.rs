@@ -54,7 +54,7 @@ fn check_rules(deciding: Deciding<'_>, record: &Record) -> Result<(), OperationE
 /// the setting whose rule needs the index. Returns `None` if no entry has ever had an attribute of the type.
 ///
 /// # Errors
-/// busy while the index is being built.
+/// busy if the index is not complete.
 pub(super) fn indexed<'s>(
     state: TreeState<'s>,
     type_id: TypeId,

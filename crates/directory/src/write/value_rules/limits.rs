@@ -25,7 +25,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Checks a change against all value limits.
 ///
 /// # Errors
-/// constraintViolation, with the type and the limit.
+/// constraintViolation, with the type and the limit; busy or adminLimitExceeded if a source cannot be examined.
 pub(super) fn check(state: TreeState<'_>, changed: &Changed<'_>) -> Result<()> {
     state.catalog.value_limits.iter().try_for_each(|rule| check_rule(state, rule, changed))
 }
@@ -59,7 +59,7 @@ fn check_rule(state: TreeState<'_>, rule: &ValueLimit, changed: &Changed<'_>) ->
 /// Checks all values that an entry has of one type of the rule. `name` is the name of the type.
 ///
 /// # Errors
-/// constraintViolation, with the type and the limit.
+/// constraintViolation, with the type and the limit; busy or adminLimitExceeded if a source cannot be examined.
 pub(crate) fn check_values(
     state: TreeState<'_>,
     rule: &ValueLimit,

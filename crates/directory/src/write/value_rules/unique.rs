@@ -36,7 +36,7 @@ const BLOCK: usize = 64;
 ///
 /// # Errors
 /// constraintViolation for a value that another entry has; busy while an index is being built; adminLimitExceeded if
-/// too many entries would have to be compared.
+/// too many entries would have to be compared; unwillingToPerform if this version of the server does not know a rule.
 pub(super) fn check(deciding: Deciding<'_>, changed: &Changed<'_>) -> Result<()> {
     let uniqueness = &deciding.state.catalog.uniqueness;
     if uniqueness.is_broken {

@@ -43,7 +43,7 @@ pub(in crate::maintenance::import) struct ForeignState {
 }
 
 impl ForeignState {
-    /// Records the meaning of a value. Returns false if the value has no meaning.
+    /// Records the meaning of a value. Returns false if the value has no meaning, or is a second identifier.
     fn convert(&mut self, vendor: Vendor, value: &[u8]) -> bool {
         match vendor {
             Vendor::Identifier => {
@@ -187,7 +187,8 @@ impl Preparer<'_> {
     }
 
     /// Sets a value of an attribute. If `replaces` is true, the value replaces all other values. Otherwise the value is
-    /// added only if there are no other values. Returns true if the entry then has the value.
+    /// added only if there are no other values. Returns true if the value was set. Returns false if the schema does not
+    /// define the attribute.
     fn set_value(&mut self, name: &str, value: &[u8], replaces: bool) -> Result<bool, OperationError> {
         let Some(known) = self.job.schema.attribute_type(name) else { return Ok(false) };
         let description = AttributeDescription::of(known.id);

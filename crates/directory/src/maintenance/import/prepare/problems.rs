@@ -33,7 +33,7 @@ impl Problems {
         self.all.len() + self.more
     }
 
-    /// Adds a refusal.
+    /// Adds a refusal. If many refusals are stored already, only counts the refusal.
     ///
     /// # Errors
     /// `error`, if it is not a refusal. This error ends the import.
@@ -53,7 +53,8 @@ impl Problems {
         Ok(())
     }
 
-    /// Returns the refusal of the record that begins in this line. Its text contains all reasons.
+    /// Returns the refusal of the record that begins in this line. The text of the refusal contains all stored reasons,
+    /// and the number of further reasons.
     #[cold]
     pub(in crate::maintenance::import) fn refusal(&self, line: u64) -> Failure {
         let first = self.all.iter().find_map(|(line, _)| *line).unwrap_or(line);
