@@ -7,10 +7,10 @@
 //!   the data file, at any point of that checkpoint
 //! ```
 //!
-//! If several layers contain a row, the newest of these layers determines it. Layers store absolute state: the value of
-//! a row or its deletion, the presence of an id, and the number of ids of a key. So it does not matter how much of the
-//! frozen layer is in the data file already, and a reader may use one snapshot of the data file during a whole
-//! checkpoint.
+//! If several layers contain a row, the newest of these layers determines the row. Layers store absolute state: the
+//! value of a row or its deletion, the presence of an id, and the number of ids of a key. So it does not matter how
+//! much of the frozen layer is in the data file already, and a reader may use one snapshot of the data file during a
+//! whole checkpoint.
 //!
 //! Layers are [`SnapshotMap`]s: a batch changes its own copy, which becomes visible with the commit and is dropped
 //! otherwise. Each layer has a bit filter. Most look-ups of rows that a layer does not contain therefore read a single

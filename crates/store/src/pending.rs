@@ -15,7 +15,8 @@
 //!
 //! New batches wait while the limit of pending changes is reached. A checkpoint that finds the disk full, or too little
 //! memory to begin, is retried; until then pending changes stay readable and durable. Any other failure of a checkpoint
-//! stops writes. The [`Observer`] is notified of each failure.
+//! stops writes. The [`Observer`] is notified when checkpoints begin to fail, when they succeed again, and when writes
+//! stop.
 //!
 //! Locks: `state` is never held while waiting for the disk.
 
@@ -58,7 +59,7 @@ pub(crate) struct Pending {
     state: Mutex<PendingState>,
     /// Signalled when anything changes that the checkpointer, or a thread that waits for it, depends on.
     changed: Condvar,
-    /// State that readers see. Replaced with the lock of `state` held.
+    /// State that readers see. It is replaced only while the lock of `state` is held.
     published: ArcSwap<Published>,
     /// Number of the last publication. It is cheaper to read than the published state.
     publication: AtomicU64,
@@ -235,7 +236,7 @@ impl Pending {
         self.begin_checkpoint_if_due(&mut state);
     }
 
-    /// Begins a checkpoint if one is due and none is in progress.
+    /// Begins a checkpoint if one is due, none is in progress, and no batch is open.
     fn begin_checkpoint_if_due(&self, state: &mut PendingState) {
         if !state.batch_open
             && state.overlay.frozen.is_none()
@@ -296,7 +297,7 @@ impl Pending {
         Ok(())
     }
 
-    /// Writes all changes that are pending at the time of the call to the data file, and returns when they are written.
+    /// Writes to the data file all changes that are pending at the time of the call, and returns when they are written.
     pub(crate) fn checkpoint_all(&self) -> Result<()> {
         let mut state = self.lock();
         let target = state.sequence;
@@ -345,7 +346,8 @@ impl Pending {
         self.changed.notify_all();
     }
 
-    /// Returns true if everything is in the data file, so that the redo log is no longer needed.
+    /// Returns true if everything is in the data file, so that the redo log is no longer needed. Returns false if
+    /// writes are stopped.
     pub(crate) fn is_checkpointed(&self) -> bool {
         let state = self.lock();
         state.overlay.is_empty() && state.checkpointed == state.sequence && !self.writes_stopped()

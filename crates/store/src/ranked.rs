@@ -15,17 +15,18 @@
 //! level. The member in the key may no longer be in the set. The first segment of each level has an empty member in its
 //! key. The beginning of a segment is also the beginning of a segment of every lower level.
 //!
-//! A segment with more than [`CHILDREN_MAX`] children is split, and one with few is merged with a neighbor below the
-//! same parent. A change therefore writes one row for the member and one for each level, and a few more if segments
-//! change. The segments depend on the history of the set; its members and their ranks do not.
+//! A segment with more than [`CHILDREN_MAX`] children is split. A segment with fewer than [`CHILDREN_MIN`] children is
+//! merged with a neighbor below the same parent, unless the merged segment would have too many children. A change
+//! therefore writes one row for the member and one for each level, and a few more if segments change. The segments
+//! depend on the history of the set; its members and their ranks do not.
 
 use std::ops::Bound;
 
 use crate::maps::{Direction, MapId};
 use crate::{Batch, Read, Result, StoreError};
 
-/// Number of levels of segments. With three, the highest level has at most a few hundred rows for a hundred million
-/// members.
+/// Number of levels of segments. With three levels, the highest level has at most a few hundred rows for a hundred
+/// million members.
 const LEVELS: u8 = 3;
 
 /// Maximum number of children of a segment.
@@ -222,7 +223,7 @@ impl RankedKeys {
         Ok(true)
     }
 
-    /// Removes up to `rows_max` rows of the set. Returns false if no rows are left.
+    /// Removes up to `rows_max` rows of the set. Returns false if there were no rows to remove.
     ///
     /// # Errors
     /// The store failed.

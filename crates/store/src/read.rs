@@ -33,7 +33,7 @@ pub struct Read {
     pub(crate) buffered_rows: Vec<BufferedRow>,
 }
 
-/// A row of a plain map that is written when its batch is committed.
+/// A row of a plain map that a batch has set but not written yet.
 #[derive(Clone)]
 pub(crate) struct BufferedRow {
     pub(crate) map: Map,
@@ -70,7 +70,7 @@ impl Read {
     }
 
     /// Prefetches the value of the row with numeric key `key` (8 bytes, big-endian) in a plain map into the processor's
-    /// cache. Call it before a read of that value. Cheap, and changes no result; see
+    /// cache. Call it before a read of that value. The call is cheap and changes no result; see
     /// [`View::cache_rows`](crate::View::cache_rows).
     #[inline]
     pub fn prefetch(&self, map: MapId, key: u64) {

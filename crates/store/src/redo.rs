@@ -18,13 +18,13 @@
 //! number, which its frames contain, so old frames are never mistaken for new ones. The first segment is small. As long
 //! as segments fill up before earlier segments are checkpointed, each segment is twice as large as the previous
 //! segment, up to 32 MiB. A segment therefore has room for about as many changes as are made between two checkpoints. A
-//! group that needs more gets a separate segment.
+//! group that needs more room gets a separate segment.
 //!
 //! **A block holds one group's bytes only.** A power cut may tear the sectors of 512 bytes or 4 KiB that are being
 //! written, and some disks leave such a sector unreadable. So a block that contains an acknowledged group is not
 //! written again before the group is trimmed: frames begin at multiples of 4,096 bytes. This causes no additional
-//! writing, since the system writes whole pages anyway, and it avoids reading a page that is written in part. It costs
-//! space in the log, which a checkpoint frees.
+//! writing, since the system writes whole pages anyway, and it avoids reading a page that is written in part. The
+//! alignment costs space in the log, but a checkpoint frees that space.
 //!
 //! **Valid groups** are determined by sequence numbers alone; see the module `replay`. An incomplete frame at the end
 //! belongs to a group that was not acknowledged before a crash; the next group overwrites it. If the predecessor of a
@@ -149,7 +149,7 @@ struct ActiveSegment {
 }
 
 impl RedoLog {
-    /// Opens the log in `directory`, whose lock the caller holds, for the data of `owner`.
+    /// Opens the log in `directory` for the data of `owner`. The caller must hold the lock of the directory.
     ///
     /// The returned groups are durable. Removes unfinished segments, and segments of the data that `owner` has
     /// replaced. Sets segments of other data aside.
@@ -268,11 +268,11 @@ impl RedoLog {
         self.chain().mark.is_some()
     }
 
-    /// Records in the mark that no segment is required, since all groups are checkpointed. No group may be appended
-    /// after this.
+    /// Records in the mark that no segment is required. All groups must be checkpointed. After this, the log refuses
+    /// further groups.
     ///
     /// # Errors
-    /// Those of writing the mark.
+    /// The mark cannot be written.
     pub(crate) fn close(&self) -> io::Result<()> {
         let mut chain = self.chain();
         chain.stopped.get_or_insert_with(|| "the redo log is closed".to_owned());
@@ -280,16 +280,16 @@ impl RedoLog {
         chain.mark.as_mut().map_or(Ok(()), |mark| mark.write(last, &[]))
     }
 
-    /// Removes all segments and the mark, once the log is closed and the data file requires no mark.
+    /// Removes all segments and the mark. The log must be closed, and the data file must not require a mark.
     ///
     /// # Errors
-    /// Those of removing files.
+    /// A file cannot be removed.
     pub(crate) fn remove_all(&self) -> io::Result<()> {
         segment::list(&self.directory)?.iter().try_for_each(|(_, path)| disk::remove_if_there(path))?;
         disk::remove_if_there(&mark::path(&self.directory))
     }
 
-    /// Writes a group and makes it durable. `sequence` is the next sequence number.
+    /// Writes a group and makes it durable. `sequence` must be the next sequence number.
     ///
     /// # Errors
     /// `DiskFull`, `Exhausted`: the log is unchanged, and another group may get the number. After any other error it is
@@ -384,7 +384,7 @@ impl RedoLog {
     }
 
     /// Releases the segments that have no group after `checkpointed`: some become spares, the others are removed. The
-    /// caller ensures that the checkpointed groups are durable in the data file.
+    /// caller must ensure that the checkpointed groups are durable in the data file.
     ///
     /// # Errors
     /// `DiskFull`, `Engine`: the next open releases the remaining segments. The log stays usable.
@@ -415,7 +415,7 @@ impl RedoLog {
         }
     }
 
-    /// Returns the sequence number of the last group that is durable.
+    /// Returns the sequence number of the last group.
     pub(crate) fn last_sequence(&self) -> u64 {
         self.chain().last
     }

@@ -2,11 +2,12 @@
 //!
 //! The data file is read as it is. The groups of the redo log that provably follow the data file without a gap are
 //! applied to its rows in memory. Readable groups after a gap are not applied; only the records in them are returned. A
-//! group's rows are absolute and may depend on rows of the missing groups: applied alone, an entry could appear without
-//! its superior, and a count without the rows that it counts.
+//! group's rows are absolute and may depend on rows of the missing groups. If such a group were applied alone, an entry
+//! could appear without its superior, and a count without the rows that it counts.
 //!
-//! Nothing in the directory is changed, not even the process id in its lock file or the engine's table of readers. The
-//! lock excludes writers, so the data file can be read without the table of readers.
+//! Salvage changes nothing in the directory, except that it creates the lock file if there is none. It does not change
+//! the process id in the lock file or the engine's table of readers. The lock excludes writers, so the data file can be
+//! read without the table of readers.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -170,8 +171,8 @@ impl Salvage {
         self.read.is_ok() && self.findings.is_whole()
     }
 
-    /// Calls `each` with the records of the redo log after the gap. If there is no data file, calls it with all
-    /// records. The records come in the order of their groups. Also calls it for each group without records.
+    /// Calls `each` with the records of the redo log after the gap. If there is no data file, calls `each` with all
+    /// records. The records come in the order of their groups. `each` is also called for each group without records.
     ///
     /// # Errors
     /// `Engine`: the log can no longer be read.

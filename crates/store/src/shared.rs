@@ -60,7 +60,8 @@ impl Shared {
         File::open(&self.data_file)
     }
 
-    /// Returns a second environment on the same file, for reading only, which is opened when first needed.
+    /// Returns a second environment on the same file, for reading only. The environment is opened when it is first
+    /// needed.
     ///
     /// When writing the root fails, LMDB refuses every new transaction of the environment, even reading ones. But
     /// earlier commits are intact. These commits can be read without LMDB's locking, because there are no more writes.

@@ -1,9 +1,9 @@
 //! [`SnapshotMap`]: a sorted map in memory that can be cloned at no cost. A clone is a snapshot: readers use their own
 //! clones while one writer changes its own.
 //!
-//! A copy-on-write B+ tree of reference-counted nodes. A clone shares all nodes. A change copies the shared nodes on
-//! its path and changes the others in place, so only the first change of a batch in each leaf copies that leaf. Items
-//! are never removed: the value of a deleted row marks it as deleted.
+//! The map is a copy-on-write B+ tree of reference-counted nodes. A clone shares all nodes. A change copies the shared
+//! nodes on its path and changes the other nodes in place, so only the first change of a batch in each leaf copies that
+//! leaf. Items are never removed: the value of a deleted row marks it as deleted.
 
 #![expect(
     clippy::indexing_slicing,
@@ -75,7 +75,7 @@ impl<K, V> SnapshotMap<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> SnapshotMap<K, V> {
-    /// Returns the value of a key, which `absent` creates if it is missing.
+    /// Returns the value of a key. If the key is missing, `absent` creates the value.
     pub(crate) fn slot(&mut self, key: K, absent: impl FnOnce() -> V) -> &mut V {
         let root = self.root.get_or_insert_with(|| Arc::new(Node::Leaf(Vec::with_capacity(WIDTH))));
         if root.is_full() {

@@ -32,8 +32,8 @@ const READ_LEN_MAX: usize = 1 << 20;
 const FAN_IN_MIN: usize = 4;
 const FAN_IN_MAX: usize = 1 << 10;
 
-/// Accepts rows in any order and returns them sorted, by key and then by value, byte by byte. Equal rows are all
-/// returned.
+/// External sorter. It accepts rows in any order and returns them sorted, by key and then by value, byte by byte. Equal
+/// rows are all returned.
 pub struct Sorter {
     directory: PathBuf,
     reserve_bytes: u64,

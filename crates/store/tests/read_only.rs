@@ -59,7 +59,7 @@ fn child() {
         lines.next();
         return;
     }
-    // A limit so low that every other batch causes a checkpoint.
+    // The limit is so low that every second batch causes a checkpoint.
     let options = Options { pending_bytes_max: 400_000, ..Options::default() };
     let (_store, mut writer) = Store::open(Path::new(&directory), MAPS, &options).unwrap();
     for line in lines {

@@ -62,9 +62,9 @@ impl Store {
 }
 
 impl ReadOnlyStore {
-    /// Returns a new view at the newest durable position. Its [`renew`](View::renew) moves it to the writer's newest
-    /// commit. Until the view is renewed, the writer cannot reuse the pages of the view's state, and the data file
-    /// grows instead. `view` and `renew` read the redo log, whose size is bounded.
+    /// Returns a new view at the newest durable position. Its [`renew`](View::renew) moves the view to the writer's
+    /// newest commit. Until the view is renewed, the writer cannot reuse the pages of the view's state, and the data
+    /// file grows instead. `view` and `renew` read the redo log, whose size is bounded.
     ///
     /// # Errors
     /// `TooManyViews`, `DamagedRedo`, `Engine`.

@@ -148,7 +148,7 @@ impl Read {
         Ok(true)
     }
 
-    /// Removes the log records below a position, which is at most the position of the last record.
+    /// Removes the log records below position `start`. `start` must not be above the position of the last record.
     pub(crate) fn trim_log_to(&mut self, start: Position) {
         let active = self.active();
         active.log_start = active.log_start.max(start);

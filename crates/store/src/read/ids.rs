@@ -95,7 +95,7 @@ impl<'r> Merge<'r> {
         self.settle(file)
     }
 
-    /// Returns the lowest change ahead. If two layers change the id, returns the change of the newest one.
+    /// Returns the lowest change ahead. If two layers change the id, returns the change of the newest layer.
     fn change(&self) -> Option<(u64, bool)> {
         let changes = self.layers.iter().flatten().filter_map(IdChangeCursor::item);
         changes.reduce(|best, change| if change.0 < best.0 { change } else { best })
@@ -323,8 +323,8 @@ fn id_at(page: &[IdBytes], index: usize) -> Option<u64> {
     page.get(index).map(|id| u64::from_be_bytes(*id))
 }
 
-/// Returns the index of the first id of `page` that is at least `at_least`. Fast if the index is close to `near`, as it
-/// often is in forward seeks.
+/// Returns the index of the first id of `page` that is at least `at_least`. The search is fast if the index is close to
+/// `near`, as it often is in forward seeks.
 fn first_at_least(page: &[IdBytes], near: usize, at_least: u64) -> usize {
     let below = |index| id_at(page, index).is_some_and(|there| there < at_least);
     let (mut low, mut high) = (0, page.len());

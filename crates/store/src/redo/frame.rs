@@ -112,7 +112,8 @@ pub(crate) fn parse_header(bytes: &[u8]) -> Option<Header> {
     Some(if version == VERSION { Header::Of(Life { identity, number }) } else { Header::Version(version) })
 }
 
-/// Completes the frame in `buffer`, which has room for the head and then the payload, and pads its last block.
+/// Completes the frame in `buffer` and pads its last block. `buffer` must contain space for the head, and then the
+/// payload.
 #[expect(clippy::indexing_slicing, reason = "the buffer begins with room for the head")]
 pub(crate) fn seal(buffer: &mut Vec<u8>, life: &Life, sequence: u64) {
     let payload = &buffer[HEAD_LEN..];
@@ -141,10 +142,10 @@ fn identified_crc(life: &Life, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&life.identity), bytes)
 }
 
-/// Returns the first complete frame of `life` at or after `from`, the start of a block. The segment has `length` bytes.
-/// `read` fills a buffer with the bytes from an offset on. `torn` is called for each valid head or tail that precedes
-/// the returned frame and belongs to no complete frame, with its sequence number. Memory: one chunk, whatever the bytes
-/// contain.
+/// Returns the first complete frame of `life` at or after `from`. `from` must be the start of a block. The segment has
+/// `length` bytes. `read` fills a buffer with the bytes from an offset on. `torn` is called for each valid head or tail
+/// that precedes the returned frame and belongs to no complete frame, with its sequence number. Memory: one chunk,
+/// whatever the bytes contain.
 pub(crate) fn next_frame(
     life: &Life,
     from: u64,

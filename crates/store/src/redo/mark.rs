@@ -80,7 +80,7 @@ pub(crate) fn read(directory: &Path, identity: Identity) -> io::Result<Result<Ma
 }
 
 impl Mark {
-    /// Opens the file for writing; its newest slot contains `marked`.
+    /// Opens the file for writing. `marked` must be the contents of its newest slot.
     pub(crate) fn open(directory: &Path, identity: Identity, marked: &MarkContents) -> io::Result<Mark> {
         let file = OpenOptions::new().read(true).write(true).open(path(directory))?;
         Ok(Mark { file, identity, count: marked.count })

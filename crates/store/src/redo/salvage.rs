@@ -349,7 +349,7 @@ impl Findings {
     fn sort_out(&mut self, scanned: Scanned, checkpointed: Option<u64>) {
         let mut last = checkpointed.unwrap_or(0);
         let mut gap = checkpointed.is_none();
-        // Offset and checksum of each group, by the group's number. The two distinguish a copy of a group from a
+        // Payload length and checksum of each group, by the group's number. They distinguish a copy of a group from a
         // different group with the same number.
         let mut known: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
         let (mut detached, mut broken) = (Vec::new(), BTreeSet::new());

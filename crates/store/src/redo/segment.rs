@@ -11,8 +11,8 @@ use super::mark::ListedSegment;
 use crate::disk::{self, Room};
 use crate::{Result, layout};
 
-/// Number of zeroes that are written and synced at a time. Small, because the disk writes them before groups that are
-/// appended meanwhile.
+/// Number of zeroes that are written and synced at a time. The number is small, because the disk writes the zeroes
+/// before groups that are appended meanwhile.
 const ZEROES_LEN: usize = 1 << 20;
 
 /// A file of the log. All blocks of the file are allocated, so a write within the file changes no metadata.

@@ -54,7 +54,7 @@ fn free_name(aside: &Path, file: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Removes the segments of the data of `identity`, which has been replaced.
+/// Removes the segments of the data of `identity`. The data must have been replaced.
 pub(crate) fn remove_replaced(directory: &Path, identity: Identity) -> io::Result<()> {
     for (_, path) in segment::list(directory)? {
         let mut block = [0; BLOCK_LEN];

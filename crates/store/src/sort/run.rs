@@ -62,7 +62,7 @@ impl SortFile {
 }
 
 /// Creates a temporary file in the data directory, readable by its owner alone. The file is unlinked at once, so its
-/// space is freed however the process ends. The caller holds the lock of the data directory.
+/// space is freed however the process ends. The caller must hold the lock of the data directory.
 ///
 /// # Errors
 /// The file cannot be created.
@@ -92,7 +92,7 @@ pub(crate) struct RunWriter {
 }
 
 impl RunWriter {
-    /// Creates a writer of a run that begins at `start`, the end of `file`.
+    /// Creates a writer of a run that begins at `start`. `start` must be the end of `file`.
     pub(crate) fn new(file: Arc<SortFile>, start: u64) -> RunWriter {
         RunWriter {
             file,
