@@ -16,8 +16,8 @@ pub(crate) fn get<'h>(headers: &'h HeaderMap, name: &str, is_secured: bool) -> O
     pairs.find(|(found, _)| *found == name).map(|(_, value)| value)
 }
 
-/// Returns the header that sets a cookie. The browser keeps the cookie for `seconds`, or until it is closed. 0 seconds
-/// remove the cookie. The value is encoded as base64url.
+/// Returns the header that sets a cookie. The browser keeps the cookie for `seconds`; `None` means until the browser is
+/// closed. 0 seconds remove the cookie. `value` must be encoded as base64url.
 pub(crate) fn set(
     name: &str,
     value: &str,

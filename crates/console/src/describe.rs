@@ -27,8 +27,8 @@ const DEFINITIONS: [&str; 4] = ["ldapSyntaxes", "matchingRules", "attributeTypes
 pub(crate) struct SchemaCache(Mutex<Option<(Instant, Arc<Schema>)>>);
 
 impl SchemaCache {
-    /// Returns the schema. If it is not cached, reads it over the requester's connection. If the requester cannot read
-    /// it, returns the built-in definitions. Blocks.
+    /// Returns the schema, or the built-in definitions if the requester cannot read the schema. If the schema is not
+    /// cached, reads it over the requester's connection. Blocks.
     pub(crate) fn get(&self, connection: &mut Connection) -> Arc<Schema> {
         let is_readable = subschema(connection, &["1.1"]).is_some();
         if !is_readable {
@@ -127,8 +127,8 @@ pub(crate) fn value(schema: &Schema, description: &str, octets: &[u8]) -> Value 
     }
 }
 
-/// Returns the text of `subject`, the subject of a certificate, with each OID replaced by its name in the built-in
-/// schema.
+/// Returns the text of `subject`, the subject of a certificate. OIDs that the built-in schema contains are replaced by
+/// their names.
 pub(crate) fn subject_text(subject: &str) -> String {
     let schema = Schema::shipped();
     let name_of = |number| schema.attribute_type(number).map_or(number, |known| known.name());
@@ -162,13 +162,13 @@ fn seconds_text(seconds: i64) -> String {
     )
 }
 
-/// Returns true if a page can show the text. That is the case if it contains no control characters other than line
-/// breaks.
+/// Returns true if a page can show the text. The text must contain no control characters other than line breaks and
+/// tabs.
 fn is_text(text: &str) -> bool {
     text.chars().all(|char| !char.is_control() || matches!(char, '\n' | '\r' | '\t'))
 }
 
-/// Returns the media type of an image that browsers can show. SVG is not among them, because it can contain scripts.
+/// Returns the media type of an image that browsers can show. Returns `None` for SVG, because it can contain scripts.
 pub(crate) fn image(octets: &[u8]) -> Option<&'static str> {
     match octets {
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
@@ -178,7 +178,8 @@ pub(crate) fn image(octets: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Formats a generalized time as `2026-11-27 08:30:00 UTC`. Returns the text unchanged if it is not a generalized time.
+/// Formats a generalized time as `2026-11-27 08:30:00 UTC`. Returns the text unchanged if it is not a generalized time
+/// in UTC.
 pub(crate) fn readable_time(text: &str) -> String {
     let digits =
         |from: usize, to: usize| text.get(from..to).filter(|part| part.bytes().all(|b| b.is_ascii_digit()));

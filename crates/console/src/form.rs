@@ -27,8 +27,8 @@ pub(crate) struct Change {
     pub(crate) values: Vec<Vec<u8>>,
 }
 
-/// Returns the model of a form. It has an input for each attribute that the classes require or allow, and for each
-/// other attribute of the entry that can be edited as text.
+/// Returns the model of a form. The model has an input for each attribute that can be edited as text, if the classes
+/// require or allow the attribute or the entry contains it.
 pub(crate) fn inputs(schema: &Schema, classes: &[String], present: &[Values]) -> Vec<Value> {
     let (must, may) = allowed(schema, classes);
     let has = |name: &str| present.iter().find(|values| values.description.eq_ignore_ascii_case(name));

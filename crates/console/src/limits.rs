@@ -101,7 +101,7 @@ pub const EXPORTS_MAX: usize = 4;
 pub const STOP_TIME: Duration = Duration::from_secs(2);
 
 /// Maximum number of concurrent sign-ins. The server delays the answers to wrong passwords. Therefore many wrong
-/// passwords can occupy only this number of threads.
+/// passwords from unknown sources can occupy only this number of threads.
 pub const SIGN_INS_MAX: usize = 8;
 
 /// Maximum number of concurrent sign-ins from one source. A source is an IPv4 address or an IPv6 /64 network.

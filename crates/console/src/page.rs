@@ -1,5 +1,4 @@
 //! Pages. A page has a model. Scripts receive the model as JSON. For people, the model is rendered with a template.
-//! Only this module distinguishes scripts and people.
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Limit on the memory of large answers. If a client reads slowly, its answer stays in memory. While an answer is being
 //! composed, its resources occupy several times the size of the answer.
 //!
-//! The size of an answer counts from its search until its last octet was sent. If there is no room, the request is
-//! answered with 503. One address may use half of the memory.
+//! The size of a large answer counts from its search until its last octet was sent. If there is no room, the request is
+//! answered with 503. The answers to one address may use half of the memory.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

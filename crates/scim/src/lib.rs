@@ -9,7 +9,8 @@
 //! A SCIM filter is translated to an LDAP filter ([`translate`]), and the entries that match are converted to resources
 //! ([`read`]). To change a resource, the service computes the difference between the new resource and its entry
 //! ([`mod@write`]). With the assertion control (RFC 4528), the directory makes the change only if the entry has not
-//! changed since it was read. Members of a group are added and deleted one by one. They are never replaced as a whole.
+//! changed since it was read. Members of a group are added and deleted one by one, unless a request removes all of
+//! them.
 //!
 //! This crate does not contain HTTP. A request consists of a method, a path and octets.
 #![forbid(unsafe_code)]

@@ -179,7 +179,7 @@ impl ResourceType {
         self.core().chain(self.extended())
     }
 
-    /// Returns true if a path refers to an attribute of this type. Also returns true for the attributes that every
+    /// Returns true if a path refers to an attribute of this type. Also returns true for `id` and `meta`, which every
     /// resource has.
     pub(crate) fn has(&self, path: &AttributePath) -> bool {
         self.resolve(path).is_some() || path.is("id") || path.name.eq_ignore_ascii_case("meta")

@@ -94,7 +94,7 @@ impl Resources<'_> {
     /// Replaces the attributes of a resource by those in the body.
     ///
     /// # Errors
-    /// 412 if `version` is not the current version, and errors about the values.
+    /// 404 if the resource does not exist, 412 if `version` is not the current version, and errors about the values.
     pub(crate) fn replace(
         &self,
         session: &mut Session,

@@ -23,8 +23,8 @@ pub(super) const LOCK: &str = "pwdAccountLockedTime";
 /// Attribute with the times of wrong passwords. Unlocking the account removes its values too.
 const FAILURES: &str = "pwdFailureTime";
 
-/// The facts that the page shows. Each consists of the operation of Password Policy State that returns it, the name of
-/// its text, and its kind.
+/// The facts that the page shows. Each fact has the number of the Password Policy State operation that returns it, the
+/// name of its text, and its kind.
 const FACTS: [(u32, &str, Kind); 15] = [
     (1, "disabled", Kind::Problem),
     (59, "failure_locked", Kind::Problem),

@@ -23,8 +23,8 @@ use crate::times;
 /// Maximum number of events on one page.
 const EVENTS_MAX: usize = 100;
 
-/// Maximum time for reading the audit trail for one page. If this time is not sufficient, the page shows the time of
-/// the last event that was read, and a link to continue.
+/// Maximum time for reading the audit trail for one page. If this time is not sufficient, the page shows the time up to
+/// which the trail was read, and a link to continue.
 const READ_TIME: Duration = Duration::from_secs(10);
 
 /// Maximum number of damaged places that a page reports.

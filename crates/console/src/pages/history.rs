@@ -118,8 +118,8 @@ fn head(change: &HistoryChange, values: Vec<Value>, can_undo: bool) -> Value {
     })
 }
 
-/// Returns the model of a change of an entry. The page offers to undo the change if the requester may write all
-/// attributes in it.
+/// Returns the model of a change of an entry. The page offers to undo a Modify of at least one value if the requester
+/// may write all attributes in it.
 fn of_entry(change: &HistoryChange, rights: &Rights) -> Value {
     let may_write = change.values.iter().all(|values| rights.can_write(type_name(values)));
     let can_undo = change.kind == HistoryKind::Modify && !change.values.is_empty() && may_write;

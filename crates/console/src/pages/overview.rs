@@ -88,7 +88,7 @@ fn model(connection: &mut Connection, app: &App, manages: bool) -> Result<Value,
     }))
 }
 
-/// Formats a figure for people. Sizes are in GiB or MiB, and durations in days and hours.
+/// Formats a figure for people. Sizes get a unit such as MiB, and durations are shown in their two largest units.
 fn readable(name: &str, value: &str) -> String {
     let Ok(number) = value.parse::<u64>() else { return value.to_owned() };
     match name {

@@ -29,8 +29,8 @@ fn page(status: StatusCode, model: serde_json::Value) -> Page {
     Page { status, template: "password.html", title: "password.title", model }
 }
 
-/// Changes the password. Ends all sessions of the user, because one of them may belong to an attacker who knew the old
-/// password.
+/// Changes the password. After that, ends all sessions of the user, because one of them may belong to an attacker who
+/// knew the old password.
 pub(crate) async fn change(Submission { signed, fields }: Submission) -> Response {
     let secret = |name: &str| Zeroizing::new(fields.text(name).to_owned());
     let (old, new) = (secret("old"), secret("new"));

@@ -23,7 +23,8 @@ pub(crate) async fn form(signed: SignedInRequest, fields: Fields) -> Response {
     signed.answer(model.map(|model| Page::new("reset.html", "reset.title", model)))
 }
 
-/// Sets the password. If the form contains none, the server generates one, which is shown only in this response.
+/// Sets the password. If the form contains no password, the server generates one. The generated password is shown only
+/// in this response.
 pub(crate) async fn reset(Submission { signed, fields }: Submission) -> Response {
     let dn = fields.text("dn").to_owned();
     let new = Zeroizing::new(fields.text("new").to_owned());

@@ -120,7 +120,8 @@ fn slots(names: &mut Names<'_>, all: &[(&'static str, &'static str, &str)]) -> V
     all.iter().filter_map(slot).collect()
 }
 
-/// Returns an attribute whose values have types. If there is only one type, the first value is the primary value.
+/// Returns an attribute whose values have types. If there is only one type, clients can mark the primary value, which
+/// is stored as the first value.
 fn typed(name: &'static str, description: &'static str, slots: Vec<Slot>) -> Attribute {
     let types = slots.iter().map(|slot| slot.canonical).collect();
     let primary = if slots.len() == 1 { Binding::Inner } else { Binding::Unmapped };

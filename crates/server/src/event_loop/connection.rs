@@ -597,8 +597,8 @@ impl Connection {
         self.session.charge(context, input + answers);
     }
 
-    /// If `output` contains at least a slice of unsent or sent answers, reserves room for the maximum of unsent answers
-    /// at once. A buffer that grows by doubling would take up to twice as much memory for a client that does not read.
+    /// Reserves room for the maximum of unsent answers at once, unless `output` contains less than one slice. A buffer
+    /// that grows by doubling would take up to twice as much memory for a client that does not read.
     fn make_room_for_slice(&mut self) {
         if self.output.len() < SLICE_BYTES_MAX {
             return;

@@ -1,13 +1,13 @@
 //! The acceptor listens, accepts connections, and passes each one to the event loop with the fewest connections.
 //!
-//! It runs on the thread of the first event loop, whose epoll instance includes the acceptor's. Therefore connections
-//! of that loop are not passed between threads. A separate thread would cost two context switches and a wake-up for
-//! each connection.
+//! The acceptor runs on the thread of the first event loop, whose epoll instance includes the acceptor's epoll
+//! instance. Therefore connections of that loop are not passed between threads. A separate thread would cost two
+//! context switches and a wake-up for each connection.
 //!
-//! One listener per loop (SO_REUSEPORT) would save the other loops the message, but has disadvantages. The kernel
-//! spreads connections by a hash, so that the few long-lived connections of LDAP clients may crowd on one core while
-//! another idles. Two servers could share a port without noticing. The threads would also have to agree on the
-//! connection limit, on a lack of file descriptors, and on the time to stop accepting.
+//! One listener per loop (SO_REUSEPORT) would make the messages to the other loops unnecessary, but has disadvantages.
+//! The kernel spreads connections by a hash, so that the few long-lived connections of LDAP clients may crowd on one
+//! core while another idles. Two servers could share a port without noticing. The threads would also have to agree on
+//! the connection limit, on a lack of file descriptors, and on the time to stop accepting.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;

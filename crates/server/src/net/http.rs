@@ -66,8 +66,8 @@ pub(crate) enum Page {
     Unknown,
 }
 
-/// Function that returns the page for a path. Its second argument is true if the client has sent the token. The
-/// function must not block.
+/// Function that returns the page for a path. Its second argument is true if the client has sent the token, or if no
+/// token is required. The function must not block.
 pub(crate) type Pages = dyn Fn(&str, bool) -> Page + Send + Sync;
 
 /// Settings and pages of a listener.

@@ -248,8 +248,8 @@ impl Session {
         access_question::refusing_rule(context.snapshot.state(), &self.requester, refused, link)
     }
 
-    /// Adds the user name of a failed SASL bind to the event. If no entry has that name, the text is withheld, because
-    /// it may be a password that was entered in the wrong field.
+    /// Adds the entry of a SASL bind with a user name to the event. If no entry has that name, the text is withheld,
+    /// because it may be a password that was entered in the wrong field.
     pub(super) fn name_tried(context: &Context, head: &mut RequestHead, name: &str) {
         let Some(event) = &mut head.event else { return };
         let found = identify(&context.snapshot, name).ok().flatten();

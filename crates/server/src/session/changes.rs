@@ -149,8 +149,8 @@ impl Session {
         }
     }
 
-    /// Returns the old passwords that a change includes, and begins their attempt. Refuses the change if there were too
-    /// many wrong guesses before.
+    /// Returns the old passwords that a change includes, and begins their attempt. Refuses the change if the answers to
+    /// too many wrong guesses are being delayed.
     fn old_passwords(
         &self,
         context: &Context,

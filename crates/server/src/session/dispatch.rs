@@ -358,8 +358,8 @@ impl Session {
     }
 }
 
-/// On a node of a cluster, refuses a request with the Don't Use Copy control (RFC 6171), because no node knows whether
-/// it has the whole log.
+/// On a node of a cluster or a replica, refuses a request with the Don't Use Copy control (RFC 6171), because such a
+/// server does not know whether it has the whole log.
 #[cold]
 fn check_original(context: &Context) -> Result<(), Outcome> {
     match context.snapshot.is_copy()? {

@@ -124,8 +124,9 @@ impl RequestHead {
         controls
     }
 
-    /// Returns the password policy controls: the control of draft-behera-ldap-password-policy if the client asked for
-    /// it, and the controls of draft-vchu-ldap-pwd-policy with every bind response.
+    /// Returns the password policy controls if there is a warning or an error. The control of
+    /// draft-behera-ldap-password-policy is returned if the client asked for it. The controls of
+    /// draft-vchu-ldap-pwd-policy are returned with bind responses.
     fn policy_controls(&self, error: Option<PolicyError>) -> ControlsBuf {
         let mut controls = ControlsBuf::new();
         let policy = PolicyResponse { warning: self.warning, error };

@@ -105,8 +105,8 @@ impl Session {
         }
     }
 
-    /// Ends a bind. The session takes `requester`. However, it becomes anonymous if the requester already has the
-    /// maximum number of connections.
+    /// Ends a bind. The session takes `requester`. However, the session becomes anonymous if the connection limit of
+    /// the `[[limit]]` table for the requester is reached.
     pub(super) fn bound(&mut self, to: Responder<'_>, outcome: &Outcome, requester: Requester) {
         if to.head.verifies_credentials {
             return self.credentials_verified(to, outcome);

@@ -117,8 +117,8 @@ fn is_about_server(base: &str) -> bool {
 }
 
 impl RequestHead {
-    /// Makes the response report the newest position of the directory. It is called after the writer has made a change.
-    /// The change is visible at that position.
+    /// Makes the response report the newest position of the directory. The session calls this function after the writer
+    /// has made a change. The change is visible at that position.
     pub(super) fn note_newest_position(&mut self, context: &Context) {
         if self.wants_position {
             let newest = context.shared.directory.newest_place().ok();

@@ -117,7 +117,7 @@ impl Session {
 
     /// Records the end of the TLS handshake. The session becomes anonymous, because an attacker between the client and
     /// the server may have sent its bind. RFC 4513 section 3.1.1 leaves the choice to the server. From now on, SASL
-    /// EXTERNAL uses the client's certificate.
+    /// EXTERNAL uses the client's certificate, if the client sent one.
     pub(crate) fn now_secured(
         &mut self,
         context: &mut Context,

@@ -51,7 +51,8 @@ impl Attempts {
     }
 
     /// Changes the account's waiting update with `note`. Returns true if the caller must submit a request to the
-    /// writer, because the writer's queue contains none for the account.
+    /// writer, because the writer's queue contains none for the account. Does nothing and returns false if the table is
+    /// full.
     pub(crate) fn note(&self, id: EntryId, note: impl FnOnce(&mut AccountUpdate)) -> bool {
         let mut accounts = self.lock();
         if accounts.len() >= UNWRITTEN_ACCOUNTS_MAX && !accounts.contains_key(&id) {

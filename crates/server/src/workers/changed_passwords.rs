@@ -1,6 +1,6 @@
 //! Preparation of the clear passwords of a change, one hash at a time.
 //!
-//! A change may cost many hashes, because a new password is compared with a history of former ones. Therefore the
+//! A change may cost many hashes, because a new password is compared with a history of former passwords. Therefore the
 //! preparation can pause after each hash, so that other jobs have their turns.
 
 use directory::password::{self, StorageScheme};

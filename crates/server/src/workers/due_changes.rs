@@ -1,4 +1,5 @@
-//! Changes that become due with time: the removal of expired values, dynamic entries and deleted entries.
+//! Changes that become due with time: the removal of expired values, dynamic entries and deleted entries, and the next
+//! steps of automatic memberships and of converting values to links.
 //!
 //! Each node checks whether a change is due, and then requests due changes from the writer. In a cluster the writer may
 //! be another node. Only the writer's clock decides which changes are due.

@@ -250,9 +250,9 @@ impl<J> FairQueue<J> {
     }
 
     /// Makes room for a job of `cost` hashes at `place`. Removes the newest job for which `may_go` returns true. The
-    /// job is from the worst class that has such a job, and within the class from the source with the highest cost. If
-    /// that class is the class of `place`, the cost of the job's source must be higher than the cost that the source of
-    /// `place` would have with the new job.
+    /// job is from the worst class that has such a job, and within the class from the source with the highest cost.
+    /// Classes that are better than the class of `place` are not searched. If the job is from the class of `place`, the
+    /// cost of the job's source must be higher than the cost that the source of `place` would have with the new job.
     pub(super) fn evict(
         &mut self,
         place: &Place,

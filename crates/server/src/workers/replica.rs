@@ -97,8 +97,8 @@ struct Replica {
 }
 
 /// Runs a replica until the queue is closed and empty. A replica that is promoted becomes the writer. If this server
-/// was promoted before this start, it makes no changes until its former supplier has reported whether it was promoted
-/// later. A writer keeps asking the former supplier at intervals.
+/// was promoted before this start, it makes no changes until its former supplier has sent its lineage. A writer keeps
+/// requesting this lineage at intervals.
 pub(crate) fn run(parts: ReplicaParts, mut writer: Writer, queue: &Arc<WriteQueue>, health: &Health) {
     let watch = Watch::of(&parts, queue);
     let decided = match writer.replication_role() {

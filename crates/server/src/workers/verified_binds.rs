@@ -1,4 +1,5 @@
-//! Cache of recently verified passwords, so that an application that binds repeatedly costs one slow hash per minute.
+//! Cache of recently verified passwords. An application that binds repeatedly costs only one slow hash in the lifetime
+//! of a cached password.
 //!
 //! The key of an entry is a MAC of the asserted password and of all stored values with which it was verified. Only this
 //! process can compute the MAC. A changed password needs no invalidation, because other stored values give another MAC.

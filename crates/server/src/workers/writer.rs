@@ -8,7 +8,8 @@
 //! A session reserves room in the queue before it reads a change from its connection. While the queue is full, the
 //! connection is not read. Therefore a client that pipelines a million adds is slowed down and not refused.
 //!
-//! After a failed commit or a panic, changes are refused with that reason until a restart. Reads are still served.
+//! After a panic or a failure of the store, changes are refused with that reason until a restart. Reads are still
+//! served. If the disk is full or resources are exhausted, only the changes of the present batch fail.
 
 mod extended;
 mod following;

@@ -214,7 +214,7 @@ fn check_replaced(
 }
 
 /// Returns true if the present values are equal to those that the change has set. The order of the values does not
-/// matter. The server compares the values by its matching rules.
+/// matter. If the attribute has an equality rule, the server compares the values by this rule.
 fn is_same(
     connection: &mut Connection,
     schema: &Schema,
@@ -240,12 +240,12 @@ fn is_same(
     Ok(found.entries.len() == 1)
 }
 
-/// Asks the server whether it would accept the reverse change. Does not make the change.
+/// Sends the reverse change with the No-Op control (draft-zeilenga-ldap-noop). The server checks the change and does
+/// not make it.
 fn rehearse(connection: &mut Connection, reverse: &Reverse) -> Result<(), PageError> {
     let no_operation = Control { oid: oids::NO_OPERATION, critical: true, value: None };
     match modify(connection, reverse, &[no_operation]) {
-        // The server may not permit the control. In that case, whether the reverse change is refused is known only when
-        // it is made.
+        // If the server does not permit the control, it checks the reverse change only when the change is to be made.
         Err(PageError::Refused(outcome, _))
             if [ResultCode::NO_OPERATION, ResultCode::UNAVAILABLE_CRITICAL_EXTENSION]
                 .contains(&outcome.code) =>

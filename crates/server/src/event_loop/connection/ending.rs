@@ -26,7 +26,7 @@ impl Connection {
             || matches!(self.phase, Phase::Beginning(_) | Phase::Lingering { .. })
     }
 
-    /// Checks for timeouts. Returns `Close` if one has expired, and `Again` if there may be answers to send.
+    /// Checks for timeouts. Returns `Close` if a timeout has expired, and `Again` if there may be answers to send.
     pub(crate) fn check_timeouts(&mut self, context: &mut Context, buffers: &mut Buffers) -> Turn {
         if let Phase::Lingering { since } = self.phase {
             let is_over = context.now.duration_since(since) >= LINGER_TIMEOUT;
@@ -65,9 +65,9 @@ impl Connection {
         Turn::Wait
     }
 
-    /// Returns the reason to close the connection if it is not trusted and has been silent for too long. Before its
-    /// first request, a connection is closed if it was opened at or before `before_first`. After that, it is closed if
-    /// no byte has moved since `idle`. A connection with an outstanding operation is not closed.
+    /// Returns the reason to close the connection if it has been silent for too long. A connection without a request is
+    /// closed if it was opened at or before `before_first`. Any connection is closed if no byte has moved since `idle`.
+    /// However, a trusted connection or a connection with an outstanding operation is never closed here.
     pub(crate) fn silence(
         &self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! Reads entries again whose values name other entries.
+//! Reads again the entries whose values name other entries.
 //!
 //! In the copy such values follow a renamed entry, or are removed with a deleted entry. Most servers leave such values
 //! unchanged. slapd's overlay refint changes such values some time after the rename or delete, and sends no message.

@@ -289,9 +289,9 @@ struct MarksRead {
 }
 
 impl MarksRead {
-    /// Records the mark in an answer. The supplier may have sent the same mark before. Returns the waiting mark if its
-    /// position is from `first - 1` to `last`, the positions of the answer's first and last record. Drops the waiting
-    /// mark if its position is less than `first - 1`.
+    /// Records the mark in an answer. The supplier may have sent the same mark before. `first` and `last` are the
+    /// positions of the answer's first and last record. Returns the waiting mark if its position is from `first - 1` to
+    /// `last`. Drops the waiting mark if its position is less than `first - 1`.
     fn due(&mut self, received: Option<Mark>, first: u64, last: u64) -> Option<Mark> {
         if received.is_some() && received != self.last {
             self.last.clone_from(&received);

@@ -160,8 +160,8 @@ struct SupplierInquiry {
     directory: Arc<directory::Directory>,
     figures: Arc<ReplicaFigures>,
     queue: Arc<WriteQueue>,
-    /// Sender of the answer to the question whether the supplier was promoted later. It sends `None` if the supplier
-    /// did not answer.
+    /// Sender of the supplier's answer: whether the supplier was promoted later than this server. `None` is sent if the
+    /// supplier did not answer.
     decision_sender: Sender<Option<bool>>,
 }
 
