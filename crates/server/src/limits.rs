@@ -209,7 +209,8 @@ pub const TRANSACTION_BYTES_MAX: usize = 8 << 20;
 /// Memory that is charged for each change of a transaction in addition to its message, in octets.
 pub const TRANSACTION_CHANGE_BYTES: usize = 1 << 10;
 
-/// Maximum size of the copies of entries in the answer to a transaction (RFC 4527), in octets.
+/// Maximum size of the entries in the pre-read and post-read controls (RFC 4527) of the answer to a transaction, in
+/// octets.
 pub const TRANSACTION_COPIES_BYTES_MAX: usize = 2 << 20;
 
 /// Default time after which the server aborts a transaction that the client has not ended.

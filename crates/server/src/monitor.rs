@@ -90,7 +90,7 @@ pub(crate) struct Sources {
     pub(crate) hashes: Arc<HashFigures>,
     pub(crate) read_ahead: Arc<ReadAheadFigures>,
     pub(crate) request_memory: Arc<RequestMemory>,
-    /// The places of the persistent searches.
+    /// Number of running persistent searches, and their maximum number.
     pub(crate) listening: Arc<ListeningPlaces>,
     pub(crate) health: Arc<Health>,
     /// The event loops' answers to probes. Only set if there is a listener for the metrics.

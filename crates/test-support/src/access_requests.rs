@@ -89,8 +89,9 @@ pub struct Count {
     pub entries: usize,
 }
 
-/// Sends the same requests to both servers as several requesters. `explains` returns true if a difference at an entry
-/// is expected, given its DN, the peer's answer and ours.
+/// Sends the same requests to both servers as several requesters. If the answers differ at an entry, calls `explains`
+/// with the request, the DN of the entry, the peer's answer and Pando's answer. `explains` must return true if the
+/// difference is expected.
 ///
 /// # Panics
 /// A difference is not expected; the message contains `context`.
@@ -137,7 +138,7 @@ pub fn compare_both(
             let [theirs, ours] =
                 both.each_mut().map(|connection| connection.compare(&dn, attribute, value).unwrap().code);
             count.requests += 1;
-            // If the peer refuses the attribute or denies its existence, Pando must do one of the two as well.
+            // If one server returns compareFalse or compareTrue, the other server must return the same code.
             let is_told = |code: ResultCode| [5, 6].contains(&code.0);
             assert!(
                 ours == theirs || (!is_told(ours) && !is_told(theirs)),

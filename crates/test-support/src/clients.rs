@@ -118,8 +118,8 @@ pub fn unboundid_program(name: &str, server: SocketAddr) -> Run {
     run("java", &["-cp", jar, program, &port, ADMIN_DN, ADMIN_PASSWORD], "")
 }
 
-/// Runs a script in tests/clients with Debian's Python, to which the Debian packages of python-ldap and ldap3 belong,
-/// even if another Python comes first in the PATH.
+/// Runs a script in tests/clients with Debian's Python, even if another Python comes first in the PATH. Only Debian's
+/// Python finds the Debian packages of python-ldap and ldap3.
 pub fn python_script(name: &str, server: SocketAddr, arguments: &[&str]) -> Run {
     let script = repository().join("crates/pando/tests/clients").join(name);
     let url = format!("ldap://{server}");

@@ -101,7 +101,7 @@ impl Cluster {
         self.cluster_command(node, &join).expect_code(0).expect_output(&format!("node {node} is made"));
     }
 
-    /// Writes a node file for the next node, and returns an invitation.
+    /// Writes a node file and an invitation for the next node. Returns the path of the invitation.
     pub fn invite(&self, node: u32) -> String {
         self.write_node_file(node);
         let invitation = self.scratch.join(&format!("node-{node}.invitation")).to_str().unwrap().to_owned();
@@ -198,7 +198,7 @@ pub fn figure_of(server: &Pando, name: &str) -> Option<String> {
     Some(["monitoredInfo", "monitorCounter"].iter().flat_map(|attribute| entry.texts(attribute)).collect())
 }
 
-/// Returns the position up to which the node has received the log.
+/// Returns the position of the last change that reads on the node show.
 pub fn position(server: &Pando) -> u64 {
     figure(server, "Position").parse().unwrap()
 }

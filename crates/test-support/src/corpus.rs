@@ -125,7 +125,7 @@ struct SearchOptions {
 /// Reads the text of one file, for a comparison with slapd.
 ///
 /// # Panics
-/// On a line that is none of the forms in the README.
+/// A line has none of the forms in the README.
 pub fn parse(file: &str, text: &str) -> Vec<Operation> {
     parse_for(Server::Slapd, file, text)
 }
@@ -318,7 +318,7 @@ impl Operation {
         matches!(self.kind, Kind::Extended { name: oids::START_TRANSACTION, .. })
     }
 
-    /// Returns the OIDs of the controls and of the extended operation that it uses.
+    /// Returns the OIDs of the controls of this operation, and its OID if it is an extended operation.
     pub fn uses(&self) -> Vec<&str> {
         let name = match &self.kind {
             Kind::Extended { name, .. } => Some(*name),

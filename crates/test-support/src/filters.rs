@@ -41,7 +41,7 @@ const TYPES: &[(&str, &[&str])] = &[
     ("noSuchAttribute", &["x", "1"]),
 ];
 
-/// Rules for the places of names in the tree.
+/// Names of matching rules that compare the positions of DNs in the tree.
 const NAME_RULES: [&str; 4] = ["dnSubtreeMatch", "dnOneLevelMatch", "dnSubordinateMatch", "dnSuperiorMatch"];
 
 /// Generator of random filters.
@@ -91,7 +91,8 @@ impl FilterMaker {
         }
     }
 
-    /// Returns a substring filter: pieces of the value in order, with stars between them and at some of the ends.
+    /// Returns a substring filter: pieces of the value in order, with stars between them, and possibly a star at the
+    /// beginning and at the end.
     fn substrings(&mut self, name: &str, value: &str) -> String {
         let mut cuts: Vec<usize> =
             (0..self.random.usize(1..4)).map(|_| self.random.usize(..=value.len())).collect();

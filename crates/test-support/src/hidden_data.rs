@@ -65,7 +65,7 @@ pub struct RunResult {
     pub extensions: BTreeMap<&'static str, usize>,
     /// Number of successes of each extended operation.
     pub succeeded: BTreeMap<&'static str, usize>,
-    /// Numbers of answers with a permitted difference.
+    /// Number of answers that differ because only one directory has an entry of the new name.
     pub taken: usize,
     /// Number of answers that differ only in the order of names.
     pub reordered: usize,

@@ -1,4 +1,5 @@
-//! Commands that are interrupted: killed at one of their file calls, or out of disk space at one of their bytes.
+//! Interrupted commands. A command is killed at one of its file calls, or runs out of disk space at one of the bytes
+//! that it writes.
 //!
 //! The points of interruption are chosen from the calls and bytes of a complete run, so they are spread over all of it
 //! and do not depend on the load of the machine.

@@ -48,8 +48,8 @@ pub fn seed() -> u64 {
     seed_or(fastrand::u64(..))
 }
 
-/// Returns PANDO_TEST_SEED, or `own` if it is not set: for peers with defects that random seeds would find and
-/// attribute to Pando.
+/// Returns PANDO_TEST_SEED, or the fixed seed `own` if the variable is not set. For comparisons with a peer that has
+/// defects: with random seeds, a test would find these defects and blame Pando for them.
 pub fn seed_or(own: u64) -> u64 {
     let seed = std::env::var("PANDO_TEST_SEED")
         .map_or(own, |text| text.parse().expect("PANDO_TEST_SEED is a number"));

@@ -11,7 +11,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{LazyLock, mpsc};
 use std::time::{Duration, Instant};
 
-/// Returns the path of the binary under test: in the folder of this executable, or above it if that is Cargo's `deps`.
+/// Returns the path of the binary under test. The binary is in the folder of this executable, or in the parent folder
+/// if the folder is Cargo's `deps`.
 ///
 /// # Panics
 /// If Cargo has not built it. For a test of the package `pando` Cargo always does.

@@ -2,8 +2,9 @@
 
 use std::process::Command;
 
-/// Runs the test again in a process with root privileges, unless this process has them. Returns true if the test was
-/// run that way; the caller then has nothing left to do. `module` is the path of the test's module.
+/// If this process has no root privileges, runs the test in a new process that has them, and returns true. The caller
+/// must then return without running the test. Returns false if this process has root privileges. `module` is the path
+/// of the test's module.
 ///
 /// # Panics
 /// If the test cannot be run as root, or fails as root.

@@ -21,7 +21,7 @@ impl<P: Peer> Running<P> {
         Ok(Running { address: server.address(), server: Some(server), peer })
     }
 
-    /// Returns the address of its listener.
+    /// Returns the address of the server's listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

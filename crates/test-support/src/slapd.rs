@@ -39,7 +39,7 @@ impl Slapd {
         panic!("slapd finds no port");
     }
 
-    /// Returns the address of its listener for `ldaps://`, if it has one.
+    /// Returns the address of slapd's listener for `ldaps://`. Panics if slapd has no such listener.
     pub fn secure_address(&self) -> SocketAddr {
         self.peer.secure_address().expect("it listens for ldaps")
     }

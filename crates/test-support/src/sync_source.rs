@@ -104,7 +104,7 @@ pub fn read_message(stream: &mut TcpStream, input: &mut Vec<u8>) -> bool {
 }
 
 impl SyncSearch {
-    /// Adds an entry, or a delete without attributes.
+    /// Adds a search result entry with a Sync State control. If the state is delete, `attributes` must be empty.
     pub fn entry(
         &mut self,
         (state, uuid): (SyncState, SyncUuid),

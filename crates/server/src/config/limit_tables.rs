@@ -129,8 +129,9 @@ impl fmt::Display for ConnectionsLimit {
 }
 
 impl LimitedWho {
-    /// Returns true if this value describes `client`. To decide that for an entry or a group, calls `is_named` with its
-    /// DN and with true for a group. `is_named` returns true for the user of the entry, or for a member of the group.
+    /// Returns true if this value describes `client`. For an entry or a group, calls `is_named` with the DN, and with a
+    /// flag that is true for a group. `is_named` must return true if the client is the user of that entry, or a member
+    /// of that group.
     pub(crate) fn is(&self, client: &LimitedClient<'_>, is_named: impl Fn(&str, bool) -> bool) -> bool {
         match self {
             LimitedWho::Anonymous => client.is_anonymous,

@@ -251,7 +251,7 @@ pub struct ListenerRules {
     pub name: Option<ListenerName>,
     /// Networks whose clients need no TLS.
     pub clear_networks: Vec<IpNet>,
-    /// Uses for which clients outside of these networks need TLS.
+    /// Uses for which clients outside of `clear_networks` need TLS.
     pub tls_needed_for: TlsNeed,
     /// Weakest bind method that is accepted.
     pub weakest_bind: BindStrength,
@@ -309,7 +309,7 @@ fn is_in(address: IpAddr, networks: &[IpNet]) -> bool {
     networks.iter().any(|network| network.contains(&address))
 }
 
-/// Returns the networks that are exempt by default, which are the addresses of this machine.
+/// Returns the default of `trusted_networks` and `clear_networks`: the loopback addresses of this machine.
 fn this_machine() -> Vec<IpNet> {
     let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
     loopback.into_iter().zip([8, 128]).filter_map(|(address, size)| IpNet::new(address, size).ok()).collect()

@@ -83,8 +83,9 @@ impl SettingsText {
 /// Parses the text of a settings file.
 ///
 /// # Errors
-/// All problems of the text. If there are problems, they include contradictory settings. If there are none,
-/// the caller must check for contradictory settings with [`directory::settings::check()`].
+/// The text has problems. The error lists them together with contradictory settings. If the text has no other problems,
+/// contradictory settings are not an error here, and the caller must check for them with
+/// [`directory::settings::check()`].
 pub fn parse(text: &str, read_schema: &mut ReadSchema<'_>) -> Result<SettingsText, Vec<TextProblem>> {
     if text.len() > TEXT_SIZE_MAX {
         let what =

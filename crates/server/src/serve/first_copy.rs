@@ -1,9 +1,9 @@
 //! First copy of a followed server's tree. It reads and imports all entries before clients are served.
 //!
-//! The entries are read by content synchronization without a cookie (RFC 4533). If the source has a list of changes,
-//! the entries are read by plain searches instead. They are converted to LDIF and imported. After the import, the last
-//! cookie is stored, and the thread that follows the source continues from it. If there is no cookie, for example after
-//! a crash, that thread compares all entries.
+//! The entries are read by content synchronization without a cookie (RFC 4533). If the source has a change log in place
+//! of content synchronization, the entries are read by plain searches. The entries are converted to LDIF and imported.
+//! After the import, the last cookie is stored, and the thread that follows the source continues from it. If there is
+//! no cookie, for example after a crash, that thread compares all entries.
 //!
 //! If the source fails after it has sent a part of the entries, that part is imported. The thread that follows the
 //! source then copies the other entries one by one. If the source does not send the entry at the base, the import
@@ -156,7 +156,7 @@ fn join(thread: JoinHandle<ContentRead>) -> Result<ContentRead, ServeError> {
 enum Content {
     /// By content synchronization. The value is the message id of the search.
     Sync(MessageId),
-    /// By plain searches. The source's list of changes contains the changes after them.
+    /// By plain searches. The source's change log contains the changes that are made after these searches.
     List(ChangeList),
 }
 

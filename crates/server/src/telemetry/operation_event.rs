@@ -370,7 +370,7 @@ fn name_text<'t>(text: &'t str, disclosure: &Disclosure<'_>) -> Cow<'t, str> {
     if text.len() > AUDIT_TEXT_SIZE_MAX { cut(text.to_owned()).into() } else { text.into() }
 }
 
-/// Returns the OID of an extended operation, or a note in its place if the text is not a numeric OID.
+/// Returns the OID of an extended operation, or a note in its place if the text is too long or not a numeric OID.
 fn oid_text(name: &str) -> &str {
     let is_oid = name.len() <= OID_SIZE_MAX && name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     if is_oid { name } else { "withheld, it is no OID" }

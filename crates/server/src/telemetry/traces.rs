@@ -110,7 +110,8 @@ impl ChangeStages {
 }
 
 /// The ids that make the spans of a forwarded operation one trace. The server that forwards the operation and the
-/// server that makes the change both derive them from the id of the operation. Therefore no message contains them.
+/// server that makes the change both derive these ids from the generation of the data and the id of the operation.
+/// Therefore no message contains these ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TraceLink {
     pub(crate) trace: [u8; 16],

@@ -82,7 +82,7 @@ fn a_stop_finishes_the_message() {
     admin.send_bytes(&bytes).unwrap();
     assert!(admin.receive(MessageId(101)).unwrap().outcome().is_none());
     running.stop();
-    // The server answers all requests that it has accepted before it sends the notice.
+    // The server first answers all requests that it has accepted, and then sends the Notice of Disconnection.
     let mut whole = 0;
     while let Ok(received) = admin.receive_any() {
         whole += usize::from(received.outcome().is_some());
