@@ -25,7 +25,7 @@ pub(crate) enum NodeEvent {
     /// Result of looking for the node's last committed message in the log, with the number of the search.
     LogPlace(u64, Result<LogPlace, String>),
     /// Offset of the last message in a snapshot that this node made by itself, or the reason why the snapshot failed.
-    SnapshotMade(Result<u64, String>),
+    SnapshotWritten(Result<u64, String>),
     /// First offset of the log after a deletion, or the reason why the deletion failed.
     Trimmed(Result<u64, String>),
     /// Keys of the cluster, received from another node.

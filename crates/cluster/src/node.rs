@@ -131,7 +131,7 @@ pub(crate) struct Node {
     keys: Keys,
     snapshots: Snapshots,
     /// Rows of messages that were read while a batch was open. The next commit contains them.
-    kept: Vec<RowChange>,
+    log_rows: Vec<RowChange>,
 }
 
 impl Node {
@@ -173,7 +173,7 @@ impl Node {
             digests: Digests::default(),
             keys: Keys::default(),
             snapshots: Snapshots::default(),
-            kept: Vec::new(),
+            log_rows: Vec::new(),
         }
     }
 
@@ -289,7 +289,7 @@ impl Node {
             NodeEvent::SlicePlanned(planned) => self.slice_planned(planned),
             NodeEvent::Digested(mark, summed) => self.digested(mark, summed),
             NodeEvent::Keys(given) => self.take_keys(given),
-            NodeEvent::SnapshotMade(made) => self.snapshot_written(made),
+            NodeEvent::SnapshotWritten(result) => self.snapshot_written(result),
             NodeEvent::Trimmed(trimmed) => self.trimmed(trimmed),
             NodeEvent::WriterAddress(epoch, address) => {
                 let current = self.member.as_ref().and_then(|member| member.follower().epoch());
@@ -427,14 +427,14 @@ impl Node {
         figures.unreachable = None;
         let messages = figures.end_offset.saturating_sub(figures.start_offset);
         figures.log_bytes = self.growth.bytes_of(messages);
-        let kept = self.member.as_ref().and_then(|member| member.follower().deletable_before().ok());
-        let deletable = kept.map_or(0, |before| before.saturating_sub(figures.start_offset));
+        let needed_from = self.member.as_ref().and_then(|member| member.follower().deletable_before().ok());
+        let deletable = needed_from.map_or(0, |before| before.saturating_sub(figures.start_offset));
         figures.deletable_bytes = self.growth.bytes_of(deletable);
         figures.log_bytes_per_day = self.growth.bytes_per_day(now_millis);
         if let Some(member) = &self.member {
             let follower = member.follower();
             figures.members = follower.members().collect();
-            figures.deletable = Some(follower.deletable_before().map_err(|kept| kept.to_string()));
+            figures.deletable = Some(follower.deletable_before().map_err(|reason| reason.to_string()));
         }
     }
 

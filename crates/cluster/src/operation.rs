@@ -37,7 +37,7 @@ pub(crate) struct Operation {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     pub(super) is_forwarded: bool,
-    pub(super) begun: Instant,
+    pub(super) started: Instant,
     pub(super) ended: Instant,
 }
 
@@ -157,8 +157,8 @@ impl Operation {
 
     /// Returns the times of a change that is answered `now`.
     pub(super) fn times(&self, now: Instant) -> Option<ChangeTimes> {
-        let Progress { is_forwarded, begun, ended } = self.progress?;
-        let times = [begun, ended, now];
+        let Progress { is_forwarded, started, ended } = self.progress?;
+        let times = [started, ended, now];
         Some(if is_forwarded { ChangeTimes::Forwarded(self.id, times) } else { ChangeTimes::Decided(times) })
     }
 }

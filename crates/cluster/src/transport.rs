@@ -261,7 +261,7 @@ fn forward_all(
             (frame.number, |open: &Connection| (open.node, &open.address) == (frame.to, &frame.address));
         open = open.filter(is_fitting);
         let is_wanted = || wanted.load(Ordering::Relaxed) == number;
-        let answers = ask(&mut open, &mut link, &mut frame, config, &is_wanted);
+        let answers = forward(&mut open, &mut link, &mut frame, config, &is_wanted);
         if answers.is_err() {
             open = None;
         }
@@ -272,7 +272,7 @@ fn forward_all(
     }
 }
 
-fn ask(
+fn forward(
     open: &mut Option<Connection>,
     link: &mut Link,
     frame: &mut Outgoing,
@@ -335,7 +335,7 @@ pub(super) fn write_frame(stream: &mut impl Write, bytes: &[u8]) -> io::Result<(
 /// Reads a frame. If the stream has a read timeout, waits as long as `is_wanted` returns true, for at most
 /// [`FRAME_PATIENCE`]. The buffer grows with the bytes that arrive, and is not allocated from the announced length.
 pub(super) fn read_frame(stream: &mut impl Read, is_wanted: &dyn Fn() -> bool) -> io::Result<Vec<u8>> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut bytes = Vec::new();
     let mut wanted = size_of::<u32>();
     let mut is_head = true;
@@ -360,7 +360,7 @@ pub(super) fn read_frame(stream: &mut impl Read, is_wanted: &dyn Fn() -> bool) -
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(count) => bytes.extend_from_slice(part.get(..count).unwrap_or_default()),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                if !is_wanted() || begun.elapsed() > FRAME_PATIENCE {
+                if !is_wanted() || started.elapsed() > FRAME_PATIENCE {
                     return Err(io::Error::new(ErrorKind::TimedOut, "no answer"));
                 }
             }
@@ -420,7 +420,7 @@ mod tests {
     }
 
     /// Sends a request with a given certificate, and returns the answers.
-    fn ask(as_whom: Arc<ClientConfig>, to: SocketAddr, node: u32) -> Result<Vec<Answer>, String> {
+    fn send_as(as_whom: Arc<ClientConfig>, to: SocketAddr, node: u32) -> Result<Vec<Answer>, String> {
         let (sender, events) = channel();
         let forwarder = Forwarder::start(as_whom, 1, sender).unwrap();
         forwarder.send(1, NodeId(1), to.to_string(), vec![request(node, 7)]);
@@ -462,35 +462,36 @@ mod tests {
             count
         });
 
-        let answers = ask(second.client_config().unwrap(), listener.address(), 2).unwrap();
+        let answers = send_as(second.client_config().unwrap(), listener.address(), 2).unwrap();
         assert_eq!(answers.len(), 1);
         assert_eq!(answers[0].operation, request(2, 7).operation);
 
         // The node receives the keys that the log has; other peers receive none.
         let take =
             |config: Arc<ClientConfig>| keys::receive(NodeId(1), &listener.address().to_string(), &config);
-        let made = first.make_next_key().unwrap();
+        let next_key = first.make_next_key().unwrap();
         assert_eq!(take(second.client_config().unwrap()).unwrap().len(), 1);
-        assert!(first.keep_next_key(&made).unwrap());
+        assert!(first.keep_next_key(&next_key).unwrap());
         assert_eq!(take(second.client_config().unwrap()).unwrap().len(), 2);
         assert!(take(foreign.client_config().unwrap()).is_err());
 
         // The listener refuses a request that does not come from the node in the certificate, a certificate of another
         // cluster, and a client without a certificate.
-        assert!(ask(second.client_config().unwrap(), listener.address(), 1).is_err());
-        assert!(ask(foreign.client_config().unwrap(), listener.address(), 2).is_err());
-        let nobody = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .unwrap()
-            .with_root_certificates(second.roots().unwrap())
-            .with_no_client_auth();
-        assert!(ask(Arc::new(nobody), listener.address(), 2).is_err());
+        assert!(send_as(second.client_config().unwrap(), listener.address(), 1).is_err());
+        assert!(send_as(foreign.client_config().unwrap(), listener.address(), 2).is_err());
+        let anonymous =
+            ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                .with_protocol_versions(&[&rustls::version::TLS13])
+                .unwrap()
+                .with_root_certificates(second.roots().unwrap())
+                .with_no_client_auth();
+        assert!(send_as(Arc::new(anonymous), listener.address(), 2).is_err());
 
         // A node sends nothing to a peer that is not the node to which it wants to connect.
         let (sender, _events) = channel();
         let config = second.server_config().unwrap();
         let impostor = Listener::start("127.0.0.1:0", services(config, Arc::default(), sender)).unwrap();
-        assert!(ask(second.client_config().unwrap(), impostor.address(), 2).is_err());
+        assert!(send_as(second.client_config().unwrap(), impostor.address(), 2).is_err());
 
         // After a node has left, it cannot use its connection, and cannot open a new one.
         let (sender, events) = channel();

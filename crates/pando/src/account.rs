@@ -271,9 +271,9 @@ fn change_state(
 
 /// Sets the given password or a random one, and reports the new password.
 pub(crate) fn reset(connection: &mut Connection, dn: &str, password: Option<&str>) -> Result<Report, String> {
-    let made = set_password(connection, dn, password)?;
-    let object = json!({ "dn": dn, "password": made });
-    Ok(Report::result(object, made.unwrap_or_default()))
+    let generated = set_password(connection, dn, password)?;
+    let object = json!({ "dn": dn, "password": generated });
+    Ok(Report::result(object, generated.unwrap_or_default()))
 }
 
 /// Sets the given password. Without one, the server chooses a random password, which is returned.
@@ -293,8 +293,9 @@ pub(crate) fn set_password(
         return Ok(None);
     }
     let value = reply.extended.value.unwrap_or_default();
-    let made = decode_generated_password(&value).ok_or("the server does not say which password it made")?;
-    Ok(Some(String::from_utf8_lossy(made).into_owned()))
+    let generated =
+        decode_generated_password(&value).ok_or("the server does not say which password it made")?;
+    Ok(Some(String::from_utf8_lossy(generated).into_owned()))
 }
 
 fn report(mut connection: Connection) -> Result<Report, String> {
@@ -353,9 +354,9 @@ mod tests {
         check("userPassword;lang-de;x-app-mail", "userPassword;lang-de;x-app-mail: 2 values");
         check("formerPassword", "formerPassword: 2 values");
         check("pwdReset;x-a", "not used for binds");
-        for elsewhere in ["userPassword", "pwdHistory", "pwdEndTime;x-app-mail", "pwdLastSuccess;x-app-mail"]
+        for attribute in ["userPassword", "pwdHistory", "pwdEndTime;x-app-mail", "pwdLastSuccess;x-app-mail"]
         {
-            check(elsewhere, "");
+            check(attribute, "");
         }
     }
 }

@@ -122,8 +122,8 @@ fn this_program() -> Result<PathBuf, Stop> {
 }
 
 fn make_folder(path: &Path) -> Result<(), Stop> {
-    let made = std::fs::create_dir_all(path);
-    made.map_err(|error| failed(format!("cannot make {}: {error}", path.display())))
+    let created = std::fs::create_dir_all(path);
+    created.map_err(|error| failed(format!("cannot make {}: {error}", path.display())))
 }
 
 /// Prints the progress of a command.

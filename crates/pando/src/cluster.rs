@@ -252,22 +252,23 @@ fn load(data: &DataArguments) -> Result<Config, ServeError> {
 
 fn init(config: Config, replicas: usize) -> Result<Report, ServeError> {
     let admin_dn = config.admin_dn.to_string();
-    let made = server::init_cluster(config, replicas)?;
+    let initialized = server::init_cluster(config, replicas)?;
     let mut text = String::new();
-    if made.has_created_topic {
+    if initialized.has_created_topic {
         text += "the topic is created\n";
     }
-    if let Some(password) = &made.generated_password {
+    if let Some(password) = &initialized.generated_password {
         text += &format!("the password of {admin_dn} is {password}; it is not shown again\n");
     }
     text += &format!(
         "node 1 of a new cluster is made, with the data up to position {}; its identity is in {}: a secret\n",
-        made.position,
-        made.keys.display()
+        initialized.position,
+        initialized.keys.display()
     );
     let object = json!({
-        "node": 1, "position": made.position, "keys": made.keys, "created_topic": made.has_created_topic,
-        "admin_dn": admin_dn, "admin_password": made.generated_password,
+        "node": 1, "position": initialized.position, "keys": initialized.keys,
+        "created_topic": initialized.has_created_topic,
+        "admin_dn": admin_dn, "admin_password": initialized.generated_password,
     });
     Ok(Report::result(object, text))
 }
@@ -336,8 +337,8 @@ fn begin_generation(config: &Config, folder: Option<&Path>) -> Result<Report, Se
 }
 
 fn snapshot(config: &Config, folder: &Path) -> Result<Report, ServeError> {
-    let kept = server::keep_snapshot(config, folder)?;
-    let (place, entries, offset) = (folder.display(), kept.entries, kept.offset);
+    let outcome = server::keep_snapshot(config, folder)?;
+    let (place, entries, offset) = (folder.display(), outcome.entries, outcome.offset);
     let text = format!("{place} has all {entries} entries, up to offset {offset} of the log; keep it here");
     let object = json!({ "folder": folder.to_string_lossy(), "entries": entries, "offset": offset });
     Ok(Report::done(object, text))

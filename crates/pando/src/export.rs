@@ -201,9 +201,9 @@ impl ExportArguments {
         let mut output = Output::create(Some(&self.output), compression).and_then(Background::start)?;
         // If the export goes to standard output, no progress is shown, because both may be the same terminal.
         let elapsed = (self.output.as_os_str() != "-").then(|| Elapsed::start("exporting"));
-        let made = make(&mut output);
+        let outcome = make(&mut output);
         drop(elapsed);
-        output.finish(made)
+        output.finish(outcome)
     }
 
     /// Writes a file without entries.

@@ -158,9 +158,9 @@ fn write_all(arguments: &InitArguments, answers: &Answers) -> Result<Report, Ini
     differs(&settings, &settings_text)?;
     make_folder(&arguments.folder)?;
     if !password.exists() {
-        let made = random_password().map_err(InitError::Refused)?;
+        let random = random_password().map_err(InitError::Refused)?;
         // The file has no newline at its end, because `ldapsearch -y` would send it as a part of the password.
-        write(&password, &made)?;
+        write(&password, &random)?;
     }
     write(&settings, &settings_text)?;
     write(&node, &node_text)?;
@@ -201,8 +201,8 @@ fn differs(path: &Path, text: &str) -> Result<(), InitError> {
 /// Creates a directory that only its owner can read, because it will contain the password.
 fn make_folder(folder: &Path) -> Result<(), InitError> {
     use std::os::unix::fs::DirBuilderExt;
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| InitError::File(folder.to_owned(), error))
+    let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    created.map_err(|error| InitError::File(folder.to_owned(), error))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), InitError> {

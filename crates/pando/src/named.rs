@@ -293,9 +293,9 @@ impl std::str::FromStr for Assignment {
 /// default object classes are always included. An empty value on the command line only suppresses the default.
 pub(crate) fn with_defaults(given: &[Assignment], defaults: Vec<(String, String)>) -> Vec<(String, String)> {
     let is_given = |name: &str| given.iter().any(|Assignment(other, _)| other.eq_ignore_ascii_case(name));
-    let kept = defaults.into_iter().filter(|(name, _)| name == "objectClass" || !is_given(name));
+    let default_values = defaults.into_iter().filter(|(name, _)| name == "objectClass" || !is_given(name));
     let own = given.iter().filter(|Assignment(_, value)| !value.is_empty());
-    kept.chain(own.map(|Assignment(name, value)| (name.clone(), value.clone()))).collect()
+    default_values.chain(own.map(|Assignment(name, value)| (name.clone(), value.clone()))).collect()
 }
 
 /// Calls `act` with the DN of the entry that the arguments name.

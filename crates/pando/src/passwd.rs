@@ -20,13 +20,13 @@ pub(crate) struct PasswdArguments {
 
 /// Asks for a password twice at the terminal. If standard input is no terminal, reads the password from it.
 pub(crate) fn new_password() -> Result<String, String> {
-    let password = if io::stdin().is_terminal() { ask() } else { read() };
+    let password = if io::stdin().is_terminal() { prompt() } else { read() };
     let password = password.map_err(|error| format!("cannot read the password: {error}"))??;
     String::from_utf8(password).map_err(|_| "the password is not UTF-8".to_owned())
 }
 
 pub(crate) fn run(arguments: &PasswdArguments) -> ExitCode {
-    let password = match if io::stdin().is_terminal() { ask() } else { read() } {
+    let password = match if io::stdin().is_terminal() { prompt() } else { read() } {
         Ok(Ok(password)) => password,
         Ok(Err(reason)) => return exit::refused(reason),
         Err(error) => return exit::failure(&format!("cannot read the password: {error}")),
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &PasswdArguments) -> ExitCode {
 type Password = Result<Vec<u8>, &'static str>;
 
 /// Asks for a password twice at the terminal, without echo.
-fn ask() -> io::Result<Password> {
+fn prompt() -> io::Result<Password> {
     let first = rpassword::prompt_password("Password: ")?;
     let second = rpassword::prompt_password("Again: ")?;
     Ok(if first == second { not_empty(first.into_bytes()) } else { Err("the two passwords differ") })

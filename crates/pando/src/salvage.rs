@@ -32,8 +32,8 @@ pub(crate) fn run(config: &Config, targets: &Targets<'_>) -> Result<ExitCode, Se
     }
     let salvaged = server::salvage(config)?;
     let saved = salvaged.state().and_then(|state| save(state, targets));
-    for trouble in salvaged.troubles() {
-        say("damage", format!("{} at byte {}: {}", trouble.file.display(), trouble.offset, trouble.what));
+    for damage in salvaged.damage() {
+        say("damage", format!("{} at byte {}: {}", damage.file.display(), damage.offset, damage.what));
     }
     if let Some(groups) = salvaged.applied() {
         let groups = groups_text(&groups);
@@ -79,10 +79,10 @@ fn report_lost(salvaged: &SalvagedDirectory) -> Result<String, ServeError> {
         );
         say("in_doubt", text);
     }
-    let (mut told, mut without_change, mut first) = (0_u64, 0_u64, None);
+    let (mut with_change, mut without_change, mut first) = (0_u64, 0_u64, None);
     salvaged.for_each_lost(&mut |lost| match &lost.change {
         Some((when, what)) => {
-            told += 1;
+            with_change += 1;
             if first.is_none() {
                 first = Some(*when);
                 let text = format!("first change after the gap that can be read: {}", when_text(when));
@@ -104,7 +104,7 @@ fn report_lost(salvaged: &SalvagedDirectory) -> Result<String, ServeError> {
         (Some(_), None) if !salvaged.missing().is_empty() => "changes are lost, ".to_owned(),
         _ => String::new(),
     };
-    Ok(format!("not everything is there: {unread}{told} that follow are listed and not applied"))
+    Ok(format!("not everything is there: {unread}{with_change} that follow are listed and not applied"))
 }
 
 fn groups_text(groups: &RangeInclusive<u64>) -> String {
@@ -162,8 +162,8 @@ fn write<T>(
 ) -> Result<T, ExportError> {
     let output = Output::create(Some(path), Compression::of_name(path));
     let mut output = output.and_then(Background::start)?;
-    let made = make(&mut output);
-    output.finish(made)
+    let outcome = make(&mut output);
+    output.finish(outcome)
 }
 
 fn not_written(path: &Path, error: &ExportError) -> String {

@@ -77,7 +77,7 @@ fn write(output: &Path, parts: &[(&str, Vec<u8>)]) -> io::Result<()> {
 
 /// Returns all parts of the file. If a part cannot be made, its content is the reason.
 fn parts(config: &Config, data: &DataArguments) -> Vec<(&'static str, Vec<u8>)> {
-    let or_reason = |made: Result<Vec<u8>, String>| made.unwrap_or_else(|reason| reason.into_bytes());
+    let or_reason = |outcome: Result<Vec<u8>, String>| outcome.unwrap_or_else(|reason| reason.into_bytes());
     let node = match data.node_file() {
         Some(file) => {
             fs::read_to_string(file).map_err(|error| error.to_string()).and_then(|text| masked(&text))

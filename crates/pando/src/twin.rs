@@ -160,7 +160,8 @@ fn order(control: &Path, command: Command) -> ExitCode {
 }
 
 fn answer(control: &Path, command: Command) -> Result<Value, String> {
-    let value = ::twin::ask(control, command).map_err(|error| format!("{}: {error}", control.display()))?;
+    let value =
+        ::twin::send_command(control, command).map_err(|error| format!("{}: {error}", control.display()))?;
     match value["error"].as_str() {
         Some(error) => Err(error.to_owned()),
         None => Ok(value),

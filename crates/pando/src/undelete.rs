@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &UndeleteArguments) -> ExitCode {
 }
 
 /// Sends an extended operation, and returns the value of its response.
-fn ask(connection: &mut Connection, name: &str, value: &[u8]) -> Result<Vec<u8>, String> {
+fn send_request(connection: &mut Connection, name: &str, value: &[u8]) -> Result<Vec<u8>, String> {
     let reply = connection.extended(name, Some(value)).map_err(|error| error.to_string())?;
     match reply.outcome.code {
         ResultCode::SUCCESS => Ok(reply.extended.value.unwrap_or_default()),
@@ -67,7 +67,7 @@ fn each_deleted(
 ) -> Result<(), String> {
     let mut from = Vec::new();
     loop {
-        let value = ask(connection, LIST_DELETED, &DeletedRequest { from: &from, name }.encode())?;
+        let value = send_request(connection, LIST_DELETED, &DeletedRequest { from: &from, name }.encode())?;
         let DeletedAnswer { next, entries } = DeletedAnswer::decode(&value).ok_or(MALFORMED)?;
         if next.is_empty() && entries.is_empty() || !entries.iter().all(&mut *each) || next.is_empty() {
             return Ok(());
@@ -94,7 +94,7 @@ fn undelete(connection: &mut Connection, entry: &str, superior: Option<&str>) ->
         Ok(uuid) => uuid.into_bytes(),
         Err(_) => newest(connection, entry)?,
     };
-    let value = ask(connection, UNDELETE, &UndeleteRequest { uuid, superior }.encode())?;
+    let value = send_request(connection, UNDELETE, &UndeleteRequest { uuid, superior }.encode())?;
     let UndeleteAnswer { dn, entries } = UndeleteAnswer::decode(&value).ok_or(MALFORMED)?;
     let text = match entries {
         1 => format!("{dn} is back"),

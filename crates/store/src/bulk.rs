@@ -121,7 +121,7 @@ impl BulkStore {
         let opening =
             Opening { data_file: &new_file.path, maps, options, mode: Mode::Making, read_ahead: false };
         let (mut env, _) = opening.open(&room, Arc::new(()))?;
-        let begun = (|| {
+        let prepared = (|| {
             env.open_maps(&[Map::META.spec], true)?;
             env.open_maps(&maps::other_maps(maps), true)?;
             let env = Arc::new(env);
@@ -131,7 +131,7 @@ impl BulkStore {
             meta::put_map_names(&mut txn, maps)?;
             Ok((env, txn))
         })();
-        let (env, txn) = begun.map_err(|failure| engine_error(failure, &new_file.path))?;
+        let (env, txn) = prepared.map_err(|failure| engine_error(failure, &new_file.path))?;
         Ok(BulkStore {
             txn: Some(txn),
             env,
@@ -356,10 +356,10 @@ impl BulkStore {
     fn cut(&mut self) -> Result<()> {
         self.cut_bytes += self.pending_bytes as u64;
         self.pending_bytes = 0;
-        let begun = self.txn.take().map_or(Ok(()), Txn::commit);
-        let begun = begun.and_then(|()| self.keep_pace());
-        let begun = begun.and_then(|()| Txn::begin(&self.env, TxnKind::Write));
-        self.txn = Some(begun.map_err(|failure| self.room.write_error(failure))?);
+        let renewed = self.txn.take().map_or(Ok(()), Txn::commit);
+        let renewed = renewed.and_then(|()| self.keep_pace());
+        let renewed = renewed.and_then(|()| Txn::begin(&self.env, TxnKind::Write));
+        self.txn = Some(renewed.map_err(|failure| self.room.write_error(failure))?);
         self.room.check_reserve()
     }
 

@@ -481,7 +481,7 @@ impl Pending {
         let is_exhausted = failure.is_before_commit() && failure.is_exhausted();
         let is_usable = match Txn::begin(&self.env, TxnKind::Read) {
             Ok(_) => true,
-            Err(begun) => begun.code == Failure::READERS_FULL || (is_exhausted && begun.is_exhausted()),
+            Err(error) => error.code == Failure::READERS_FULL || (is_exhausted && error.is_exhausted()),
         };
         match self.room.full(failure) {
             Some(error) if is_usable => error,

@@ -485,15 +485,15 @@ mod tests {
         let scratch = Scratch::in_memory();
         let (_store, mut writer) = scratch.open();
         let mut batch = writer.begin().unwrap();
-        let (cleared, kept) = (set(0), set(1));
+        let (cleared, intact) = (set(0), set(1));
         for number in 0..1_000_u32 {
             cleared.insert(&mut batch, &number.to_be_bytes()).unwrap();
-            kept.insert(&mut batch, &number.to_be_bytes()).unwrap();
+            intact.insert(&mut batch, &number.to_be_bytes()).unwrap();
         }
         assert_eq!(cleared.at(&batch, 999).unwrap(), Some(&999_u32.to_be_bytes()[..]));
         while cleared.clear(&mut batch, 100).unwrap() {}
-        assert_eq!((cleared.count(&batch).unwrap(), kept.count(&batch).unwrap()), (0, 1_000));
-        assert_eq!(kept.fault(&batch).unwrap(), None);
+        assert_eq!((cleared.count(&batch).unwrap(), intact.count(&batch).unwrap()), (0, 1_000));
+        assert_eq!(intact.fault(&batch).unwrap(), None);
         assert!(cleared.insert(&mut batch, b"anew").unwrap());
         assert_eq!(cleared.fault(&batch).unwrap(), None);
     }

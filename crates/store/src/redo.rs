@@ -491,10 +491,10 @@ impl Chain {
         if let Some(ActiveSegment { segment, last, .. }) = self.active.take() {
             self.older.push_back(OlderSegment { segment, last });
         }
-        let mut taken = self.spares.drain(..=index);
+        let mut emptied = self.spares.drain(..=index);
         self.active =
-            taken.next_back().map(|segment| ActiveSegment { segment, end: BLOCK_LEN as u64, last: 0 });
-        self.older.extend(taken.map(|segment| OlderSegment { segment, last: 0 }));
+            emptied.next_back().map(|segment| ActiveSegment { segment, end: BLOCK_LEN as u64, last: 0 });
+        self.older.extend(emptied.map(|segment| OlderSegment { segment, last: 0 }));
         true
     }
 

@@ -157,8 +157,8 @@ impl Salvage {
     }
 
     /// Returns the damage found in the files of the redo log.
-    pub fn troubles(&self) -> &[FileDamage] {
-        &self.findings.troubles
+    pub fn damage(&self) -> &[FileDamage] {
+        &self.findings.damage
     }
 
     /// Returns true if there is any file of a redo log.

@@ -108,7 +108,7 @@ fn name(server: usize) -> &'static str {
 ///
 /// # Errors
 /// No proxy serves the socket, or it does not answer.
-pub fn ask(path: &Path, command: Command) -> io::Result<Value> {
+pub fn send_command(path: &Path, command: Command) -> io::Result<Value> {
     let mut socket = BlockingStream::connect(path)?;
     socket.set_read_timeout(Some(DRAIN + COMMAND))?;
     socket.write_all(command.word().as_bytes())?;

@@ -10,8 +10,8 @@
 //! The front waits only for the active server. The queue of exchanges is bounded in bytes. Reads that do not fit are
 //! not compared. A change that does not fit ends the replay, because the other server would not receive it.
 //!
-//! [`run`] serves until the process ends; [`ask`] sends a command to it. Access control, and StartTLS for clients, are
-//! out of scope.
+//! [`run`] serves until the process ends; [`send_command`] sends a command to it. Access control, and StartTLS for
+//! clients, are out of scope.
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -41,7 +41,7 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-pub use control::{Command, ask};
+pub use control::{Command, send_command};
 use front::Front;
 pub use limits::{CONNECTIONS_DEFAULT, EXCHANGE_BYTES_MAX, MESSAGE_SIZE_MAX, QUEUE_BYTES_DEFAULT};
 use shared::Shared;

@@ -94,14 +94,15 @@ impl Worker {
         let is_whole = frames(&exchange.responses).all(|frame| active.take(frame).is_some());
         let prepared = client.prepare(&request, &active)?;
         let started = Instant::now();
-        let other = match self.ask(client, exchange, prepared.as_deref().unwrap_or(&exchange.request)) {
-            Ok(other) => other,
-            Err(reason) => {
-                client.connection = None;
-                client.unusable = Some(reason);
-                return Err(reason);
-            }
-        };
+        let other =
+            match self.send_request(client, exchange, prepared.as_deref().unwrap_or(&exchange.request)) {
+                Ok(other) => other,
+                Err(reason) => {
+                    client.connection = None;
+                    client.unusable = Some(reason);
+                    return Err(reason);
+                }
+            };
         let Some(other) = other else { return Err("the answers are too large") };
         let mut figures = self.shared.figures();
         figures.latency(exchange.kind, exchange.answered_by, exchange.latency);
@@ -131,7 +132,7 @@ impl Worker {
     }
 
     /// Sends the request to the other server. Returns `None` if the answer is too large to be stored.
-    fn ask(
+    fn send_request(
         &self,
         client: &mut ReplayedClient,
         exchange: &Exchange,

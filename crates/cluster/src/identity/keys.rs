@@ -124,8 +124,8 @@ impl Identity {
     pub fn note_seen(&self, number: u32) -> Result<(), IdentityError> {
         let mut file = self.keys_file()?;
         let number = number.to_string();
-        let taken = file.taken.remove(&number).or_else(|| self.papers.keys.get(&number).cloned());
-        match taken.filter(|_| !file.seen.contains_key(&number)) {
+        let secret = file.taken.remove(&number).or_else(|| self.papers.keys.get(&number).cloned());
+        match secret.filter(|_| !file.seen.contains_key(&number)) {
             Some(key) => {
                 file.seen.insert(number, key);
                 self.keep_keys(&file)
@@ -153,11 +153,11 @@ impl Identity {
     /// # Errors
     /// The folder cannot be read or written.
     pub fn keep_next_key(&self, offered: &Fingerprint) -> Result<bool, IdentityError> {
-        let made = fs::read_to_string(self.folder.join(NEXT_FILE)).ok().and_then(|text| secret(&text));
-        let Some(made) = made.filter(|secret| ClusterKey::new(secret).fingerprint() == *offered) else {
+        let own_key = fs::read_to_string(self.folder.join(NEXT_FILE)).ok().and_then(|text| secret(&text));
+        let Some(own_key) = own_key.filter(|secret| ClusterKey::new(secret).fingerprint() == *offered) else {
             return Ok(false);
         };
-        self.take_keys(&[(offered.number(), made)])?;
+        self.take_keys(&[(offered.number(), own_key)])?;
         self.note_seen(offered.number())?;
         self.remove(NEXT_FILE)?;
         Ok(true)
@@ -201,10 +201,10 @@ mod tests {
 
         // The node's own next key is stored separately. An older key of the node must not be mistaken for it.
         let old = identity.make_next_key().unwrap();
-        let made = identity.make_next_key().unwrap();
-        assert!(!identity.keep_next_key(&old).unwrap() && !identity.keys().unwrap().has(made.number()));
-        assert!(identity.keep_next_key(&made).unwrap() && identity.keys().unwrap().has(made.number()));
-        assert!(!identity.keep_next_key(&made).unwrap(), "once");
+        let own_key = identity.make_next_key().unwrap();
+        assert!(!identity.keep_next_key(&old).unwrap() && !identity.keys().unwrap().has(own_key.number()));
+        assert!(identity.keep_next_key(&own_key).unwrap() && identity.keys().unwrap().has(own_key.number()));
+        assert!(!identity.keep_next_key(&own_key).unwrap(), "once");
         assert_eq!(given(&identity), 2);
 
         // The node stores a key that it receives early, and ignores bytes that are not a key.
@@ -223,7 +223,7 @@ mod tests {
         fs::write(&file, invitation).unwrap();
         let invited = Identity::accept(&folder.join("second"), &file).unwrap();
         let ring = invited.keys().unwrap();
-        assert!(ring.has(FIRST_KEY) && ring.has(made.number()) && ring.has(other));
+        assert!(ring.has(FIRST_KEY) && ring.has(own_key.number()) && ring.has(other));
         assert_eq!(given(&invited), 1);
         invited.note_seen(other).unwrap();
         assert_eq!(given(&invited), 2);

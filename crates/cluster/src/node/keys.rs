@@ -24,10 +24,10 @@ pub(crate) struct Keys {
     pub(super) needed: Option<u32>,
     /// Number of the offered key, and the time at which this node read the offer.
     offered: Option<(u32, Instant)>,
-    /// Times of this node's last actions. `created`: it offered a key. `said`: it announced that it has the offered
-    /// key. `checked`: it checked whether an administrator requests a key. `requested`: it fetched a key.
+    /// Times of this node's last actions. `created`: it offered a key. `announced`: it announced that it has the
+    /// offered key. `checked`: it checked whether an administrator requests a key. `requested`: it fetched a key.
     created: Option<Instant>,
-    said: Option<Instant>,
+    announced: Option<Instant>,
     checked: Option<Instant>,
     requested: Option<Instant>,
     is_asking: bool,
@@ -121,9 +121,9 @@ impl Node {
     fn say_key(&mut self) {
         let now = self.now();
         let Some(member) = &self.member else { return };
-        let said = member.follower().holder_of(self.ids.node, &self.parts.address);
-        if let Some(message) = said
-            && is_due(&mut self.keys.said, now, KEY_RETRY)
+        let holder_message = member.follower().holder_of(self.ids.node, &self.parts.address);
+        if let Some(message) = holder_message
+            && is_due(&mut self.keys.announced, now, KEY_RETRY)
         {
             self.append(&message);
         }
@@ -176,8 +176,8 @@ impl Node {
     /// Stores keys that another node sent.
     pub(super) fn take_keys(&mut self, given: Result<Vec<NumberedKey>, String>) {
         self.keys.is_asking = false;
-        let kept = given.and_then(|keys| self.keep_keys(&keys).map_err(|error| error.to_string()));
-        if let Err(error) = kept {
+        let result = given.and_then(|keys| self.keep_keys(&keys).map_err(|error| error.to_string()));
+        if let Err(error) = result {
             return tracing::warn!("the cluster's new key is not here yet: {error}; it is tried again");
         }
         self.keys.requested = None;
@@ -222,7 +222,7 @@ impl Node {
         match update.what {
             Rotated::Offered(node) => {
                 tracing::info!("{node} offers a new key of the cluster");
-                (self.keys.said, self.keys.requested) = (None, None);
+                (self.keys.announced, self.keys.requested) = (None, None);
                 self.keep_own_key();
             }
             Rotated::Stored(node) => tracing::info!("{node} has the new key of the cluster"),

@@ -74,11 +74,11 @@ impl Node {
         self.group = Some((ticket, message));
         let fate = self.hold(&mut decided);
         self.group = None;
-        let kept = std::mem::take(&mut self.kept);
+        let log_rows = std::mem::take(&mut self.log_rows);
         match fate {
             BatchOutcome::Accepted(rows) => {
                 let rows: Vec<_> =
-                    kept.iter().chain(&rows).map(|row| (&*row.key, row.value.as_deref())).collect();
+                    log_rows.iter().chain(&rows).map(|row| (&*row.key, row.value.as_deref())).collect();
                 match batch.put_log_rows(&rows).and_then(|()| batch.commit()) {
                     Ok(()) => self.committed_group(decided),
                     Err(error) => {
@@ -92,7 +92,7 @@ impl Node {
                 }
             }
             BatchOutcome::Dropped(mut gathered) => {
-                gathered.rows.splice(0..0, kept);
+                gathered.rows.splice(0..0, log_rows);
                 drop(batch);
                 self.parts.figures.lock().groups_dropped += 1;
                 self.decide_again(decided);
@@ -105,7 +105,7 @@ impl Node {
                 decided
                     .into_iter()
                     .for_each(|(operation, _)| self.answer(operation, unavailable(text.clone())));
-                self.commit(writer, &GatheredCommit::of_rows(kept));
+                self.commit(writer, &GatheredCommit::of_rows(log_rows));
             }
             BatchOutcome::Unknown => {
                 drop(batch);
@@ -191,9 +191,9 @@ impl Node {
             bytes += operation.change.bytes();
             let before = batch.position()?;
             batch.limit_records(room, record_size(0));
-            let begun = self.now();
+            let started = self.now();
             let mut answer = self.execute(batch, &operation);
-            operation.progress = Some(Progress { is_forwarded: false, begun, ended: self.now() });
+            operation.progress = Some(Progress { is_forwarded: false, started, ended: self.now() });
             if let Some(RecordRoom { bytes: size, count }) = batch.take_rejected_room() {
                 let Some(refused) = too_large(group.fits_all(count, size)) else {
                     self.waiting.push_front(operation);
@@ -250,10 +250,10 @@ impl Node {
 
     /// Waits for the outcome of the open batch. A client whose time limit passes in the meantime gets `unavailable`.
     fn hold(&mut self, decided: &mut [(Operation, Answer)]) -> BatchOutcome {
-        let begun = self.now();
+        let started = self.now();
         let mut is_logged = false;
         loop {
-            if !is_logged && self.elapsed(begun) > self.parts.patience {
+            if !is_logged && self.elapsed(started) > self.parts.patience {
                 is_logged = true;
                 self.mark_doubtful(decided);
                 for (operation, _) in decided.iter_mut() {
@@ -323,7 +323,7 @@ impl Node {
                     Some(GroupOutcome::Dropped) => Some(BatchOutcome::Dropped(gathered)),
                     Some(GroupOutcome::Accepted | GroupOutcome::Unknown) => Some(BatchOutcome::Unknown),
                     None => {
-                        self.kept.append(&mut gathered.rows);
+                        self.log_rows.append(&mut gathered.rows);
                         None
                     }
                 }

@@ -277,7 +277,7 @@ impl Node {
                 }
                 Some(mut operation) => {
                     bytes += operation.change.bytes();
-                    operation.progress = Some(Progress { is_forwarded: true, begun: now, ended: now });
+                    operation.progress = Some(Progress { is_forwarded: true, started: now, ended: now });
                     operations.push(operation);
                 }
                 None => break,

@@ -86,20 +86,20 @@ fn make(directory: &Weak<Directory>, folder: &Path) -> Result<u64, String> {
     directory.copy_to(&making, COPY_BYTES_PER_SECOND).map_err(|error| error.to_string())?;
     drop(directory);
     let offset = verify(&making)?.offset;
-    let older = kept(folder).map_err(failed)?;
-    let made = folder.join(format!("{PREFIX}{offset}"));
-    if made.exists() {
-        fs::remove_dir_all(&made).map_err(failed)?;
+    let older = snapshots_in(folder).map_err(failed)?;
+    let new = folder.join(format!("{PREFIX}{offset}"));
+    if new.exists() {
+        fs::remove_dir_all(&new).map_err(failed)?;
     }
-    fs::rename(&making, &made).and_then(|()| fs::File::open(folder)?.sync_all()).map_err(failed)?;
-    for (old, _) in older.iter().filter(|(old, _)| *old != made) {
+    fs::rename(&making, &new).and_then(|()| fs::File::open(folder)?.sync_all()).map_err(failed)?;
+    for (old, _) in older.iter().filter(|(old, _)| *old != new) {
         fs::remove_dir_all(old).map_err(failed)?;
     }
     Ok(offset)
 }
 
 /// Returns the snapshots in a folder, each with its time.
-fn kept(folder: &Path) -> std::io::Result<Vec<(PathBuf, SystemTime)>> {
+fn snapshots_in(folder: &Path) -> std::io::Result<Vec<(PathBuf, SystemTime)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -114,7 +114,7 @@ fn kept(folder: &Path) -> std::io::Result<Vec<(PathBuf, SystemTime)>> {
 
 /// Returns the age of the newest snapshot in a folder; `None` if the folder has none.
 fn age(folder: &Path) -> Option<Duration> {
-    let newest = kept(folder).ok()?.into_iter().map(|(_, time)| time).max()?;
+    let newest = snapshots_in(folder).ok()?.into_iter().map(|(_, time)| time).max()?;
     // A time in the future is treated as now.
     Some(newest.elapsed().unwrap_or_default())
 }
@@ -153,7 +153,7 @@ impl Node {
         };
         let (directory, sender) = (Arc::downgrade(&self.parts.directory), self.parts.runtime.sender());
         let make = move || {
-            let _ = sender.send(NodeEvent::SnapshotMade(make(&directory, &folder)));
+            let _ = sender.send(NodeEvent::SnapshotWritten(make(&directory, &folder)));
         };
         match self.parts.runtime.spawn("pando-snapshot", Box::new(make)) {
             Ok(()) => self.snapshots.is_making = true,
@@ -161,10 +161,10 @@ impl Node {
         }
     }
 
-    pub(super) fn snapshot_written(&mut self, made: Result<u64, String>) {
+    pub(super) fn snapshot_written(&mut self, result: Result<u64, String>) {
         self.snapshots.is_making = false;
-        self.snapshots.tried = Some((self.now(), made.is_ok()));
-        match made {
+        self.snapshots.tried = Some((self.now(), result.is_ok()));
+        match result {
             Ok(offset) => {
                 tracing::info!("a snapshot up to offset {offset} is made and read back");
                 self.parts.figures.lock().snapshot = Some(Ok((offset, self.now_seconds())));

@@ -81,7 +81,7 @@ pub(super) struct ProcessEnvironment {
 }
 
 impl ProcessEnvironment {
-    fn ask(&self, action: Action) {
+    fn record(&self, action: Action) {
         self.shared.state.lock().unwrap().1.push((self.node, action));
     }
 }
@@ -139,18 +139,18 @@ pub(super) struct SimulatedLog {
 
 impl Log for SimulatedLog {
     fn find(&mut self, number: u64, offset: u64, delay: Duration) -> io::Result<()> {
-        self.outside.ask(Action::Find { number, offset, delay });
+        self.outside.record(Action::Find { number, offset, delay });
         Ok(())
     }
 
     fn find_address(&mut self, epoch: u64) -> io::Result<()> {
-        self.outside.ask(Action::FindAddress { epoch });
+        self.outside.record(Action::FindAddress { epoch });
         Ok(())
     }
 
     fn open(&mut self, reading: u64, next: u64) -> Result<(), LogError> {
         self.is_open = true;
-        self.outside.ask(Action::Open { reading, next });
+        self.outside.record(Action::Open { reading, next });
         Ok(())
     }
 
@@ -160,12 +160,12 @@ impl Log for SimulatedLog {
 
     fn close(&mut self) {
         self.is_open = false;
-        self.outside.ask(Action::Close);
+        self.outside.record(Action::Close);
     }
 
     fn append(&mut self, ticket: usize, key: &[u8], message: &[u8]) {
         if self.is_open {
-            self.outside.ask(Action::Append { ticket, key: key.to_vec(), bytes: message.to_vec() });
+            self.outside.record(Action::Append { ticket, key: key.to_vec(), bytes: message.to_vec() });
         }
     }
 
@@ -181,14 +181,14 @@ pub(super) struct SimulatedPeers(pub(super) ProcessEnvironment);
 
 impl Peers for SimulatedPeers {
     fn send(&mut self, number: u64, to: NodeId, _: &str, requests: Vec<ForwardRequest>) {
-        self.0.ask(Action::Send { number, to, requests });
+        self.0.record(Action::Send { number, to, requests });
     }
 
     fn forget(&mut self) {}
 
     fn fetch_keys(&mut self, sources: Vec<(NodeId, String)>, number: u32) -> io::Result<()> {
         let sources = sources.into_iter().map(|(node, _)| node).collect();
-        self.0.ask(Action::FetchKeys { sources, number });
+        self.0.record(Action::FetchKeys { sources, number });
         Ok(())
     }
 }
@@ -229,7 +229,7 @@ impl Host for SimulatedHost {
         link: Option<ClientLink>,
         keeps_old_values: bool,
     ) -> Answer {
-        let made = batch.transaction(|batch| {
+        let outcome = batch.transaction(|batch| {
             for change in changes {
                 let passwords = change.passwords.clone();
                 let context = MessageContext { passwords, link, origin: None, keeps_old_values };
@@ -240,7 +240,7 @@ impl Host for SimulatedHost {
             }
             Ok(Outcome::success().into())
         });
-        made.unwrap_or_else(|refused| *refused)
+        outcome.unwrap_or_else(|refused| *refused)
     }
 
     fn update_account(&mut self, _: &mut WriteBatch<'_>, _: EntryId, _: &AccountUpdate) -> Outcome {

@@ -180,7 +180,7 @@ impl Workload {
         directory: &Arc<Directory>,
     ) -> Vec<ChangeRequest> {
         let seconds = now_micros / 1_000_000;
-        let ask = match rng.u32(..33) {
+        let request = match rng.u32(..33) {
             0 | 1 => {
                 let messages = BOTH.map(|end| add_value(&format!("{token}{end}")));
                 ChangeRequest::transaction(Kind::Both, messages, Expected::Token(token.to_owned()))
@@ -192,8 +192,8 @@ impl Workload {
             }
             4 => too_large(token),
             5..8 => {
-                let ask = ChangeRequest::of(Kind::Person, add_person(token));
-                ChangeRequest { expected: Expected::Token(token.to_owned()), ..ask }
+                let request = ChangeRequest::of(Kind::Person, add_person(token));
+                ChangeRequest { expected: Expected::Token(token.to_owned()), ..request }
             }
             8 | 9 => {
                 ChangeRequest::transaction(Kind::Ends, end_memberships(rng, seconds), Expected::Possible)
@@ -220,7 +220,7 @@ impl Workload {
                 ..ChangeRequest::of(Kind::Value, add_value(token))
             },
         };
-        vec![ask]
+        vec![request]
     }
 
     /// Adds `X-LINK` to the next attribute type, and changes entries that have plain values of that type at the same
@@ -235,10 +235,10 @@ impl Workload {
                 (ChangeOperation::Add, "attributeTypes", &[&boss_definition(boss, "X-LINK 'TRUE'")]),
             ],
         );
-        let mut asks = vec![ChangeRequest::of(Kind::Links, change)];
-        asks.extend((0..4).map(|_| ChangeRequest::of(Kind::Modify, modify_device(rng, token))));
-        asks.push(ChangeRequest::of(Kind::Rename, rename(rng)));
-        asks
+        let mut requests = vec![ChangeRequest::of(Kind::Links, change)];
+        requests.extend((0..4).map(|_| ChangeRequest::of(Kind::Modify, modify_device(rng, token))));
+        requests.push(ChangeRequest::of(Kind::Rename, rename(rng)));
+        requests
     }
 
     /// Changes the rules of memberships, so that existing entries join another group.

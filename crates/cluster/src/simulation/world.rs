@@ -30,7 +30,7 @@ use crate::host::LocalChange;
 use crate::identity::Identity;
 use crate::node::{Node, Parts};
 
-const TROUBLE: Duration = Duration::from_secs(20);
+const FAULTS_END: Duration = Duration::from_secs(20);
 /// Length of the phase without faults. It exceeds the maximum wait of a change, so that every client gets an answer.
 const PEACE: Duration = Duration::from_secs(30);
 const APPEND_TIMEOUT: Duration = Duration::from_millis(2_000);
@@ -108,7 +108,7 @@ enum Event {
         bytes: Vec<u8>,
         is_reported: bool,
     },
-    Ask {
+    ClientTurn {
         client: usize,
     },
     /// A node requests the changes that are due.
@@ -192,7 +192,7 @@ impl World {
         world.clients.resize_with(world.rng.usize(2..=5), Client::default);
         world.lost = if world.rng.bool() { world.rng.u8(..40) } else { 0 };
         for client in 0..world.clients.len() {
-            world.schedule(Duration::from_millis(300 + client as u64), Event::Ask { client });
+            world.schedule(Duration::from_millis(300 + client as u64), Event::ClientTurn { client });
         }
         world.schedule(Duration::from_millis(50), Event::Elect);
         world.schedule(DUE, Event::Due);
@@ -297,14 +297,14 @@ impl World {
 
     /// Runs the phase with faults, then the phase without faults, then the checks.
     pub(super) fn run(mut self) -> Result<Figures, String> {
-        let result = self.run_events(TROUBLE + PEACE).and_then(|()| self.check());
+        let result = self.run_events(FAULTS_END + PEACE).and_then(|()| self.check());
         self.end(result)
     }
 
     /// Sends one change to the first node, and waits for its answer.
-    pub(super) fn run_one(mut self, ask: ChangeRequest) -> Result<Figures, String> {
-        let begun = self.run_events(QUIET).and_then(|()| self.send_local(None, 0, vec![ask]));
-        let result = begun.and_then(|()| self.run_events(2 * QUIET));
+    pub(super) fn run_one(mut self, request: ChangeRequest) -> Result<Figures, String> {
+        let settled = self.run_events(QUIET).and_then(|()| self.send_local(None, 0, vec![request]));
+        let result = settled.and_then(|()| self.run_events(2 * QUIET));
         self.end(result)
     }
 
@@ -323,7 +323,7 @@ impl World {
             }
             self.queue.pop();
             self.shared.set_time(at);
-            if at > TROUBLE && !self.is_peace {
+            if at > FAULTS_END && !self.is_peace {
                 self.is_peace = true;
                 let stopped = (0..self.processes.len()).filter(|node| self.processes[*node].is_none());
                 for node in stopped.collect::<Vec<_>>() {
@@ -364,7 +364,7 @@ impl World {
                 }
                 (0..self.processes.len()).for_each(|node| self.bring_messages(node));
             }
-            Event::Ask { client } => self.ask(client)?,
+            Event::ClientTurn { client } => self.client_turn(client)?,
             Event::Due => self.request_due_changes()?,
             Event::Start { node } => self.start(node)?,
             Event::Elect => self.elect(),
@@ -603,11 +603,11 @@ impl World {
     }
 
     /// A client sends its next changes to a node.
-    fn ask(&mut self, client: usize) -> Result<(), String> {
-        if self.shared.time() > TROUBLE + PEACE / 2 {
+    fn client_turn(&mut self, client: usize) -> Result<(), String> {
+        if self.shared.time() > FAULTS_END + PEACE / 2 {
             return Ok(());
         }
-        self.schedule(Duration::from_millis(200), Event::Ask { client });
+        self.schedule(Duration::from_millis(200), Event::ClientTurn { client });
         let node = self.rng.usize(..self.processes.len());
         let Some(running) = &self.processes[node] else { return Ok(()) };
         if self.clients[client].waiting > 0 {
@@ -616,16 +616,16 @@ impl World {
         self.clients[client].number += 1;
         let token = format!("token-{client:03}-{:06}", self.clients[client].number);
         let now = self.shared.now_micros();
-        let asks = self.workload.next(&mut self.rng, &token, now, &running.directory);
-        self.clients[client].waiting = asks.len();
-        self.send_local(Some(client), node, asks)
+        let requests = self.workload.next(&mut self.rng, &token, now, &running.directory);
+        self.clients[client].waiting = requests.len();
+        self.send_local(Some(client), node, requests)
     }
 
     /// A node requests the changes that are due, as the server around a real node does.
     fn request_due_changes(&mut self) -> Result<(), String> {
         self.schedule(DUE, Event::Due);
         let node = self.rng.usize(..self.processes.len());
-        match self.shared.time() < TROUBLE + PEACE - QUIET {
+        match self.shared.time() < FAULTS_END + PEACE - QUIET {
             true => self.send_local(None, node, vec![ChangeRequest::due()]),
             false => Ok(()),
         }
@@ -635,7 +635,7 @@ impl World {
         &mut self,
         client: Option<usize>,
         node: usize,
-        asks: Vec<ChangeRequest>,
+        requests: Vec<ChangeRequest>,
     ) -> Result<(), String> {
         let Some(running) = &self.processes[node] else { return Ok(()) };
         let change = |ChangeRequest { kind, work, expected }| {
@@ -650,7 +650,7 @@ impl World {
                 reply: Box::new(move |given| answer.give(given.outcome.code, given.outcome.diagnostic)),
             }
         };
-        let _ = running.events.send(NodeEvent::Local(asks.into_iter().map(change).collect()));
+        let _ = running.events.send(NodeEvent::Local(requests.into_iter().map(change).collect()));
         self.give_control(node)
     }
 

@@ -41,9 +41,9 @@ impl Keys {
 /// # Errors
 /// The node does not accept this node's certificate, or the connection broke.
 pub fn receive(node: NodeId, address: &str, config: &Arc<ClientConfig>) -> io::Result<Vec<NumberedKey>> {
-    let (begun, mut stream) = (Instant::now(), connect(node, address, config)?);
+    let (started, mut stream) = (Instant::now(), connect(node, address, config)?);
     write_frame(&mut stream, REQUEST)?;
-    receive_keys(&mut stream, &|| begun.elapsed() < PATIENCE)
+    receive_keys(&mut stream, &|| started.elapsed() < PATIENCE)
 }
 
 fn receive_keys(stream: &mut impl Read, is_wanted: &dyn Fn() -> bool) -> io::Result<Vec<NumberedKey>> {

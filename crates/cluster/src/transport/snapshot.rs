@@ -79,14 +79,14 @@ impl Sender {
         let _ = fs::remove_dir_all(&folder.0);
         tracing::info!("{node} copies this node's data");
         lower_priority(BACKGROUND_NICENESS, NO_LOW_PRIORITY);
-        let begun = Instant::now();
+        let started = Instant::now();
         if let Err(reason) = self.copy(&folder.0, stream)? {
             tracing::warn!("{node} gets no copy: {reason}");
             return refuse(stream, &reason);
         }
         let mut file = File::open(folder.0.join(FILE))?;
         let sent = send_file(&mut file, stream)?;
-        tracing::info!("{node} has a copy of this node's data: {sent} bytes in {:?}", begun.elapsed());
+        tracing::info!("{node} has a copy of this node's data: {sent} bytes in {:?}", started.elapsed());
         Ok(())
     }
 

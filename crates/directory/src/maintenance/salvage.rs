@@ -115,8 +115,8 @@ impl SalvagedDirectory {
     }
 
     /// Returns the faults in the files of the redo log.
-    pub fn troubles(&self) -> &[FileDamage] {
-        self.salvage.troubles()
+    pub fn damage(&self) -> &[FileDamage] {
+        self.salvage.damage()
     }
 
     /// Returns true if a redo log exists.

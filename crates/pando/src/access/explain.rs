@@ -94,8 +94,8 @@ pub(super) fn run(arguments: &ExplainArguments) -> ExitCode {
         listener: arguments.at_listener.as_deref(),
     };
     if let Some(url) = arguments.server.server(arguments.data.directory().as_deref()) {
-        let asked = arguments.server.connect(&url).map_err(|error| error.to_string());
-        return match asked.and_then(|connection| ask(connection, &question)) {
+        let connected = arguments.server.connect(&url).map_err(|error| error.to_string());
+        return match connected.and_then(|connection| explain(connection, &question)) {
             Ok(explanation) => print(&explanation, file.as_ref()),
             Err(error) => exit::failure(&error),
         };
@@ -119,7 +119,7 @@ pub(super) fn identity(requester: &str) -> String {
     }
 }
 
-fn ask(mut connection: Connection, question: &AccessQuestion<'_>) -> Result<AccessExplanation, String> {
+fn explain(mut connection: Connection, question: &AccessQuestion<'_>) -> Result<AccessExplanation, String> {
     let reply =
         connection.extended(EXPLAIN_ACCESS, Some(&question.encode())).map_err(|error| error.to_string())?;
     if !reply.outcome.is_success() {

@@ -93,7 +93,7 @@ impl Source {
                     },
                 }))
             }
-            Source::Server(asked) => asked.next(),
+            Source::Server(server) => server.next(),
         }
     }
 }
@@ -107,11 +107,11 @@ impl RemoteTrail {
             if std::mem::take(&mut self.is_end) {
                 return Ok(None);
             }
-            self.ask()?;
+            self.request_items()?;
         }
     }
 
-    fn ask(&mut self) -> Result<(), SourceError> {
+    fn request_items(&mut self) -> Result<(), SourceError> {
         let value = self.request.encode();
         let reply = self.connection.extended(READ_AUDIT, Some(&value)).map_err(SourceError::Client)?;
         if !reply.outcome.is_success() {

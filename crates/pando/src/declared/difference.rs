@@ -162,8 +162,8 @@ impl<'c> Planner<'c> {
             for name in undeclared {
                 let values = rest.as_ref().map(|rest| rest.values(&name)).unwrap_or_default();
                 let of_rdn = rdn.iter().filter(|(other, _)| other.eq_ignore_ascii_case(&name));
-                let kept: Vec<DeclaredValue> = of_rdn.map(|(_, value)| value.clone()).collect();
-                let change = self.attribute_change(&name, &kept, values);
+                let rdn_values: Vec<DeclaredValue> = of_rdn.map(|(_, value)| value.clone()).collect();
+                let change = self.attribute_change(&name, &rdn_values, values);
                 attributes.extend(change.map(|change| AttributeChange { hides_removed: true, ..change }));
             }
         }

@@ -230,7 +230,7 @@ impl Reading<'_> {
             }
             DeValue::Integer(number) => Ok(DeclaredValue::text(&number.to_string())),
             DeValue::Boolean(on) => Ok(DeclaredValue::text(if *on { "TRUE" } else { "FALSE" })),
-            DeValue::Table(table) => self.elsewhere(table),
+            DeValue::Table(table) => self.table_value(table),
             _ => {
                 Err("a value is a text, an integer, true, false, { file = \"NAME\" } or { base64 = \"...\" }"
                     .to_owned())
@@ -239,7 +239,7 @@ impl Reading<'_> {
     }
 
     /// Reads a value from another file, or decodes a value that is not text.
-    fn elsewhere(&self, table: &DeTable<'_>) -> Result<DeclaredValue, String> {
+    fn table_value(&self, table: &DeTable<'_>) -> Result<DeclaredValue, String> {
         let mut members = table.iter().map(|(key, value)| (key.get_ref().as_ref(), value.get_ref().as_str()));
         match (members.next(), members.next()) {
             (Some(("file", Some(name))), None) => {

@@ -115,9 +115,9 @@ fn time_syncs(data: &Path) -> std::io::Result<Duration> {
     let mut times = Vec::with_capacity(SYNCS);
     for _ in 0..SYNCS {
         out.write_all(&[0; 4096])?;
-        let begun = Instant::now();
+        let started = Instant::now();
         out.sync_data()?;
-        times.push(begun.elapsed());
+        times.push(started.elapsed());
     }
     times.sort_unstable();
     Ok(times.get(SYNCS / 2).copied().unwrap_or_default())

@@ -96,9 +96,9 @@ pub(super) struct ChangedText<R> {
     name: String,
     is_latin_1: bool,
     files: Option<ValueFiles>,
-    /// Converted text. The part before `taken` is already read.
+    /// Converted text. The part before `read_count` is already read.
     changed: Vec<u8>,
-    taken: usize,
+    read_count: usize,
     line: u64,
     /// Whether the next octet continues a line.
     is_within_line: bool,
@@ -112,7 +112,7 @@ impl<R: Read> ChangedText<R> {
             is_latin_1,
             files,
             changed: Vec::new(),
-            taken: 0,
+            read_count: 0,
             line: 0,
             is_within_line: false,
         }
@@ -147,7 +147,7 @@ impl<R: Read> ChangedText<R> {
         let number = self.line + 1 - lines.len() as u64;
         let original = lines.concat();
         self.changed = if is_url { self.with_value(number, &lines).unwrap_or(original) } else { original };
-        self.taken = 0;
+        self.read_count = 0;
         Ok(())
     }
 
@@ -182,12 +182,12 @@ impl<R: Read> ChangedText<R> {
 
 impl<R: Read> Read for ChangedText<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.taken == self.changed.len() {
+        if self.read_count == self.changed.len() {
             self.advance()?;
         }
-        let mut rest = self.changed.get(self.taken..).unwrap_or_default();
+        let mut rest = self.changed.get(self.read_count..).unwrap_or_default();
         let read = rest.read(buffer)?;
-        self.taken += read;
+        self.read_count += read;
         Ok(read)
     }
 }

@@ -38,19 +38,21 @@ impl InitArguments {
         if !self.yes && !io::stdin().is_terminal() {
             return Err("there is no terminal to ask at: give options, and --yes".to_owned());
         }
-        let suffix = self.or_ask(self.suffix.clone(), "Suffix of the directory", "dc=example,dc=com")?;
-        let admin_dn = self.or_ask(self.admin_dn.clone(), "DN of the administrator", "cn=admin")?;
+        let suffix = self.or_prompt(self.suffix.clone(), "Suffix of the directory", "dc=example,dc=com")?;
+        let admin_dn = self.or_prompt(self.admin_dn.clone(), "DN of the administrator", "cn=admin")?;
         let pair = self.certificate.clone().zip(self.key.clone());
         let tls = match pair {
             Some((certificate, key)) => Some((absolute(&certificate)?, absolute(&key)?)),
-            None => self.ask_tls()?,
+            None => self.prompt_for_tls()?,
         };
         let readers = match self.readers {
             Some(readers) => readers,
-            None => self.ask("Who may read it: anonymous, users or self", "users")?.parse::<ReadersText>()?.0,
+            None => {
+                self.prompt("Who may read it: anonymous, users or self", "users")?.parse::<ReadersText>()?.0
+            }
         };
-        let sample =
-            self.sample || self.ask("Load a sample organisation: yes or no", "no")?.starts_with(['y', 'Y']);
+        let sample = self.sample
+            || self.prompt("Load a sample organisation: yes or no", "no")?.starts_with(['y', 'Y']);
         let listen = match self.listen.as_slice() {
             [] => vec!["ldap://127.0.0.1:1389".to_owned(), "ldaps://127.0.0.1:1636".to_owned()],
             given => given.iter().map(ToString::to_string).collect(),
@@ -59,7 +61,7 @@ impl InitArguments {
         Ok(Answers { suffix, admin_dn, tls, readers, sample, listen })
     }
 
-    fn or_ask<T: FromStr<Err: ToString>>(
+    fn or_prompt<T: FromStr<Err: ToString>>(
         &self,
         given: Option<T>,
         question: &str,
@@ -67,12 +69,12 @@ impl InitArguments {
     ) -> Result<T, String> {
         match given {
             Some(given) => Ok(given),
-            None => self.ask(question, default)?.parse().map_err(|error: T::Err| error.to_string()),
+            None => self.prompt(question, default)?.parse().map_err(|error: T::Err| error.to_string()),
         }
     }
 
     /// Asks a question at the terminal. An empty line is the default answer.
-    fn ask(&self, question: &str, default: &str) -> Result<String, String> {
+    fn prompt(&self, question: &str, default: &str) -> Result<String, String> {
         if self.yes {
             return Ok(default.to_owned());
         }
@@ -86,12 +88,12 @@ impl InitArguments {
         }
     }
 
-    fn ask_tls(&self) -> Result<Option<(PathBuf, PathBuf)>, String> {
-        let certificate = self.ask("File with a certificate, or `own`: the server makes one", "own")?;
+    fn prompt_for_tls(&self) -> Result<Option<(PathBuf, PathBuf)>, String> {
+        let certificate = self.prompt("File with a certificate, or `own`: the server makes one", "own")?;
         if certificate == "own" {
             return Ok(None);
         }
-        let key = self.ask("File with its private key", &certificate)?;
+        let key = self.prompt("File with its private key", &certificate)?;
         Ok(Some((absolute(Path::new(&certificate))?, absolute(Path::new(&key))?)))
     }
 }

@@ -107,8 +107,8 @@ mod tests {
             list = [{ client_secret = \"pl4nted\" }]\n";
         let safe = masked(text).unwrap();
         assert!(!safe.contains("pl4nted") && !safe.contains("comment"), "{safe}");
-        for kept in ["admin-password", "ldap://:389", "ca.pem", "https://(masked)@example.com/"] {
-            assert!(safe.contains(kept), "{kept}: {safe}");
+        for text in ["admin-password", "ldap://:389", "ca.pem", "https://(masked)@example.com/"] {
+            assert!(safe.contains(text), "{text}: {safe}");
         }
         assert!(!masked("password = pl4nted").unwrap_err().contains("pl4nted"));
     }

@@ -19,7 +19,7 @@ const SERVERS: usize = 5;
 const CLIENTS: usize = 3;
 
 /// Length of the phase with faults. All times are in microseconds.
-const TROUBLE: u64 = 1_000_000;
+const FAULTS_END: u64 = 1_000_000;
 /// Length of each phase without faults, of which there are several at most.
 const QUIET: u64 = 400_000;
 /// Longest wait of a request for records at the supplier.
@@ -206,7 +206,7 @@ impl World {
             self.schedule(5_000, Event::ClientActs { client });
         }
         self.schedule(30_000, Event::Fault);
-        self.run_until(TROUBLE)?;
+        self.run_until(FAULTS_END)?;
         self.settle()?;
         Ok(self.oracle.figures)
     }

@@ -22,7 +22,7 @@ pub(super) const TOPIC: [u8; 16] = [3; 16];
 pub(super) const GENERATION: GenerationId = [4; 16];
 
 /// Length of the phase with faults. All times are in microseconds.
-const TROUBLE: u64 = 2_500_000;
+const FAULTS_END: u64 = 2_500_000;
 const QUIET: u64 = 6_000_000;
 const APPEND_TIMEOUT: u64 = 40_000;
 const CLIENT_TIMEOUT: u64 = 300_000;
@@ -292,7 +292,7 @@ impl World {
     /// Returns a world in which the log loses messages.
     pub(super) fn losing(seed: u64) -> World {
         let mut world = World::new(seed, None);
-        world.loses_at = Some(world.rng.u64(TROUBLE / 10..TROUBLE));
+        world.loses_at = Some(world.rng.u64(FAULTS_END / 10..FAULTS_END));
         for process in world.nodes.iter_mut().filter_map(|node| node.process.as_mut()) {
             process.may_stop = true;
         }
@@ -331,7 +331,7 @@ impl World {
             let kept = self.log.len().saturating_sub(self.rng.usize(1..5)).max(1);
             self.log.truncate(kept);
         }
-        if self.trouble && at > TROUBLE {
+        if self.trouble && at > FAULTS_END {
             self.end_faults();
         }
         if at > QUIET {

@@ -85,7 +85,7 @@ impl Read {
         {
             return Ok((present, changes.count()));
         }
-        let asked = || -> Result<_, Failure> {
+        let presence = || -> Result<_, Failure> {
             let in_file = match self.txn.find(map.index, key)? {
                 Some(Found::Nothing) => Some((false, 0)),
                 Some(Found::Value(only)) => Some((only == id_bytes, 1)),
@@ -112,7 +112,7 @@ impl Read {
                 (false, count) => Ok((cursor.has_value(key, &id_bytes)?, count)),
             }
         };
-        asked().map_err(|failure| self.error(failure))
+        presence().map_err(|failure| self.error(failure))
     }
 
     /// Returns the number of ids of a key, given its `changes` in the overlay.

@@ -259,10 +259,10 @@ impl<'r> FileIds<'r> {
                 }
                 break;
             }
-            let taken = left.len().min(limit - appended);
-            out.extend(left.iter().take(taken).map(|id| u64::from_be_bytes(*id)));
-            self.passed += taken;
-            appended += taken;
+            let chunk_len = left.len().min(limit - appended);
+            out.extend(left.iter().take(chunk_len).map(|id| u64::from_be_bytes(*id)));
+            self.passed += chunk_len;
+            appended += chunk_len;
         }
         Ok(appended)
     }
@@ -273,10 +273,10 @@ impl<'r> FileIds<'r> {
         while appended < limit && self.peek()?.is_some_and(|id| id < bound) {
             let left = self.page.ids().get(self.passed..).unwrap_or_default();
             let below = left.partition_point(|id| u64::from_be_bytes(*id) < bound);
-            let taken = below.min(limit - appended);
-            out.extend(left.iter().take(taken).map(|id| u64::from_be_bytes(*id)));
-            self.passed += taken;
-            appended += taken;
+            let chunk_len = below.min(limit - appended);
+            out.extend(left.iter().take(chunk_len).map(|id| u64::from_be_bytes(*id)));
+            self.passed += chunk_len;
+            appended += chunk_len;
         }
         Ok(appended)
     }

@@ -229,7 +229,7 @@ fn at_most(left: u64, most: usize) -> usize {
 
 /// Takes the next bytes of `rest`.
 pub(super) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
-    let (taken, left) = rest.split_first_chunk::<N>()?;
+    let (bytes, left) = rest.split_first_chunk::<N>()?;
     *rest = left;
-    Some(*taken)
+    Some(*bytes)
 }

@@ -200,7 +200,7 @@ fn take_change<'a>(rest: &mut &'a [u8]) -> Option<Change<'a>> {
 }
 
 fn take_slice<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
-    let (taken, left) = rest.split_at_checked(length)?;
+    let (bytes, left) = rest.split_at_checked(length)?;
     *rest = left;
-    Some(taken)
+    Some(bytes)
 }

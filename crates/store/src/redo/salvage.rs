@@ -121,7 +121,7 @@ pub(crate) struct Findings {
     pub(crate) missing: Vec<RangeInclusive<u64>>,
     /// The group that may or may not have been durable.
     pub(crate) in_doubt: Option<u64>,
-    pub(crate) troubles: Vec<FileDamage>,
+    pub(crate) damage: Vec<FileDamage>,
 }
 
 /// A segment that may contain frames of the identity that is searched for.
@@ -129,7 +129,7 @@ struct Candidate {
     index: usize,
     life: Life,
     /// Damage to report if the file contains groups.
-    trouble: Option<FileDamageKind>,
+    damage: Option<FileDamageKind>,
 }
 
 /// Groups of one identity in the order in which they were written.
@@ -170,10 +170,14 @@ impl Findings {
         let marked = match mark::read(directory, owner.identity) {
             Ok(Ok(marked)) => marked,
             Ok(Err(damage)) => {
-                return self.damage(mark::path(directory), 0, FileDamageKind::Mark(damage.to_string()));
+                return self.add_damage(mark::path(directory), 0, FileDamageKind::Mark(damage.to_string()));
             }
             Err(error) => {
-                return self.damage(mark::path(directory), 0, FileDamageKind::Unreadable(error.to_string()));
+                return self.add_damage(
+                    mark::path(directory),
+                    0,
+                    FileDamageKind::Unreadable(error.to_string()),
+                );
             }
         };
         match marked.contradictions(directory, owner.identity, owner.checkpointed) {
@@ -191,11 +195,11 @@ impl Findings {
                 };
                 let lost = findings.into_iter().filter(|found| is_lost(&found.damage));
                 for found in lost.filter(|found| !is_elsewhere(&found.file)) {
-                    self.damage(found.file, 0, FileDamageKind::Lost(found.damage.to_string()));
+                    self.add_damage(found.file, 0, FileDamageKind::Lost(found.damage.to_string()));
                 }
             }
             Err(error) => {
-                self.damage(directory.to_owned(), 0, FileDamageKind::Unreadable(error.to_string()));
+                self.add_damage(directory.to_owned(), 0, FileDamageKind::Unreadable(error.to_string()));
             }
         }
         let places = self.whole.iter().chain(&self.detached).map(|(_, found)| found.sequence);
@@ -240,7 +244,7 @@ impl Findings {
             let segment = match Segment::open(path.clone(), identity.unwrap_or_default(), number, false) {
                 Ok(segment) => segment,
                 Err(error) => {
-                    findings.damage(path, 0, FileDamageKind::Unreadable(error.to_string()));
+                    findings.add_damage(path, 0, FileDamageKind::Unreadable(error.to_string()));
                     continue;
                 }
             };
@@ -252,10 +256,10 @@ impl Findings {
             };
             match header {
                 Some(Header::Version(version)) => {
-                    findings.damage(path, 0, FileDamageKind::Version(version));
+                    findings.add_damage(path, 0, FileDamageKind::Version(version));
                 }
                 Some(Header::Of(life)) if identity.is_some_and(|identity| life.identity != identity) => {
-                    findings.damage(path, 0, FileDamageKind::Foreign);
+                    findings.add_damage(path, 0, FileDamageKind::Foreign);
                 }
                 _ => {}
             }
@@ -265,8 +269,8 @@ impl Findings {
         Ok((findings, headers))
     }
 
-    fn damage(&mut self, file: PathBuf, offset: u64, what: FileDamageKind) {
-        self.troubles.push(FileDamage { file, offset, what });
+    fn add_damage(&mut self, file: PathBuf, offset: u64, what: FileDamageKind) {
+        self.damage.push(FileDamage { file, offset, what });
     }
 
     /// Finds the groups of an identity.
@@ -279,22 +283,18 @@ impl Findings {
                 Some(Header::Version(_)) => {}
                 Some(Header::Of(life)) if life.identity != identity => {}
                 Some(Header::Of(life)) => {
-                    let trouble = (life.number != number).then_some(FileDamageKind::Renamed(life.number));
-                    candidates.push(Candidate { index, life: *life, trouble });
+                    let damage = (life.number != number).then_some(FileDamageKind::Renamed(life.number));
+                    candidates.push(Candidate { index, life: *life, damage });
                     if life.number != number {
                         candidates.push(Candidate {
                             index,
                             life: by_name,
-                            trouble: Some(FileDamageKind::Header),
+                            damage: Some(FileDamageKind::Header),
                         });
                     }
                 }
                 None => {
-                    candidates.push(Candidate {
-                        index,
-                        life: by_name,
-                        trouble: Some(FileDamageKind::Header),
-                    });
+                    candidates.push(Candidate { index, life: by_name, damage: Some(FileDamageKind::Header) });
                 }
             }
         }
@@ -307,7 +307,7 @@ impl Findings {
     }
 
     fn scan_segment(&mut self, candidate: Candidate, scanned: &mut Scanned) {
-        let Candidate { index, life, trouble } = candidate;
+        let Candidate { index, life, damage } = candidate;
         let segment = self.segments[index].clone();
         let (mut block, mut payload) = ([0; BLOCK_LEN], Vec::new());
         let (mut offset, mut unreadable, mut has_groups) = (FIRST_FRAME_AT, None, false);
@@ -338,10 +338,10 @@ impl Findings {
             offset += BLOCK_LEN as u64;
         }
         if let Some((offset, error)) = unreadable {
-            self.damage(segment.path.clone(), offset, FileDamageKind::Unreadable(error.to_string()));
+            self.add_damage(segment.path.clone(), offset, FileDamageKind::Unreadable(error.to_string()));
         }
-        if let Some(trouble) = trouble.filter(|_| has_groups) {
-            self.damage(segment.path, 0, trouble);
+        if let Some(damage) = damage.filter(|_| has_groups) {
+            self.add_damage(segment.path, 0, damage);
         }
     }
 
@@ -365,12 +365,12 @@ impl Findings {
             if !is_changes {
                 gap = true;
                 broken.insert(found.sequence);
-                self.damage(file(), found.offset, FileDamageKind::NotAChange(found.sequence));
+                self.add_damage(file(), found.offset, FileDamageKind::NotAChange(found.sequence));
                 continue;
             }
             if !gap && found.sequence <= last {
                 let what = FileDamageKind::Order { last, found: found.sequence };
-                self.damage(file(), found.offset, what);
+                self.add_damage(file(), found.offset, what);
             }
             gap |= found.sequence != last + 1;
             known.insert(found.sequence, form);
@@ -419,7 +419,7 @@ impl Findings {
                 continue;
             }
             let file = self.segments[*index].path.clone();
-            self.damage(file, *offset, FileDamageKind::NotWhole(*sequence));
+            self.add_damage(file, *offset, FileDamageKind::NotWhole(*sequence));
             in_doubt = in_doubt.max(Some(*sequence).filter(|sequence| *sequence >= next));
         }
         if let Some(in_doubt) = in_doubt {
@@ -439,7 +439,7 @@ impl Findings {
 
     /// Returns true if the directory has any segment.
     pub(crate) fn has_segments(&self) -> bool {
-        !self.segments.is_empty() || !self.troubles.is_empty()
+        !self.segments.is_empty() || !self.damage.is_empty()
     }
 
     /// Returns the numbers of the groups that may be applied.
@@ -453,7 +453,7 @@ impl Findings {
         self.detached.is_empty()
             && self.missing.is_empty()
             && self.in_doubt.is_none()
-            && !self.troubles.iter().any(|trouble| trouble.what.hides_groups())
+            && !self.damage.iter().any(|damage| damage.what.hides_groups())
     }
 
     /// Returns a replay of the whole groups.

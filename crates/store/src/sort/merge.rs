@@ -31,7 +31,7 @@ pub(crate) struct Merge {
     /// At each index from 1, the source that lost the comparison at that inner node. At index 0, the overall winner.
     tree: Vec<usize>,
     /// Whether the winner's row has been returned.
-    taken: bool,
+    is_winner_returned: bool,
 }
 
 impl Merge {
@@ -42,7 +42,7 @@ impl Merge {
             source.advance()?;
             sources.push(source);
         }
-        let mut merge = Merge { tree: vec![0; sources.len()], sources, taken: false };
+        let mut merge = Merge { tree: vec![0; sources.len()], sources, is_winner_returned: false };
         merge.play_all();
         Ok(merge)
     }
@@ -52,12 +52,12 @@ impl Merge {
         if self.sources.is_empty() {
             return Ok(None);
         }
-        if self.taken {
+        if self.is_winner_returned {
             self.sources[self.tree[0]].advance()?;
             self.play_winner();
         }
         let winner = &self.sources[self.tree[0]];
-        self.taken = !winner.ended;
+        self.is_winner_returned = !winner.ended;
         Ok(if winner.ended { None } else { Some(winner.row()) })
     }
 

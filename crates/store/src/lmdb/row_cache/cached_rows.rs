@@ -337,7 +337,7 @@ impl CachedIds {
             }
         }
         let Some(free) = free else { return };
-        table.taken += 1;
+        table.used_slots += 1;
         table.place(number ^ free).copy_from_slice(&line(moment, key, id));
     }
 
@@ -346,7 +346,7 @@ impl CachedIds {
         self.places.grow_if_full(IDS_EIGHTHS);
         let (table, number) = (&mut self.places.table, (key.hash >> 32) as usize);
         let free = (0..SLOTS_PER_KEY).find(|way| (table.place(number ^ way)[0] as u32) < moment.floor);
-        table.taken += usize::from(free.is_some());
+        table.used_slots += usize::from(free.is_some());
         *table.place(number ^ free.unwrap_or(SLOTS_PER_KEY - 1)) = line(moment, key, id);
         free.is_some()
     }
@@ -377,7 +377,7 @@ fn id_in(
         if !moment.has(place[0] as u32, || moved.map_or(u32::MAX, |moved| moved.key_changed(*hash))) {
             // Clear the old slot, so that the key does not have two slots once the next slot is filled.
             table.place(number ^ way)[0] = 0;
-            table.taken = table.taken.saturating_sub(1);
+            table.used_slots = table.used_slots.saturating_sub(1);
             return None;
         }
         if place[0] as u32 != moment.stamp {
@@ -462,7 +462,7 @@ impl CachedRows {
         let was_free = (place[0] as u32) < moment.floor;
         if may(was_free) {
             *place = [rest << 32 | u64::from(moment.stamp), packed];
-            table.taken += usize::from(was_free);
+            table.used_slots += usize::from(was_free);
         }
         was_free
     }

@@ -179,20 +179,20 @@ mod tests {
     }
 
     /// Looks up every row and key, and caches them.
-    fn ask_all(txn: &Txn, tree: &Tree) {
-        let ask_for = |number: u64| {
+    fn look_up_all(txn: &Txn, tree: &Tree) {
+        let look_up = |number: u64| {
             txn.get(tree.rows, &number.to_be_bytes()).unwrap();
             if let Some(Err(new_key)) = txn.cached_id(tree.sets, &key(number)) {
                 txn.cache_id(tree.sets, &new_key, &number.to_be_bytes());
             }
         };
-        (0..ROW_COUNT).for_each(ask_for);
+        (0..ROW_COUNT).for_each(look_up);
         // The tables grew during the look-ups. The rows in the previous table are still cached. The rows in older
         // tables are not.
         for known in [cached_rows(txn, tree).len(), cached_keys(txn, tree)] {
             assert!(known as u64 > ROW_COUNT / 2, "{known}");
         }
-        (0..ROW_COUNT).for_each(ask_for);
+        (0..ROW_COUNT).for_each(look_up);
         txn.settle();
     }
 
@@ -214,7 +214,7 @@ mod tests {
         let scratch = Scratch::new();
         let (_store, _writer, tree) = tree(&scratch);
         let mut txn = remembering(&tree);
-        ask_all(&txn, &tree);
+        look_up_all(&txn, &tree);
         assert_eq!(cached_rows(&txn, &tree).len() as u64, ROW_COUNT);
         let keys = cached_keys(&txn, &tree);
         // Each key has four slots, so a few keys were evicted.
@@ -242,7 +242,7 @@ mod tests {
         let scratch = Scratch::new();
         let (_store, _writer, tree) = tree(&scratch);
         let mut txn = remembering(&tree);
-        ask_all(&txn, &tree);
+        look_up_all(&txn, &tree);
         let before = cached_keys(&txn, &tree);
         let is_known = |txn: &Txn, number| matches!(txn.cached_id(tree.sets, &key(number)), Some(Ok(_)));
         // The hashes are seeded, so each run evicts different keys.
@@ -265,7 +265,7 @@ mod tests {
         let scratch = Scratch::new();
         let (_store, _writer, tree) = tree(&scratch);
         let mut txn = remembering(&tree);
-        ask_all(&txn, &tree);
+        look_up_all(&txn, &tree);
         // This transaction does not record the pages that it moves.
         let mut silent = Txn::begin(&tree.env, TxnKind::Write).unwrap();
         silent.moved = None;
@@ -280,7 +280,7 @@ mod tests {
         txn.skip_patience();
         // The later commit is recorded, so the silent commit will never be recorded, and all rows are dropped.
         assert_eq!((cached_rows(&txn, &tree).len(), cached_keys(&txn, &tree)), (0, 0));
-        ask_all(&txn, &tree);
+        look_up_all(&txn, &tree);
         tree.put(1_000, 100);
         move_on(&mut txn);
         assert!(!cached_rows(&txn, &tree).is_empty(), "rows are cached again");
@@ -291,7 +291,7 @@ mod tests {
         let scratch = Scratch::new();
         let (_store, _writer, tree) = tree(&scratch);
         let mut txn = remembering(&tree);
-        ask_all(&txn, &tree);
+        look_up_all(&txn, &tree);
         let mut late = Txn::begin(&tree.env, TxnKind::Write).unwrap();
         let (moved, id) = (late.moved.take().unwrap(), late.id());
         late.put(tree.rows, &3u64.to_be_bytes(), &[2; 50], PutKind::Set).unwrap();

@@ -32,7 +32,7 @@ pub(crate) struct Table<const WORDS: usize> {
     start: usize,
     place_count: usize,
     /// Number of slots taken since all rows were last evicted.
-    pub(crate) taken: usize,
+    pub(crate) used_slots: usize,
 }
 
 impl<const WORDS: usize> Table<WORDS> {
@@ -45,7 +45,7 @@ impl<const WORDS: usize> Table<WORDS> {
         let mut words = vec![0; place_count * WORDS + Self::LINE];
         let start = words.as_ptr().align_offset(Self::LINE * 8).min(Self::LINE);
         system::ask_for_huge_pages(&mut words);
-        Table { words, start, place_count, taken: 0 }
+        Table { words, start, place_count, used_slots: 0 }
     }
 
     pub(crate) fn place_count(&self) -> usize {
@@ -98,7 +98,7 @@ impl<const WORDS: usize> GrowingTable<WORDS> {
 
     /// Evicts all rows.
     pub(crate) fn forget(&mut self) {
-        self.table.taken = 0;
+        self.table.used_slots = 0;
         self.before = None;
     }
 
@@ -131,7 +131,7 @@ impl<const WORDS: usize> GrowingTable<WORDS> {
     /// Returns true if more than `eighths` eighths of the slots are taken.
     #[inline]
     pub(crate) fn is_full(&self, eighths: usize) -> bool {
-        self.table.taken > self.table.place_count / 8 * eighths
+        self.table.used_slots > self.table.place_count / 8 * eighths
     }
 
     #[cold]
@@ -200,7 +200,7 @@ mod tests {
     fn take(growing: &mut GrowingTable<2>, number: usize) {
         growing.grow_if_full(4);
         let was = std::mem::replace(growing.table.place(number), [1, number as u64]);
-        growing.table.taken += usize::from(was[0] == 0);
+        growing.table.used_slots += usize::from(was[0] == 0);
     }
 
     #[test]
@@ -221,9 +221,9 @@ mod tests {
         let mut growing: GrowingTable<2> = GrowingTable::new(1 << 20);
         assert!(growing.before().is_none());
         (0..513).for_each(|number| take(&mut growing, number));
-        assert_eq!((growing.table.place_count(), growing.table.taken), (1024, 513));
+        assert_eq!((growing.table.place_count(), growing.table.used_slots), (1024, 513));
         take(&mut growing, 600);
-        assert_eq!((growing.table.place_count(), growing.table.taken), (4096, 1));
+        assert_eq!((growing.table.place_count(), growing.table.used_slots), (4096, 1));
         assert_eq!(growing.before().map(|before| *before.place(512)), Some([1, 512]));
         let looks = (0..).take_while(|_| growing.before().is_some()).count();
         assert_eq!(looks, 1024 * LOOKS_PER_PLACE - 1);
@@ -232,7 +232,7 @@ mod tests {
         assert!(growing.before().is_some());
         growing.forget();
         assert!(growing.before().is_none());
-        assert_eq!(growing.table.taken, 0);
+        assert_eq!(growing.table.used_slots, 0);
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
         assert!(growing.table.place_count() < places);
         growing.wait();
         take(&mut growing, number);
-        assert_eq!((growing.table.place_count(), growing.table.taken), (places, 1));
+        assert_eq!((growing.table.place_count(), growing.table.used_slots), (places, 1));
         assert_eq!(growing.before().map(|before| *before.place(number - 1)), Some([1, number as u64 - 1]));
     }
 

@@ -23,7 +23,7 @@ fn key(number: u32) -> Vec<u8> {
 
 type Answers = (Option<Vec<u8>>, Vec<u64>, u64, i64);
 
-fn ask(read: &Read, key: &[u8]) -> Answers {
+fn look_up(read: &Read, key: &[u8]) -> Answers {
     let mut ids = Vec::new();
     let mut cursor = read.ids(SETS, key).unwrap();
     let count = cursor.estimate();
@@ -44,7 +44,7 @@ fn compare(plain: &View, remembering: &View, random: &mut Rng) -> usize {
     }
     for _ in 0..2_000 {
         let key = key(random.u32(0..KEY_COUNT));
-        assert_eq!(ask(remembering, &key), ask(plain, &key), "{key:?}");
+        assert_eq!(look_up(remembering, &key), look_up(plain, &key), "{key:?}");
     }
     let numbers = (0..KEY_COUNT).filter_map(|number| Some(u64::from_be_bytes(key(number).try_into().ok()?)));
     cached_count(remembering, numbers)

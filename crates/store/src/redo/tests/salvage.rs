@@ -37,7 +37,7 @@ fn detached(scratch: &Scratch, findings: &Findings) -> Groups {
 }
 
 fn kinds(findings: &Findings) -> Vec<FileDamageKind> {
-    findings.troubles.iter().map(|trouble| trouble.what.clone()).collect()
+    findings.damage.iter().map(|damage| damage.what.clone()).collect()
 }
 
 /// Returns the offsets of the groups of a segment, by their sequences.
@@ -90,12 +90,12 @@ fn an_undamaged_log_is_whole() {
         let expected: Groups =
             model.iter().filter(|(sequence, _)| *sequence > checkpointed).cloned().collect();
         assert_eq!(whole(&scratch, &findings), expected, "checkpointed {checkpointed}");
-        assert!(findings.is_whole() && findings.troubles.is_empty(), "{findings:?}");
+        assert!(findings.is_whole() && findings.damage.is_empty(), "{findings:?}");
     }
     // A restart copies the last group.
     drop(scratch.open(0));
     let findings = scratch.findings(0);
-    assert!(findings.is_whole() && findings.troubles.is_empty(), "{findings:?}");
+    assert!(findings.is_whole() && findings.damage.is_empty(), "{findings:?}");
     assert_eq!(whole(&scratch, &findings), model);
     let nothing = Scratch::new().findings(5);
     assert!(nothing.is_whole() && !nothing.has_segments() && nothing.whole().is_none());
@@ -167,13 +167,13 @@ fn a_missing_segment_is_a_gap() {
         fs::rename(&aside, scratch.segment(number)).unwrap();
 
         // The groups are also found under another file name.
-        let elsewhere = scratch.segment(number + 1_000);
-        fs::rename(scratch.segment(number), &elsewhere).unwrap();
+        let moved_file = scratch.segment(number + 1_000);
+        fs::rename(scratch.segment(number), &moved_file).unwrap();
         let findings = scratch.findings(0);
         assert_eq!(whole(&scratch, &findings), model);
         assert!(findings.is_whole());
         assert_eq!(kinds(&findings), [FileDamageKind::Renamed(number)]);
-        fs::rename(&elsewhere, scratch.segment(number)).unwrap();
+        fs::rename(&moved_file, scratch.segment(number)).unwrap();
     }
 }
 
@@ -250,7 +250,7 @@ fn returns_every_group_without_a_data_file() {
     let findings = Findings::without_data(&scratch.0, &room(&scratch.0)).unwrap();
     assert_eq!(detached(&scratch, &findings), model);
     assert!(whole(&scratch, &findings).is_empty() && !findings.is_whole());
-    assert!(findings.missing.is_empty() && findings.troubles.is_empty());
+    assert!(findings.missing.is_empty() && findings.damage.is_empty());
     // If a header is damaged, the intact frames identify the segment.
     writable(&scratch.segment(1)).write_all_at(b"x", 0).unwrap();
     let findings = Findings::without_data(&scratch.0, &room(&scratch.0)).unwrap();

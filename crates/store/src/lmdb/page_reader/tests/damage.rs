@@ -43,7 +43,7 @@ enum Answer {
 }
 
 /// Looks up a key with each function of the page reader, and traverses some leaves from there.
-fn ask(tree: MapTree<&[u8]>, key: &[u8]) -> Answer {
+fn look_up(tree: MapTree<&[u8]>, key: &[u8]) -> Answer {
     let mut pages_read = 0;
     tree.first_absent(key, |_| {
         pages_read += 1;
@@ -97,7 +97,7 @@ fn damaged_pages_are_answered_or_left_to_lmdb() {
             };
             image[damaged + at] = random.u8(..);
         }
-        answers.insert(ask(MapTree { pages: &image, root }, &key));
+        answers.insert(look_up(MapTree { pages: &image, root }, &key));
         image[damaged..damaged + PAGE_LEN].copy_from_slice(&before);
     }
     assert_eq!(answers.len(), 4, "{answers:?}");
