@@ -117,10 +117,10 @@ fn sasl_half_done(pando: &Pando, count: usize) -> Finding {
         let begin = sasl_bind(id, "SCRAM-SHA-256", &scram_first(&nonce));
         streams.iter_mut().for_each(|stream| stream.write_all(&begin).unwrap());
         for stream in &mut streams {
-            let mut said = vec![0; 4_096];
-            let octets = stream.read(&mut said).unwrap_or_default();
-            said.truncate(octets);
-            let answers = crate::wire::Ending { said, is_closed: false }.answers();
+            let mut answer_bytes = vec![0; 4_096];
+            let octets = stream.read(&mut answer_bytes).unwrap_or_default();
+            answer_bytes.truncate(octets);
+            let answers = crate::wire::Ending { received: answer_bytes, is_closed: false }.answers();
             // If a first message follows a first message, the server treats it as the last message of the exchange.
             let expected = match id % 2 {
                 1 => ResultCode::SASL_BIND_IN_PROGRESS,
@@ -197,11 +197,11 @@ fn hostile(pando: &Pando, each: usize) -> Finding {
     ];
     // After a valid first message, the final message is wrong in every part.
     let last = ["c=biws,r=nonce,p=AAAA", "c=biws,r=nonce,i=4294967295,p=AAAA", "r=x", "c=biws", ""];
-    let begun = |last: &str| [sasl_bind(1, scram, &first), sasl_bind(2, scram, last.as_bytes())].concat();
+    let exchange = |last: &str| [sasl_bind(1, scram, &first), sasl_bind(2, scram, last.as_bytes())].concat();
     let alone =
         |(what, mechanism, octets): &(&'static str, &str, Vec<u8>)| (*what, sasl_bind(1, mechanism, octets));
     let shapes: Vec<(&str, Vec<u8>)> =
-        messages.iter().map(alone).chain(last.map(|last| ("a last message", begun(last)))).collect();
+        messages.iter().map(alone).chain(last.map(|last| ("a last message", exchange(last)))).collect();
     let mut wrong = Vec::new();
     for (shape, (what, octets)) in shapes.iter().enumerate() {
         let connect = |index| {

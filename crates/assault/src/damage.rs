@@ -70,8 +70,8 @@ const DAMAGE_KINDS: [DamageKind; 10] = [
 enum Outcome {
     /// The server started and has `found` of the changes.
     Opened { found: usize, is_sound: bool },
-    /// The server ended with an exit code or by a signal. `said` is its output.
-    Refused { code: Option<i32>, said: String },
+    /// The server ended with an exit code or by a signal. `log` is its output.
+    Refused { code: Option<i32>, log: String },
 }
 
 /// Runs the attacks.
@@ -268,8 +268,8 @@ fn open(trial: &Scratch) -> Outcome {
             Outcome::Opened { found: found.unwrap_or(0), is_sound: is_sound && found.is_some() }
         }
         Err((status, _)) => {
-            let said = fs::read_to_string(trial.join("pando.log")).unwrap_or_default();
-            Outcome::Refused { code: status.code(), said }
+            let log = fs::read_to_string(trial.join("pando.log")).unwrap_or_default();
+            Outcome::Refused { code: status.code(), log }
         }
     }
 }
@@ -306,11 +306,11 @@ fn judge(outcome: &Outcome, name: &str, way: DamageKind, files: &[String]) -> Op
             let what = if *is_sound { "" } else { ", and verify finds something" };
             (lost > allowed || !is_sound).then(|| format!("opened with {found} of {CHANGES} changes{what}"))
         }
-        Outcome::Refused { code, said } if *code != Some(DATA) => {
-            Some(format!("ended with {code:?} and not with exit code {DATA}: {}", last_line(said)))
+        Outcome::Refused { code, log } if *code != Some(DATA) => {
+            Some(format!("ended with {code:?} and not with exit code {DATA}: {}", last_line(log)))
         }
-        Outcome::Refused { said, .. } if !names(last_line(said), name, way, files) => {
-            Some(format!("refused without its name: {}", last_line(said)))
+        Outcome::Refused { log, .. } if !names(last_line(log), name, way, files) => {
+            Some(format!("refused without its name: {}", last_line(log)))
         }
         Outcome::Refused { .. } if is_worthless(name) => {
             Some("refused because of a file without information".to_owned())
@@ -347,8 +347,8 @@ fn names(line: &str, name: &str, way: DamageKind, files: &[String]) -> bool {
             && (line.contains("redo.mark") || files.iter().any(|file| line.contains(file))))
 }
 
-fn last_line(said: &str) -> &str {
-    said.lines().last().unwrap_or_default()
+fn last_line(log: &str) -> &str {
+    log.lines().last().unwrap_or_default()
 }
 
 /// Restores the damaged file and starts the server. All changes must be present, because the refused start must have

@@ -113,12 +113,12 @@ impl HostileConnections {
         let mut pushed = FloodProgress::default();
         let mut last_taken = Instant::now();
         while self.members.iter().any(|member| member.state == State::Sending) && goes_on() {
-            let mut taken = 0;
+            let mut sent = 0;
             for (index, member) in self.members.iter_mut().enumerate() {
-                taken += member.turn(|number| message(index, number), &mut pushed.messages);
+                sent += member.turn(|number| message(index, number), &mut pushed.messages);
             }
-            pushed.octets += taken;
-            if taken > 0 {
+            pushed.octets += sent;
+            if sent > 0 {
                 last_taken = Instant::now();
             } else if last_taken.elapsed() > QUIET {
                 break;
@@ -142,8 +142,8 @@ impl HostileConnections {
 impl Member {
     /// Sends as much as the kernel accepts, at most [`TURN`] octets. Returns the number of octets.
     fn turn(&mut self, message: impl Fn(usize) -> Option<Vec<u8>>, messages: &mut usize) -> u64 {
-        let mut taken = 0;
-        while self.state == State::Sending && taken < TURN {
+        let mut sent = 0;
+        while self.state == State::Sending && sent < TURN {
             if self.written == self.pending.len() {
                 match message(self.sent) {
                     Some(next) => (self.pending, self.written) = (next, 0),
@@ -155,7 +155,7 @@ impl Member {
             }
             match self.stream.write(&self.pending[self.written..]) {
                 Ok(count) => {
-                    taken += count;
+                    sent += count;
                     self.written += count;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -166,6 +166,6 @@ impl Member {
                 *messages += 1;
             }
         }
-        taken as u64
+        sent as u64
     }
 }

@@ -61,12 +61,12 @@ fn attack(scratch: &Scratch, attack: impl FnOnce(&Pando) -> Finding) -> Finding 
 fn listen(id: i32, base: &str) -> Vec<u8> {
     let (filter, selection) = (FilterBuf::parse("(objectClass=*)").unwrap(), SelectionBuf::new());
     let request = SearchRequest::new(base, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
-    let asked = PersistentSearch {
+    let search = PersistentSearch {
         change_types: PersistentSearch::ALL_TYPES,
         changes_only: true,
         returns_entry_changes: true,
     };
-    let control = Control { oid: oids::PERSISTENT_SEARCH, critical: true, value: Some(&asked.encode()) };
+    let control = Control { oid: oids::PERSISTENT_SEARCH, critical: true, value: Some(&search.encode()) };
     let controls: ControlsBuf = [control].into_iter().collect();
     let mut bytes = Vec::new();
     Message { id: MessageId(id), request: Request::Search(request), controls: controls.as_controls() }
@@ -97,8 +97,8 @@ fn figure(admin: &mut Connection, name: &str) -> usize {
 /// Waits until this number of searches is registered. Returns the time that this took; `None` if the number was not
 /// reached.
 fn until_listening(admin: &mut Connection, count: usize) -> Option<Duration> {
-    let begun = Instant::now();
-    wait_until(Duration::from_secs(30), || figure(admin, "Current") == count).then(|| begun.elapsed())
+    let started = Instant::now();
+    wait_until(Duration::from_secs(30), || figure(admin, "Current") == count).then(|| started.elapsed())
 }
 
 /// Changes an entry that all searches cover. The values must differ, because equal values are not a change.
@@ -148,11 +148,11 @@ fn leave(pando: &Pando, connections: usize, how: Leave) -> Finding {
     let mut streams = listeners(pando, connections, (ADMIN_DN, ADMIN_PASSWORD));
     let count = connections * PER_CONNECTION;
     let all_listen = until_listening(&mut admin, count).is_some();
-    let begun = Instant::now();
+    let started = Instant::now();
     change(&mut admin);
-    let changed = begun.elapsed();
+    let changed = started.elapsed();
     let heard: usize = streams.iter_mut().map(|stream| read_notifications(stream, PER_CONNECTION).0).sum();
-    let took = begun.elapsed();
+    let took = started.elapsed();
     let mut ended = count;
     match how {
         Leave::Close => drop(std::mem::take(&mut streams)),
@@ -162,7 +162,7 @@ fn leave(pando: &Pando, connections: usize, how: Leave) -> Finding {
             ended = codes.filter(|code| *code == ResultCode::CANCELED).count();
         }
     }
-    let gone = until_listening(&mut admin, 0);
+    let all_ended = until_listening(&mut admin, 0);
     let what = if how == Leave::Close { "close" } else { "close their side" };
     Finding::of(format!(
         "{count} searches on {connections} connections receive a change, and their clients {what}"
@@ -172,8 +172,8 @@ fn leave(pando: &Pando, connections: usize, how: Leave) -> Finding {
     .bounded(heard == count, format!("{heard} heard of it within {}", ms(took)), "all")
     .bounded(ended == count, format!("{ended} received a result"), "all")
     .bounded(
-        gone.is_some_and(|took| took < END_MAX),
-        gone.map_or_else(|| "some stay".to_owned(), |took| format!("gone within {}", ms(took))),
+        all_ended.is_some_and(|took| took < END_MAX),
+        all_ended.map_or_else(|| "some stay".to_owned(), |took| format!("gone within {}", ms(took))),
         ms(END_MAX),
     )
 }
@@ -190,18 +190,18 @@ fn stall(pando: &Pando, connections: usize, changes: usize) -> Finding {
     let reads = until_listening(&mut admin, count + 1).is_some();
     let (mut slowest, mut heard) = (Duration::ZERO, 0);
     for _ in 0..changes {
-        let begun = Instant::now();
+        let started = Instant::now();
         change(&mut admin);
         heard += read_notifications(&mut reader, 1).0;
-        slowest = slowest.max(begun.elapsed());
+        slowest = slowest.max(started.elapsed());
     }
     drop((streams, reader));
-    let gone = until_listening(&mut admin, 0);
+    let ended = until_listening(&mut admin, 0);
     Finding::of(format!("{count} searches whose clients do not read, and {changes} changes"))
         .bounded(all_listen && reads, "all listen", "all")
         .bounded(heard == changes, format!("one that reads heard of {heard}"), "all")
         .timely(true, slowest < Duration::from_secs(2), format!("the slowest within {}", ms(slowest)), "2 s")
-        .bounded(gone.is_some(), "all are gone when their clients are", "all")
+        .bounded(ended.is_some(), "all are gone when their clients are", "all")
 }
 
 /// One user opens as many searches as possible. Another user's search must still receive changes.
@@ -211,20 +211,20 @@ fn greedy(pando: &Pando) -> Finding {
     // Opens more searches than there are places, from many addresses.
     let connections = (all / PER_CONNECTION + 20).min(connections_possible());
     let streams = listeners(pando, connections, (PERSON, PERSON_PASSWORD));
-    let asked = connections * PER_CONNECTION;
+    let requested = connections * PER_CONNECTION;
     wait_until(Duration::from_secs(60), || {
-        figure(&mut admin, "Current") + figure(&mut admin, "Refused") >= asked
+        figure(&mut admin, "Current") + figure(&mut admin, "Refused") >= requested
     });
-    let taken = figure(&mut admin, "Current");
+    let current = figure(&mut admin, "Current");
     let mut other = connect_from(crate::bystander::PERSON_SOURCE, pando.address()).unwrap();
     other.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let other_name = "uid=ftoth,ou=people,dc=example,dc=com";
     other.write_all(&[bind(1, other_name, PERSON_PASSWORD), listen(2, SUFFIX)].concat()).unwrap();
-    let listens = until_listening(&mut admin, taken + 1).is_some();
+    let listens = until_listening(&mut admin, current + 1).is_some();
     change(&mut admin);
     let (heard, codes) = read_notifications(&mut other, 1);
     drop(streams);
-    Finding::of(format!("one user asks for {asked} searches from {connections} addresses"))
-        .bounded(taken <= all / 2 + 1, format!("it gets {taken} of {all} places"), "half")
+    Finding::of(format!("one user asks for {requested} searches from {connections} addresses"))
+        .bounded(current <= all / 2 + 1, format!("it gets {current} of {all} places"), "half")
         .bounded(listens && heard == 1, format!("another receives {heard} change {codes:?}"), "1")
 }

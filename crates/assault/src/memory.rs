@@ -98,7 +98,7 @@ fn attack(plan: &Plan, scratch: &Scratch, shape: &Shape) -> Finding {
     memory.settle(Duration::from_millis(500), Instant::now() + Duration::from_secs(plan.count(1, 10) as u64));
     let peak = memory.peak_growth();
     drop(horde);
-    let kept = memory.given_back(KEPT_MAX);
+    let retained = memory.given_back(KEPT_MAX);
     let seen = bystander.end();
     let who = if shape.bind.is_some() { "bound" } else { "anonymous" };
     let from = if shape.one_source { " of one source" } else { "" };
@@ -117,8 +117,8 @@ fn attack(plan: &Plan, scratch: &Scratch, shape: &Shape) -> Finding {
             format!("at most {}", bound / MIB),
         )
         .bounded(
-            kept <= KEPT_MAX,
-            format!("+{} MiB when they are gone", kept / MIB),
+            retained <= KEPT_MAX,
+            format!("+{} MiB when they are gone", retained / MIB),
             format!("at most {}", KEPT_MAX / MIB),
         );
     seen.add_to(finding, SLOWEST_MAX)

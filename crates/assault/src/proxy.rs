@@ -193,8 +193,9 @@ fn strangers(pando: &Pando, each: usize) -> Finding {
     };
     let mut streams: Vec<TcpStream> = (0..each * headers.len()).map(connect).collect();
     let endings = endings(&mut streams, AT_ONCE);
-    let told = [(0, Some(ResultCode::PROTOCOL_ERROR))];
-    let refused = endings.iter().filter(|ending| ending.is_closed && ending.answers() == told).count();
+    let protocol_error = [(0, Some(ResultCode::PROTOCOL_ERROR))];
+    let refused =
+        endings.iter().filter(|ending| ending.is_closed && ending.answers() == protocol_error).count();
     Finding::of(format!("{} headers from a network without proxies", streams.len())).bounded(
         refused == streams.len(),
         format!("{refused} told protocolError and closed"),

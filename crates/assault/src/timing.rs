@@ -121,7 +121,7 @@ fn failing_binds(plan: &Plan, pando: &Pando, kinds: &[Kind], where_: &str) -> Fi
     let apart = |(one, other)| (median(one) / median(other)).max(median(other) / median(one)) - 1.0;
     let tells = |(one, other): (usize, usize)| best_threshold(&times[one], &times[other]);
     let (far, how_far) = worst(pairs(), apart);
-    let (told, how_well) = worst(pairs(), tells);
+    let (classified, how_well) = worst(pairs(), tells);
     let (medians_max, classified_max) = (MEDIANS_MAX * wider, 0.5 + (CLASSIFIED_MAX - 0.5) * wider);
     let name = |(one, other): (usize, usize)| format!("{} and {}", kinds[one].0, kinds[other].0);
     Finding::of(format!("{samples} failing binds of each of {} kinds at {where_}", kinds.len()))
@@ -140,7 +140,7 @@ fn failing_binds(plan: &Plan, pando: &Pando, kinds: &[Kind], where_: &str) -> Fi
         .timely(
             true,
             how_well <= classified_max,
-            format!("a threshold classifies {} in {:.1} of 100", name(told), how_well * 1e2),
+            format!("a threshold classifies {} in {:.1} of 100", name(classified), how_well * 1e2),
             format!("{:.1}", classified_max * 1e2),
         )
 }

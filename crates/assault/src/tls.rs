@@ -132,13 +132,13 @@ impl Write for Dripping {
 /// middle of the next message, or after the handshake. The server must close each connection.
 fn half_done(pando: &Pando, count: usize) -> Finding {
     let (server, hello) = (secure_address(pando), client_hello());
-    let begun = [&hello[..], &[0x17, 3, 3, 0x40, 0], &[7; 100]].concat();
+    let first_record = [&hello[..], &[0x17, 3, 3, 0x40, 0], &[7; 100]].concat();
     let connect = |index: usize| {
         let mut stream = open(server, index);
         match index % 4 {
             0 => stream.write_all(&hello[..hello.len() / 2]).unwrap(),
             1 => stream.write_all(&hello).unwrap(),
-            2 => stream.write_all(&begun).unwrap(),
+            2 => stream.write_all(&first_record).unwrap(),
             _ => stream = Secured::over(stream).unwrap().socket,
         }
         stream
@@ -157,12 +157,12 @@ fn half_done(pando: &Pando, count: usize) -> Finding {
 fn octet_by_octet(pando: &Pando, count: usize) -> Finding {
     let server = secure_address(pando);
     let request = search(1, SUFFIX, "(uid=ahuber)");
-    let ask = |index: usize| {
+    let handshake = |index: usize| {
         let mut secured = Secured::over(Dripping(open(server, index))).unwrap();
         secured.send(&request).unwrap();
         secured.receive(&mut [0; 4_096]).unwrap()
     };
-    let answered = (0..count).map(ask).filter(|octets| *octets > 0).count();
+    let answered = (0..count).map(handshake).filter(|octets| *octets > 0).count();
     Finding::of(format!("{count} connections shake hands and ask one octet at a time")).bounded(
         answered == count,
         format!("{answered} answered"),
@@ -198,7 +198,7 @@ fn broken_records() -> Vec<(&'static str, Vec<u8>)> {
 /// Sends octets that are not TLS. The server must close the connection immediately, and send at most an alert.
 fn garbage(pando: &Pando, each: usize) -> Finding {
     let (server, shapes) = (secure_address(pando), broken_records());
-    let (mut left, mut said) = (Vec::new(), Vec::new());
+    let (mut left, mut not_tls) = (Vec::new(), Vec::new());
     for (shape, (what, octets)) in shapes.iter().enumerate() {
         let connect = |index| {
             let mut stream = open(server, shape * each + index);
@@ -212,8 +212,8 @@ fn garbage(pando: &Pando, each: usize) -> Finding {
                 left.push(*what);
             }
             // Only alerts (0x15) and messages of a handshake (0x16) are expected.
-            if !matches!(ending.said.first(), None | Some(0x15 | 0x16)) {
-                said.push(*what);
+            if !matches!(ending.received.first(), None | Some(0x15 | 0x16)) {
+                not_tls.push(*what);
             }
         }
     }
@@ -226,8 +226,8 @@ fn garbage(pando: &Pando, each: usize) -> Finding {
             format!("none after {} s", AT_ONCE.as_secs()),
         )
         .bounded(
-            said.is_empty(),
-            format!("{} answered by something else than TLS{}", said.len(), named(&said)),
+            not_tls.is_empty(),
+            format!("{} answered by something else than TLS{}", not_tls.len(), named(&not_tls)),
             "none",
         )
 }

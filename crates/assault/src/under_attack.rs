@@ -43,14 +43,14 @@ pub(crate) fn under_attack(
     let descriptors_max = before + DESCRIPTORS_KEPT_MAX;
     wait_until(CLEAN_UP, || descriptors(pando.id()) <= descriptors_max);
     let left = descriptors(pando.id());
-    let (peak, kept) = (memory.peak_growth(), memory.given_back(KEPT_MAX));
+    let (peak, retained) = (memory.peak_growth(), memory.given_back(KEPT_MAX));
     let seen = bystander.end();
     let mib = |octets: u64| format!("+{} MiB", octets / MIB);
     let finding = finding
         .bounded(peak <= bounds.cost, mib(peak), format!("at most {}", bounds.cost / MIB))
         .bounded(
-            kept <= KEPT_MAX,
-            format!("{} when they are gone", mib(kept)),
+            retained <= KEPT_MAX,
+            format!("{} when they are gone", mib(retained)),
             format!("at most {}", KEPT_MAX / MIB),
         )
         .bounded(

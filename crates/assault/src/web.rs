@@ -104,15 +104,15 @@ fn get(path: &str, head: &str) -> Vec<u8> {
 }
 
 /// Sends a request from an address.
-fn ask(source: Ipv4Addr, at: SocketAddr, request: &[u8]) -> Answer {
+fn send_from(source: Ipv4Addr, at: SocketAddr, request: &[u8]) -> Answer {
     send_over(connect_from(source, at).unwrap(), request)
 }
 
 /// Adds to `finding` the latency of a page that a browser requests.
 fn with_a_browser(at: SocketAddr, finding: Finding) -> Finding {
-    let begun = Instant::now();
-    let status = ask(Ipv4Addr::LOCALHOST, at, &get("/health", "")).status;
-    let took = begun.elapsed();
+    let started = Instant::now();
+    let status = send_from(Ipv4Addr::LOCALHOST, at, &get("/health", "")).status;
+    let took = started.elapsed();
     finding.timely(
         status == 200,
         took <= BROWSER_MAX,
@@ -172,7 +172,7 @@ fn slow(pando: &Pando, count: usize) -> Finding {
         stream.write_all(starts[index % starts.len()]).unwrap();
         stream
     };
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut streams: Vec<TcpStream> = (0..count).map(connect).collect();
     let finding =
         with_a_browser(at, Finding::of(format!("{count} requests whose head or body does not end")));
@@ -187,7 +187,7 @@ fn slow(pando: &Pando, count: usize) -> Finding {
     });
     finding.bounded(
         is_kept,
-        format!("{closed} closed after {}", ms(begun.elapsed())),
+        format!("{closed} closed after {}", ms(started.elapsed())),
         format!("all within {}", ms(INCOMPLETE_MAX)),
     )
 }
@@ -214,7 +214,7 @@ fn bodies(pando: &Pando, each: usize) -> Finding {
         ];
         for (place, request) in requests.iter().enumerate() {
             for index in 0..each {
-                let status = ask(hostile_source(index % 4), at, request).status;
+                let status = send_from(hostile_source(index % 4), at, request).status;
                 // A page that needs a session does not read the body of a request that has no session.
                 if status != 413 && !(path == "/searches" && status == 303) {
                     wrong.push(format!("{path} {place}: {status}"));
@@ -238,9 +238,9 @@ fn sign_ins(pando: &Pando, length: Duration) -> Finding {
     let wrong = form("/sign-in", &[("name", PERSON), ("password", "wrong")], "");
     let right = || {
         let mut browser = Browser::new(pando);
-        let asked = Instant::now();
+        let started = Instant::now();
         let status = browser.sign_in(PERSON, PERSON_PASSWORD).status;
-        let took = asked.elapsed();
+        let took = started.elapsed();
         if status == 200 {
             assert_eq!(browser.post("/sign-out", &[]).status, 303);
         }
@@ -252,15 +252,15 @@ fn sign_ins(pando: &Pando, length: Duration) -> Finding {
     let flood = |index: usize| {
         let mut statuses = Vec::new();
         while !is_over.load(Ordering::Relaxed) {
-            statuses.push(ask(hostile_source(index), at, &wrong).status);
+            statuses.push(send_from(hostile_source(index), at, &wrong).status);
         }
         statuses
     };
     let flood = &flood;
     let statuses = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..FLOODING).map(|index| scope.spawn(move || flood(index))).collect();
-        let begun = Instant::now();
-        while begun.elapsed() < length {
+        let started = Instant::now();
+        while started.elapsed() < length {
             let (status, took) = right();
             (longest, tried) = (longest.max(took), tried + 1);
             if status != 200 {
@@ -295,7 +295,7 @@ fn scim(pando: &Pando, each: usize) -> Finding {
     let mut wrong = Vec::new();
     for index in 0..each {
         for request in &requests {
-            let status = ask(hostile_source(index % 16), at, request).status;
+            let status = send_from(hostile_source(index % 16), at, request).status;
             if !(400..500).contains(&status) && status != 503 {
                 wrong.push(status);
             }

@@ -63,7 +63,7 @@ pub(crate) fn start_tls(id: i32) -> Vec<u8> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ending {
     /// The first octets from the server.
-    pub(crate) said: Vec<u8>,
+    pub(crate) received: Vec<u8>,
     /// Whether the server has closed the connection.
     pub(crate) is_closed: bool,
 }
@@ -72,7 +72,8 @@ impl Ending {
     /// Returns the ids of the messages from the server, and their result codes if they have one. A notice of
     /// disconnection has the id 0 (RFC 4511 section 4.4.1).
     pub(crate) fn answers(&self) -> Vec<(i32, Option<ResultCode>)> {
-        let (limits, mut rest, mut answers) = (ldap::DecodeLimits::AUTHENTICATED, &self.said[..], Vec::new());
+        let (limits, mut rest, mut answers) =
+            (ldap::DecodeLimits::AUTHENTICATED, &self.received[..], Vec::new());
         while let Ok(Some(len)) = ldap::frame_len(rest)
             && let Some((frame, behind)) = rest.split_at_checked(len)
             && let Ok(message) = ResponseMessage::decode(frame, &limits)
@@ -101,8 +102,8 @@ fn read_some(stream: &mut TcpStream, ending: &mut Ending) {
         match stream.read(&mut buffer) {
             Ok(0) => ending.is_closed = true,
             Ok(count) => {
-                let room = SAID_MAX.saturating_sub(ending.said.len());
-                ending.said.extend_from_slice(&buffer[..count.min(room)]);
+                let room = SAID_MAX.saturating_sub(ending.received.len());
+                ending.received.extend_from_slice(&buffer[..count.min(room)]);
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => return,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -55,14 +55,14 @@ pub enum Run {
 pub fn run(program: PathBuf, what: Run) -> Result<()> {
     let folder = std::env::temp_dir().join(format!("pando-cluster-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
-    let begun = Instant::now();
+    let started = Instant::now();
     println!("starting brokers and nodes in {}", folder.display());
     if let Run::Measure(what) = &what {
         measure::run(program, &folder, what)?;
         return Ok(std::fs::remove_dir_all(&folder)?);
     }
     let mut rig = Rig::start(program, &folder)?;
-    println!("ready after {:.1} s; brokers: {}", begun.elapsed().as_secs_f64(), rig.brokers.bootstrap());
+    println!("ready after {:.1} s; brokers: {}", started.elapsed().as_secs_f64(), rig.brokers.bootstrap());
     println!("nodes: {}", rig.nodes.urls().join(" "));
     let done = match what {
         Run::Menu => menu(&mut rig),
@@ -149,11 +149,11 @@ fn menu(rig: &mut Rig) -> Result<()> {
     Ok(())
 }
 
-/// Repeats `ask` until it returns a value. Fails after a time limit.
-fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> Result<T> {
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(90) {
-        if let Some(answer) = ask() {
+/// Repeats `try_once` until it returns a value. Fails after a time limit.
+fn until<T>(what: &str, mut try_once: impl FnMut() -> Option<T>) -> Result<T> {
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(90) {
+        if let Some(answer) = try_once() {
             return Ok(answer);
         }
         std::thread::sleep(Duration::from_millis(50));

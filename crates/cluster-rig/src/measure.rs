@@ -69,7 +69,7 @@ struct TestBed<'m> {
 pub(crate) fn run(program: PathBuf, folder: &Path, what: &Measure) -> Result<()> {
     let peers = Peers::find()?;
     std::fs::create_dir_all(&what.to)?;
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut stand = TestBed::start(program.clone(), folder, what)?;
     stand.join()?;
     stand.settle()?;
@@ -85,7 +85,7 @@ pub(crate) fn run(program: PathBuf, folder: &Path, what: &Measure) -> Result<()>
     // The results are written even after a failure.
     let replicated_all = peers.measure(&program, folder, what, &mut replicated);
     steps.extend(replicated.steps);
-    let seconds = begun.elapsed().as_secs();
+    let seconds = started.elapsed().as_secs();
     let mut all = clients::read_circumstances(&what.to.join(format!("{FIRST_KEPT}.json.zst")))?;
     all["entries"] = json!(what.entries);
     all["seconds"] = json!(what.seconds);
@@ -151,7 +151,7 @@ impl<'m> TestBed<'m> {
         let writer = self.nodes.writer()?;
         let loaded = AddClients::start("join", &[self.nodes.address(writer)?; LOADING], LOAD);
         let cost = self.processes();
-        let begun = Instant::now();
+        let started = Instant::now();
         std::thread::sleep(Duration::from_secs(self.what.seconds));
         let joins = Instant::now();
         let (node, invitation) = self.nodes.invite()?;
@@ -168,7 +168,7 @@ impl<'m> TestBed<'m> {
         std::thread::sleep(Duration::from_secs(2));
         let lag = figure(here, "Lag Seconds");
         let all = loaded.stop()?;
-        let (before, meanwhile) = (all.between(begun, joins), all.between(joins, ended));
+        let (before, meanwhile) = (all.between(started, joins), all.between(joins, ended));
         let figures = json!({
             "load_per_second": LOAD,
             "copied_seconds": copied.as_secs_f64(),
@@ -204,8 +204,8 @@ impl<'m> TestBed<'m> {
         self.bench("changes at a rate, alone", "people-modify", &alone.1, alone.2, &paced)?;
         for (at, searched) in [(&writer, self.follower()?), (&alone, alone.clone())] {
             let name = format!("search during changes, {}", searched.0);
-            let kept = self.driver.kept(&format!("{name}, changes"));
-            let mut more = self.driver.command("people-modify", &at.1, at.2, &kept);
+            let result_path = self.driver.result_path(&format!("{name}, changes"));
+            let mut more = self.driver.command("people-modify", &at.1, at.2, &result_path);
             more.args(paced).args(["--duration", &format!("{}s", self.what.seconds + 6)]);
             let mut meanwhile = more.spawn()?;
             std::thread::sleep(Duration::from_secs(3));
@@ -213,7 +213,7 @@ impl<'m> TestBed<'m> {
             let done = self.bench(&name, "people-search", &searched.1, searched.2, &["--clients", &clients]);
             meanwhile.wait()?;
             done?;
-            let changes = clients::read_result(&kept)?;
+            let changes = clients::read_result(&result_path)?;
             if let Some(Value::Object(figures)) = self.steps.last_mut().map(|step| &mut step["figures"]) {
                 for (name, figure) in [("changes_per_second", "per_second"), ("changes_p99_ms", "p99_ms")] {
                     figures.insert(name.to_owned(), changes[figure].clone());
@@ -239,7 +239,7 @@ impl<'m> TestBed<'m> {
         let own = format!("node {writer}");
         let is_done = || figure(at, "Digest") != before;
         until("a comparison begins", || (cost.seconds(&own) > BEGUN || is_done()).then_some(()))?;
-        let begun = Instant::now();
+        let started = Instant::now();
         let clients = SEARCHING.to_string();
         self.bench(
             "search during a comparison, at another node",
@@ -257,7 +257,7 @@ impl<'m> TestBed<'m> {
         let figures = json!({
             "cpu_seconds": cpu_seconds,
             "cpu_micros_per_entry": cpu_seconds * 1e6 / self.what.entries.max(1) as f64,
-            "seconds": begun.elapsed().as_secs_f64(),
+            "seconds": started.elapsed().as_secs_f64(),
         });
         self.note("nodes compare their data", &cost, figures);
         Ok(())

@@ -353,8 +353,8 @@ pub(crate) fn figure(address: SocketAddr, name: &str) -> Option<String> {
 pub(crate) fn run(mut command: Command, arguments: &[&str]) -> Result<String> {
     let output = command.output()?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(format!("pando {}: {said}", arguments.join(" ")).into());
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("pando {}: {stderr}", arguments.join(" ")).into());
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -87,18 +87,18 @@ pub(crate) fn run(rig: &mut Rig, count: u64, seed: u64) -> Result<()> {
     println!("{count} rounds, seed {seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut left = Vec::new();
-    let begun = Instant::now();
+    let started = Instant::now();
     for round in 1..=count {
         if left.is_empty() {
             left = all(&mut rng);
         }
-        let Some(trouble) = left.pop() else { break };
+        let Some(fault) = left.pop() else { break };
         let long = Duration::from_millis(rng.u64(2_500..5_000));
-        one(rig, &format!("round {round} of seed {seed}"), trouble, long)?;
+        one(rig, &format!("round {round} of seed {seed}"), fault, long)?;
     }
     println!(
         "{count} rounds in {:.0} s: nothing lost, nothing doubled, nothing stale",
-        begun.elapsed().as_secs_f64()
+        started.elapsed().as_secs_f64()
     );
     Ok(())
 }
@@ -112,23 +112,23 @@ pub(crate) fn smoke(rig: &mut Rig) -> Result<()> {
         Fault::CutBroker(1),
         Fault::FillWriter,
     ];
-    for (round, trouble) in (1..).zip(all) {
-        one(rig, &format!("round {round}"), trouble, SMOKE)?;
+    for (round, fault) in (1..).zip(all) {
+        one(rig, &format!("round {round}"), fault, SMOKE)?;
     }
     Ok(())
 }
 
-fn one(rig: &mut Rig, name: &str, trouble: Fault, long: Duration) -> Result<()> {
-    if trouble.needs_disks() && !rig.has_disks() {
-        println!("{name}: {trouble} is left out: only root may mount small disks");
+fn one(rig: &mut Rig, name: &str, fault: Fault, long: Duration) -> Result<()> {
+    if fault.needs_disks() && !rig.has_disks() {
+        println!("{name}: {fault} is left out: only root may mount small disks");
         return Ok(());
     }
     let since = Instant::now();
-    println!("{name}: {trouble}");
+    println!("{name}: {fault}");
     let load = Load::start(&rig.nodes.addresses());
-    let failed = |error| format!("{name}, {trouble}: {error}");
+    let failed = |error| format!("{name}, {fault}: {error}");
     load.wait_for(CHANGES)?;
-    happen(trouble, rig, long).map_err(failed)?;
+    happen(fault, rig, long).map_err(failed)?;
     let ended = load.acknowledged();
     load.wait_for(ended + CHANGES).map_err(failed)?;
     verify(&rig.nodes, load).map_err(failed)?;
@@ -137,10 +137,10 @@ fn one(rig: &mut Rig, name: &str, trouble: Fault, long: Duration) -> Result<()> 
 }
 
 /// Causes a fault for a duration, and then repairs it.
-fn happen(trouble: Fault, rig: &mut Rig, long: Duration) -> Result<()> {
+fn happen(fault: Fault, rig: &mut Rig, long: Duration) -> Result<()> {
     let last = || std::thread::sleep(long);
     let nodes = &mut rig.nodes;
-    match trouble {
+    match fault {
         Fault::KillNode(node) => {
             nodes.kill(node)?;
             last();

@@ -22,7 +22,7 @@ const ENDED: &str = "the server ends";
 
 /// Limit on the rate of reading rows. Reading stops when the owner drops its strong reference.
 struct Pace {
-    begun: Instant,
+    started: Instant,
     limit: RateLimit,
     bytes: u64,
     looked_at: u64,
@@ -32,7 +32,7 @@ struct Pace {
 impl Pace {
     fn new(alive: Weak<()>) -> Pace {
         Pace {
-            begun: Instant::now(),
+            started: Instant::now(),
             limit: RateLimit::new(DIGEST_BYTES_PER_SECOND),
             bytes: 0,
             looked_at: 0,
@@ -98,7 +98,7 @@ pub fn digests(snapshot: &Snapshot, slice: &Slice, alive: Weak<()>) -> Result<Pa
     tracing::debug!(
         rows,
         bytes = pace.bytes,
-        millis = pace.begun.elapsed().as_millis(),
+        millis = pace.started.elapsed().as_millis(),
         "a slice is summed up"
     );
     parts.insert(last.0, last.1);

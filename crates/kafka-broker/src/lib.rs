@@ -282,18 +282,18 @@ fn wait_until_started(stdout: ChildStdout) -> io::Result<()> {
     let (started, is_started) = mpsc::channel();
     std::thread::spawn(move || {
         let mut lines = BufReader::new(stdout);
-        let (mut line, mut said) = (String::new(), String::new());
+        let (mut line, mut output) = (String::new(), String::new());
         while matches!(lines.read_line(&mut line), Ok(1..)) {
             if line.contains("Kafka Server started") {
                 let _ = started.send(Ok(()));
                 let _ = io::copy(&mut lines, &mut io::sink());
                 return;
             }
-            said.push_str(&line);
+            output.push_str(&line);
             line.clear();
         }
-        let _ = lines.read_to_string(&mut said);
-        let _ = started.send(Err(io::Error::other(format!("a broker did not start:\n{said}"))));
+        let _ = lines.read_to_string(&mut output);
+        let _ = started.send(Err(io::Error::other(format!("a broker did not start:\n{output}"))));
     });
     let patience = is_started.recv_timeout(DEADLINE);
     patience.unwrap_or_else(|_| Err(io::Error::other("a broker did not start in time")))

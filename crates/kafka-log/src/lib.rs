@@ -89,14 +89,14 @@ pub enum LogError {
         error: rdkafka::error::KafkaError,
     },
     /// The brokers cannot be reached.
-    #[error("Kafka, {doing}: {error}; {said}")]
+    #[error("Kafka, {doing}: {error}; {last_error}")]
     NoTalk {
         /// Failed action.
         doing: &'static str,
         /// Kafka's error.
         error: rdkafka::error::KafkaError,
         /// Last error of a connection.
-        said: String,
+        last_error: String,
     },
     /// The topic does not exist.
     #[error("Kafka has no topic {0:?}; `pando cluster init` creates it")]

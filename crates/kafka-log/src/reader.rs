@@ -88,8 +88,8 @@ pub fn fetch_unless(
     is_ending: &AtomicBool,
 ) -> Result<(Option<Message>, u64, u64), LogError> {
     let consumer = consumer_at(settings, offset)?;
-    let begun = Instant::now();
-    let is_over = || begun.elapsed() > patience || is_ending.load(Ordering::Relaxed);
+    let started = Instant::now();
+    let is_over = || started.elapsed() > patience || is_ending.load(Ordering::Relaxed);
     let (start, end) = loop {
         match consumer.fetch_watermarks(&settings.topic, 0, ONE_CALL) {
             Ok(ends) => break ends,

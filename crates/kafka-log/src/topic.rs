@@ -101,7 +101,7 @@ impl ConsumerContext for LastError {}
 
 /// Queries the topic until there is an answer, or an error that persists on a retry.
 fn metadata(consumer: &BaseConsumer<LastError>, topic: &str) -> Result<Metadata, KafkaError> {
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         let error = match consumer.fetch_metadata(Some(topic), ONE_CALL) {
             Ok(metadata) => return Ok(metadata),
@@ -109,7 +109,7 @@ fn metadata(consumer: &BaseConsumer<LastError>, topic: &str) -> Result<Metadata,
         };
         // Errors of connections are queued after other events.
         (0..SAID_POLLS).for_each(|_| drop(consumer.poll(Duration::from_millis(10))));
-        if consumer.context().is_refused() || begun.elapsed() >= PATIENCE {
+        if consumer.context().is_refused() || started.elapsed() >= PATIENCE {
             return Err(error);
         }
     }
@@ -120,14 +120,14 @@ fn metadata(consumer: &BaseConsumer<LastError>, topic: &str) -> Result<Metadata,
 /// # Errors
 /// Kafka cannot be reached, does not have the topic, or does not permit this client to read its settings.
 pub fn topic_facts(settings: &Settings) -> Result<TopicFacts, LogError> {
-    let said = LastError::default();
+    let last_error = LastError::default();
     let consumer: BaseConsumer<LastError> = settings
         .finish(settings.client())
-        .create_with_context(said.clone())
+        .create_with_context(last_error.clone())
         .map_err(failed("making a client"))?;
     let doing = "asking for the topic";
-    let metadata = metadata(&consumer, &settings.topic).map_err(|error| match said.last() {
-        Some((_, said)) => LogError::NoTalk { doing, error, said },
+    let metadata = metadata(&consumer, &settings.topic).map_err(|error| match last_error.last() {
+        Some((_, last_error)) => LogError::NoTalk { doing, error, last_error },
         None => failed(doing)(error),
     })?;
     let found = metadata.topics().first().filter(|topic| topic.error().is_none());

@@ -30,9 +30,9 @@ fn events() -> (Sink, Receiver<Event>) {
 
 /// Returns the first event for which `wanted` returns a value.
 fn next<T>(events: &Receiver<Event>, mut wanted: impl FnMut(Event) -> Option<T>) -> T {
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
-        let left = DEADLINE.checked_sub(begun.elapsed()).expect("an event in time");
+        let left = DEADLINE.checked_sub(started.elapsed()).expect("an event in time");
         if let Some(found) = wanted(events.recv_timeout(left).expect("an event in time")) {
             return found;
         }
@@ -56,7 +56,7 @@ fn next_election(events: &Receiver<Event>) -> bool {
 fn connections_are_protected(brokers: &Brokers, settings: &Settings) {
     let security = brokers.security().unwrap();
     let text = |path: &std::path::Path| path.to_str().unwrap().to_owned();
-    let ask = |addresses: String, properties: &[(&str, &str)]| {
+    let partition_count = |addresses: String, properties: &[(&str, &str)]| {
         let properties = properties.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let brokers = addresses;
         let settings = Settings { brokers, properties: properties.collect(), ..settings.clone() };
@@ -65,13 +65,13 @@ fn connections_are_protected(brokers: &Brokers, settings: &Settings) {
     let (ca, certificate, key) = (text(&security.ca), text(&security.certificate), text(&security.key));
     let tls = [("security.protocol", "ssl"), ("ssl.ca.location", &*ca)];
     let own = [("ssl.certificate.location", &*certificate), ("ssl.key.location", &*key)];
-    assert_eq!(ask(brokers.tls_bootstrap(), &[tls, own].concat()), Ok(1));
+    assert_eq!(partition_count(brokers.tls_bootstrap(), &[tls, own].concat()), Ok(1));
     let refused = |answer: Result<usize, String>, text: &str| {
         let error = answer.unwrap_err();
         assert!(error.to_lowercase().contains(text), "{text}: {error}");
     };
-    refused(ask(brokers.tls_bootstrap(), &tls), "ssl");
-    refused(ask(brokers.tls_bootstrap(), &[tls[0]]), "certificate verify failed");
+    refused(partition_count(brokers.tls_bootstrap(), &tls), "ssl");
+    refused(partition_count(brokers.tls_bootstrap(), &[tls[0]]), "certificate verify failed");
 
     for mechanism in ["PLAIN", "SCRAM-SHA-512"] {
         let who = |password| {
@@ -80,10 +80,14 @@ fn connections_are_protected(brokers: &Brokers, settings: &Settings) {
             let sasl = [("sasl.mechanism", mechanism), ("sasl.username", user), ("sasl.password", password)];
             [&protocol[..], &sasl].concat()
         };
-        assert_eq!(ask(brokers.sasl_bootstrap(), &who(security.password())), Ok(1), "{mechanism}");
-        refused(ask(brokers.sasl_bootstrap(), &who("wrong")), "authentication");
+        assert_eq!(
+            partition_count(brokers.sasl_bootstrap(), &who(security.password())),
+            Ok(1),
+            "{mechanism}"
+        );
+        refused(partition_count(brokers.sasl_bootstrap(), &who("wrong")), "authentication");
     }
-    refused(ask(brokers.sasl_bootstrap(), &tls), "kafka");
+    refused(partition_count(brokers.sasl_bootstrap(), &tls), "kafka");
 }
 
 #[test]
@@ -111,14 +115,14 @@ fn a_topic_is_a_log() {
     connections_are_protected(&brokers, &settings);
 
     // Appended messages are read in order.
-    let (sink, said) = events();
+    let (sink, received) = events();
     let appender = Appender::start(&settings, Arc::clone(&sink)).unwrap();
     let _reader = Reader::start(&settings, 0, sink).unwrap();
     for number in 0..3_u8 {
         appender.append(usize::from(number), b"hint", &[number]);
         let (mut appended, mut read) = (None, None);
         while appended.is_none() || read.is_none() {
-            next(&said, |event| {
+            next(&received, |event| {
                 match event {
                     Event::Appended { ticket, offset } => appended = Some((ticket, offset)),
                     Event::Message(message) => read = Some(message),
@@ -135,17 +139,17 @@ fn a_topic_is_a_log() {
             (u64::from(number), &b"hint"[..], &[number][..])
         );
     }
-    let (from_one, said) = events();
+    let (from_one, received) = events();
     let _late = Reader::start(&settings, 1, from_one).unwrap();
-    assert_eq!([next_message(&said).offset, next_message(&said).offset], [1, 2]);
+    assert_eq!([next_message(&received).offset, next_message(&received).offset], [1, 2]);
 
     // Fetches a single message. Then fetches at an offset that has no message.
     let (message, start, end) = fetch(&settings, 1, DEADLINE).unwrap();
     assert_eq!((message.unwrap().bytes, start, end), (vec![1], 0, 3));
     assert_eq!(fetch(&settings, 3, DEADLINE).unwrap(), (None, 0, 3));
-    let (sink, said) = events();
+    let (sink, received) = events();
     let _beyond = Reader::start(&settings, 7, sink).unwrap();
-    next(&said, |event| if let Event::Lost(_) = event { Some(()) } else { None });
+    next(&received, |event| if let Event::Lost(_) = event { Some(()) } else { None });
 
     // Messages before an offset are deleted, and offsets do not change.
     assert_eq!(delete_before(&settings, 2).unwrap(), 2);
@@ -154,10 +158,10 @@ fn a_topic_is_a_log() {
     assert_eq!(fetch(&settings, 1, DEADLINE).unwrap(), (None, 2, 3));
 
     // A message larger than the topic's limit is certainly not in the log.
-    let (sink, said) = events();
+    let (sink, received) = events();
     let large = Appender::start(&settings, sink).unwrap();
     large.append(7, b"", &vec![0; 3_000_000]);
-    let error = next(&said, |event| match event {
+    let error = next(&received, |event| match event {
         Event::Failed { ticket: 7, error, .. } => Some(error),
         _ => None,
     });

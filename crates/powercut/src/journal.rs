@@ -126,9 +126,9 @@ fn parse(bytes: &[u8]) -> Option<Vec<Unsynced<'_>>> {
 }
 
 fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
-    let (taken, left) = rest.split_at_checked(length)?;
+    let (bytes, left) = rest.split_at_checked(length)?;
     *rest = left;
-    Some(taken)
+    Some(bytes)
 }
 
 fn number(rest: &mut &[u8]) -> Option<u64> {

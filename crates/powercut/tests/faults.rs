@@ -33,8 +33,8 @@ fn script() {
 }
 
 fn steps(folder: &Path) {
-    let begun = Instant::now();
-    if begun.elapsed() > Duration::from_secs(500) {
+    let started = Instant::now();
+    if started.elapsed() > Duration::from_secs(500) {
         println!("failed: clock");
     }
     for name in ["one", "two", "three"] {
@@ -71,8 +71,8 @@ fn run(name: &str, faults: &[Fault]) -> (Vec<String>, Vec<String>) {
     inject_logged(&mut command, faults, &log);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    let said = String::from_utf8(output.stdout).unwrap();
-    let failed = said.lines().filter_map(|line| line.strip_prefix("failed: ")).map(str::to_owned).collect();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let failed = stdout.lines().filter_map(|line| line.strip_prefix("failed: ")).map(str::to_owned).collect();
     let logged = fs::read_to_string(&log).unwrap_or_default();
     let logged = logged.replace(folder.to_str().unwrap(), "").lines().map(str::to_owned).collect();
     fs::remove_dir_all(&folder).unwrap();
@@ -104,9 +104,9 @@ fn calls_that_match_fail_and_others_do_not() {
 #[test]
 fn calls_are_delayed_and_the_clock_is_ahead() {
     let delay = Duration::from_millis(30);
-    let begun = Instant::now();
+    let started = Instant::now();
     let (failed, logged) = run("delay", &[Fault::delay(FaultCall::Sync, delay).path("*-delay/t*")]);
-    assert!(failed.is_empty() && begun.elapsed() >= 2 * delay, "{failed:?}");
+    assert!(failed.is_empty() && started.elapsed() >= 2 * delay, "{failed:?}");
     assert_eq!(logged, ["sync 0 worker /two", "sync 0 worker /three"]);
     let (failed, logged) = run("clock", &[Fault::clock_ahead(600).thread("work*").from(2)]);
     assert_eq!((failed, logged.len()), (vec!["clock".to_owned()], 0));

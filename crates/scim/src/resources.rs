@@ -245,11 +245,13 @@ impl Resources<'_> {
                 let requested = RequestedAttributes::of_members(resource);
                 let found = session.at(dn, &query(resource, &requested, "(objectClass=*)"))?;
                 let present = found.map(|found| found.links).unwrap_or_default();
-                let kept: HashSet<_> = present.iter().map(|link| link.id.to_ascii_lowercase()).collect();
+                let unchanged_ids: HashSet<_> =
+                    present.iter().map(|link| link.id.to_ascii_lowercase()).collect();
                 let wanted: HashSet<_> = ids.iter().map(|id| id.to_ascii_lowercase()).collect();
                 let removed = present.iter().filter(|link| !wanted.contains(&link.id.to_ascii_lowercase()));
                 let removed: Vec<_> = removed.map(|link| link.dn.clone()).collect();
-                let added = ids.iter().zip(dns).filter(|(id, _)| !kept.contains(&id.to_ascii_lowercase()));
+                let added =
+                    ids.iter().zip(dns).filter(|(id, _)| !unchanged_ids.contains(&id.to_ascii_lowercase()));
                 let added: Vec<_> = added.map(|(_, dn)| dn).collect();
                 for (operation, dns) in [(ChangeOperation::Add, added), (ChangeOperation::Delete, removed)] {
                     if !dns.is_empty() {

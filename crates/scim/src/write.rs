@@ -180,9 +180,13 @@ pub(crate) fn follow_names(before: &Map<String, Value>, after: &mut Map<String, 
     let names = |object: &Map<String, Value>| {
         [full_name(object), text(object, "displayName"), text(object, "userName")]
     };
-    let Some(kept) = formatted(before).filter(|kept| formatted(after).as_ref() == Some(kept)) else { return };
+    let Some(formatted_name) =
+        formatted(before).filter(|formatted_name| formatted(after).as_ref() == Some(formatted_name))
+    else {
+        return;
+    };
     let pairs = names(before).into_iter().zip(names(after));
-    let followed = pairs.filter(|(old, _)| old.as_ref() == Some(&kept)).find_map(|(_, new)| new);
+    let followed = pairs.filter(|(old, _)| old.as_ref() == Some(&formatted_name)).find_map(|(_, new)| new);
     if let (Some(followed), Some(name)) = (followed, after.get_mut("name")) {
         name["formatted"] = followed.into();
     }

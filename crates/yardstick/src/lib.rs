@@ -98,13 +98,13 @@ fn client(work: &Work, shared: &Shared, number: u64) -> io::Result<()> {
     // Each connection uses a different sequence of keys, from a multiplicative generator with a full period.
     let mut random = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut id = 1;
-    let mut ask = |requests: &mut Vec<u8>| {
+    let mut append_request = |requests: &mut Vec<u8>| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         id = if id == i32::MAX { 2 } else { id + 1 };
         requests.extend(search(work, id, (random >> 33) % work.entries));
     };
     let mut requests = Vec::new();
-    (0..work.outstanding).for_each(|_| ask(&mut requests));
+    (0..work.outstanding).for_each(|_| append_request(&mut requests));
     let mut waiting = work.outstanding;
     // Count received entries by message id, because the entries of several answers may be interleaved.
     let mut entries: HashMap<u32, u32> = HashMap::new();
@@ -129,7 +129,7 @@ fn client(work: &Work, shared: &Shared, number: u64) -> io::Result<()> {
         if phase == 2 {
             waiting -= 1;
         } else {
-            ask(&mut requests);
+            append_request(&mut requests);
         }
     }
     Ok(())

@@ -196,7 +196,7 @@ fn attack(case: &Case, error: i32, seed: u64) -> Tally {
         // Changes that have stopped until a restart never continue.
         is_done || last.as_ref().is_some_and(|outcome| outcome.diagnostic.contains("restart"))
     }) && last.as_ref().is_some_and(client::Outcome::is_success);
-    let (said, came) = (pando.log(), fs::read_to_string(&log).is_ok_and(|log| !log.is_empty()));
+    let (log_text, came) = (pando.log(), fs::read_to_string(&log).is_ok_and(|log| !log.is_empty()));
     let status = pando.stop();
     let mut complaints = Vec::new();
     match (goes_on, case.wanted) {
@@ -206,7 +206,7 @@ fn attack(case: &Case, error: i32, seed: u64) -> Tally {
         (false, ExpectedBehavior::GoesOn) => complaints.push(format!("changes have stopped: {last:?}")),
         _ => {}
     }
-    if !goes_on && !said.contains("ERROR") {
+    if !goes_on && !log_text.contains("ERROR") {
         complaints.push(format!("changes have stopped without an ERROR line: {last:?}"));
     }
     if !goes_on && status.code() != Some(1) {

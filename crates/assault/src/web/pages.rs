@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use serde_json::Value;
 
-use super::{ask, get};
+use super::{get, send_from};
 use crate::data::{PERSON, PERSON_PASSWORD};
 use crate::hostile_connections::hostile_source;
 use crate::report::Finding;
@@ -34,7 +34,7 @@ const HARM: [&str; 6] =
 
 /// Returns paths and fields of all pages with the method `method` (GET or POST), from the console's own description.
 fn described(pando: &Pando, method: &str) -> Vec<(String, Vec<String>)> {
-    let answer = ask(Ipv4Addr::LOCALHOST, console_address(pando), &get("/openapi.json", ""));
+    let answer = send_from(Ipv4Addr::LOCALHOST, console_address(pando), &get("/openapi.json", ""));
     let description: Value = serde_json::from_slice(&answer.body).unwrap();
     let paths = description["paths"].as_object().unwrap().iter();
     let paths = paths.filter_map(|(path, methods)| {
@@ -61,7 +61,7 @@ pub(super) fn cookies(pando: &Pando, guesses: &[[u8; 32]]) -> Finding {
         letters.map(|octet| char::from(LETTERS[usize::from(octet % 64)])).collect()
     };
     let is_open = |cookie: &str| {
-        let answer = ask(hostile_source(0), at, &get("/search", &format!("Cookie: {cookie}\r\n")));
+        let answer = send_from(hostile_source(0), at, &get("/search", &format!("Cookie: {cookie}\r\n")));
         answer.status != 303
     };
     let mut open: Vec<&str> = Vec::new();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use powercut::{Fault, FaultCall};
 
-use super::{BROWSER_MAX, CONSOLE, ask, form};
+use super::{BROWSER_MAX, CONSOLE, form, send_from};
 use crate::bystander::ms;
 use crate::data::{PERSON, PERSON_PASSWORD};
 use crate::report::Finding;
@@ -54,7 +54,7 @@ pub(super) fn dead(scratch: &Scratch) -> Finding {
     let overview = browser.json("/");
     let attention = overview["attention"].to_string();
     let searched = browser.get("/search?q=huber").status;
-    let wrong = ask(Ipv4Addr::LOCALHOST, browser.address, &form("/add", &[], "")).status;
+    let wrong = send_from(Ipv4Addr::LOCALHOST, browser.address, &form("/add", &[], "")).status;
     std::fs::remove_file(&switch).unwrap();
     drop(pando);
     Finding::of("the writer stops because a sync fails, while a user adds entries")
@@ -87,16 +87,16 @@ pub(super) fn slow(scratch: &Scratch) -> Finding {
             let added: Vec<_> = (adding.iter().zip(names))
                 .map(|(browser, name)| {
                     scope.spawn(move || {
-                        let asked = Instant::now();
-                        (add(browser, name), asked.elapsed())
+                        let started = Instant::now();
+                        (add(browser, name), started.elapsed())
                     })
                 })
                 .collect();
             let (mut longest, mut failed) = (Duration::ZERO, 0);
             while !added.iter().all(|thread| thread.is_finished()) {
-                let asked = Instant::now();
+                let started = Instant::now();
                 failed += usize::from(reading.get("/search?q=huber").status != 200);
-                longest = longest.max(asked.elapsed());
+                longest = longest.max(started.elapsed());
             }
             let added: Vec<_> = added.into_iter().map(|thread| thread.join().unwrap()).collect();
             (added, longest, failed)

@@ -25,19 +25,19 @@ const PATIENCE_MS: u32 = 30_000;
 pub(super) struct Times(Vec<(Instant, Duration)>);
 
 impl Times {
-    pub(super) fn add(&mut self, begun: Instant, took: Duration) {
-        self.0.push((begun, took));
+    pub(super) fn add(&mut self, started: Instant, took: Duration) {
+        self.0.push((started, took));
     }
 
     /// Returns the operations that ended in a time range.
     pub(super) fn between(&self, from: Instant, to: Instant) -> Times {
-        let is_in = |(begun, took): &&(Instant, Duration)| (from..to).contains(&(*begun + *took));
+        let is_in = |(started, took): &&(Instant, Duration)| (from..to).contains(&(*started + *took));
         Times(self.0.iter().filter(is_in).copied().collect())
     }
 
     /// Returns the longest time after `from` in which no operation ended.
     pub(super) fn longest_gap(&self, from: Instant) -> Duration {
-        let mut ends: Vec<Instant> = self.0.iter().map(|(begun, took)| *begun + *took).collect();
+        let mut ends: Vec<Instant> = self.0.iter().map(|(started, took)| *started + *took).collect();
         ends.retain(|end| *end >= from);
         ends.sort();
         let starts = std::iter::once(&from).chain(&ends);
@@ -104,13 +104,13 @@ fn add_all(name: &str, address: SocketAddr, pause: Option<Duration>, stop: &Atom
             }
             None => due = Instant::now(),
         }
-        let begun = pause.map_or(due, |pause| due.checked_sub(pause).unwrap_or(due));
+        let started = pause.map_or(due, |pause| due.checked_sub(pause).unwrap_or(due));
         let entry = format!("ou={name}-{number},{SUFFIX}");
         let outcome = connection.add(&entry, &[("objectClass", "organizationalUnit")])?;
         if !outcome.is_success() {
             return Err(format!("{entry}: {outcome:?}").into());
         }
-        times.add(begun, begun.elapsed());
+        times.add(started, started.elapsed());
     }
     Ok(times)
 }
@@ -130,7 +130,7 @@ pub(super) fn see_everywhere(
     for number in 0..count {
         std::thread::sleep(Duration::from_secs_f64(1.0 / rate as f64));
         let entry = format!("ou=look-{run}-{number},{SUFFIX}");
-        let begun = Instant::now();
+        let started = Instant::now();
         let reply = add_with_position(&mut writing, &entry)?;
         let answered = Instant::now();
         let token = reply.position().ok_or("an answer without its position")?;
@@ -143,7 +143,7 @@ pub(super) fn see_everywhere(
                 return Err(format!("{entry} is not there: {:?}", found.outcome).into());
             }
         }
-        from_request.add(begun, begun.elapsed());
+        from_request.add(started, started.elapsed());
         from_answer.add(answered, answered.elapsed());
     }
     Ok((from_request, from_answer))
@@ -167,19 +167,19 @@ fn send_read(connection: &mut Connection, entry: &str, at_least: AtLeast) -> Res
     Ok(connection.send(Request::Search(search), controls.as_controls())?)
 }
 
-fn read_kept(file: &Path) -> Result<Value> {
+fn read_result_file(file: &Path) -> Result<Value> {
     Ok(serde_json::from_reader(zstd::Decoder::new(std::fs::File::open(file)?)?)?)
 }
 
 /// Reads machine, program and date from a result of `pando bench run`.
 pub(super) fn read_circumstances(file: &Path) -> Result<Value> {
-    let result = read_kept(file)?;
+    let result = read_result_file(file)?;
     Ok(json!({ "environment": result["environment"], "tool": result["tool"], "started": result["started"] }))
 }
 
 /// Reads the main figures from a result of `pando bench run` for one kind of operation.
 pub(super) fn read_result(file: &Path) -> Result<Value> {
-    let result = read_kept(file)?;
+    let result = read_result_file(file)?;
     let of = |path: &str| result.pointer(path).cloned().unwrap_or(Value::Null);
     let workload = of("/workloads/0");
     let kinds = workload.get("operations").and_then(Value::as_object);
@@ -205,17 +205,17 @@ mod tests {
 
     #[test]
     fn gaps_lie_between_ends_and_percentiles_cover_the_time_range() {
-        let begun = Instant::now();
+        let started = Instant::now();
         let millis = Duration::from_millis;
         let mut times = Times::default();
         for number in 1..=100 {
-            times.add(begun, millis(number));
+            times.add(started, millis(number));
         }
-        times.add(begun + millis(200), millis(700));
-        assert_eq!(times.longest_gap(begun), millis(800));
-        assert_eq!(times.longest_gap(begun + millis(899)), millis(1));
-        assert_eq!(times.longest_gap(begun + millis(1_000)), Duration::ZERO);
-        let figures = times.between(begun, begun + millis(101)).figures();
+        times.add(started + millis(200), millis(700));
+        assert_eq!(times.longest_gap(started), millis(800));
+        assert_eq!(times.longest_gap(started + millis(899)), millis(1));
+        assert_eq!(times.longest_gap(started + millis(1_000)), Duration::ZERO);
+        let figures = times.between(started, started + millis(101)).figures();
         assert_eq!(figures, json!({ "count": 100, "p50_ms": 50.0, "p99_ms": 99.0, "max_ms": 100.0 }));
     }
 }

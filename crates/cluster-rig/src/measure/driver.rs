@@ -20,7 +20,7 @@ pub(super) struct Driver<'m> {
 
 impl Driver<'_> {
     /// Returns the path of the result of a step.
-    pub(super) fn kept(&self, step: &str) -> PathBuf {
+    pub(super) fn result_path(&self, step: &str) -> PathBuf {
         let name: String = step.replace(", ", "-").replace(' ', "-");
         self.what.to.join(format!("{name}.json.zst"))
     }
@@ -48,14 +48,14 @@ impl Driver<'_> {
         process: u32,
         more: &[&str],
     ) -> Result<Value> {
-        let kept = self.kept(step);
-        let mut command = self.command(workload, target, process, &kept);
+        let result_path = self.result_path(step);
+        let mut command = self.command(workload, target, process, &result_path);
         command.args(more).args(["--duration", &format!("{}s", self.what.seconds)]);
         // Results other than success are in the figures.
         let status = command.status()?;
-        if !kept.exists() {
+        if !result_path.exists() {
             return Err(format!("{step}: pando bench: {status}").into());
         }
-        clients::read_result(&kept)
+        clients::read_result(&result_path)
     }
 }

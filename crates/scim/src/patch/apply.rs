@@ -292,14 +292,14 @@ fn filtered(
             };
             let is_primary =
                 changes.iter().any(|(name, value)| name.eq_ignore_ascii_case("primary") && *value == true);
-            let (mut changed, kept): (Vec<_>, Vec<_>) = values.into_iter().partition(passes);
+            let (mut changed, unmatched): (Vec<_>, Vec<_>) = values.into_iter().partition(passes);
             for object in changed.iter_mut().filter_map(Value::as_object_mut) {
                 for (name, value) in &changes {
                     let name = attribute.part(name).map_or(name.as_str(), |part| part.name);
                     object.insert(name.to_owned(), value.clone());
                 }
             }
-            values = kept;
+            values = unmatched;
             values.extend(changed);
             if is_primary {
                 keep_last_primary(&mut values);
