@@ -183,7 +183,8 @@ fn show(connection: &mut Connection, dn: &str) -> Result<Report, String> {
 }
 
 /// Returns a line about a password attribute that is not in [`PRINTED`]: the password of an application, or values that
-/// no bind accepts. Older data may contain such values, with other options or of subtypes.
+/// no bind accepts. Older data may contain such values in attributes with other options, or in subtypes of
+/// userPassword.
 fn other_passwords(description: &str, values: &[Vec<u8>]) -> String {
     let is = |name: &str| description.eq_ignore_ascii_case(name);
     if is("userPassword") || PRINTED.iter().any(|(name, _)| is(name)) {

@@ -282,7 +282,7 @@ fn refuse_without_password(command: &mut Command, matches: &ArgMatches) -> Resul
             .map_or(Ok(()), |verb| refuse_without_password(verb, matches));
     }
     let has = |name: &str| matches!(matches.try_contains_id(name), Ok(true));
-    // `bench run` has another option, which contains the password itself.
+    // `bench run` has another option for the password: `--password`, whose value is the password itself.
     let has_another = matches.try_contains_id("password").is_ok();
     if has_another || !has("bind_dn") || has("password_file") || std::io::stdin().is_terminal() {
         return Ok(());
@@ -397,7 +397,7 @@ mod tests {
     }
 
     /// All exit codes of commands are in the table in `errors.md`. The help of a command lists its exit codes, or names
-    /// a command with the same ones.
+    /// a command with the same exit codes.
     #[test]
     fn one_table_has_all_exit_codes() {
         fn gather(command: &Command, used: &mut BTreeMap<u8, String>) {

@@ -172,7 +172,7 @@ impl std::str::FromStr for Cpus {
 }
 
 impl Cpus {
-    /// Pins this process to these processors, with the threads that it starts from now on.
+    /// Pins the calling thread, and the threads that it starts later, to these processors.
     fn pin_this_process(&self) -> Result<(), Stop> {
         let mut set = rustix::thread::CpuSet::new();
         self.0.iter().for_each(|cpu| set.set(*cpu));

@@ -5,11 +5,11 @@ use std::io::IsTerminal;
 /// Color of a part of the output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Color {
-    /// Something is added.
+    /// Color of an addition.
     Green,
-    /// Something is removed.
+    /// Color of a deletion.
     Red,
-    /// Something changes.
+    /// Color of a modification.
     Yellow,
 }
 

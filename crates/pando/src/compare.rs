@@ -199,7 +199,7 @@ fn read<'s>(
     }
 }
 
-/// Differences with the same cause: their number and the names of the first ones.
+/// Differences with the same cause: their number, and descriptions of the first [`EXAMPLES_MAX`] differences.
 #[derive(Default)]
 struct Cause {
     count: u64,

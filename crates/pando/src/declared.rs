@@ -74,8 +74,8 @@ pub(crate) struct RunOptions<'a> {
     pub(crate) prunes: bool,
     /// Fingerprint that the plan must have.
     pub(crate) expected: Option<&'a str>,
-    /// Whether the run begins with a change of settings. Without that change, the server cannot decide the changes of
-    /// entries.
+    /// Whether the run begins with a change of settings. Before that change is applied, the server cannot decide
+    /// changes of entries.
     pub(crate) follows_settings: bool,
 }
 
@@ -203,7 +203,7 @@ fn decided(connection: &mut Connection, change: &EntryChange, dry: bool) -> Resu
     })
 }
 
-/// Earlier changes of a plan. The server's decisions about later changes depend on them.
+/// Earlier changes of a plan. The server's decision about a later change may depend on these changes.
 #[derive(Default)]
 struct Earlier {
     added: HashSet<String>,

@@ -50,7 +50,7 @@ pub(crate) struct Finding {
     /// Short stable name of the check.
     pub(crate) check: &'static str,
     pub(crate) weight: Severity,
-    /// The fact that was found, and the action that it requires.
+    /// The fact that was found, and the action that it requires, if any.
     pub(crate) text: String,
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> ExitCode {
     };
     let findings = examine(&config, &arguments.data);
     for finding in &findings {
-        // With `--quiet`, checks without a finding are omitted, as text and as JSON.
+        // With `--quiet`, findings of severity `Fine` are omitted from the text and from the JSON output.
         if !print::form().is_quiet || finding.weight != Severity::Fine {
             Report::result(finding.json(), finding.line()).print();
         }

@@ -77,7 +77,7 @@ pub(crate) fn incomplete(message: &str) -> ExitCode {
     end(message, 6)
 }
 
-/// Returns the exit code of a measurement in which a server failed.
+/// Returns the exit code of a measurement with failures.
 pub(crate) fn some_failed() -> ExitCode {
     ExitCode::from(7)
 }

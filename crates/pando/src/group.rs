@@ -157,7 +157,7 @@ fn change_members(
 }
 
 /// Prints the members of a group breadth first. With `direct`, prints only those of the group itself. Each entry is
-/// printed once, with the first nested group that contains it.
+/// printed once. If it was found through a nested group, the first such group is printed with it.
 fn members_of(named: &mut Named, dn: &str, direct: bool) -> Result<(), String> {
     let mut table = Table::new(["name", "kind", "through", "dn"]);
     let (mut text, mut seen) = (Vec::new(), HashSet::from([dn.to_lowercase()]));

@@ -118,7 +118,7 @@ fn read_path(configuration: &mut Configuration, path: &Path) -> io::Result<()> {
 fn include(name: &str) -> Included {
     let path = Path::new(name);
     if path.extension().is_some_and(|extension| extension == "schema") {
-        // Pando ships the definitions in OpenLDAP's own schema files.
+        // Pando already has the definitions of OpenLDAP's own schema files.
         return Included::Schema;
     }
     match fs::read(path) {
@@ -127,13 +127,13 @@ fn include(name: &str) -> Included {
     }
 }
 
-/// Reads `cn=config`, the schema definitions of users, and the access rules in the data.
+/// Reads `cn=config`, the user-defined schema definitions, and the access rules in the data.
 fn read_server(configuration: &mut Configuration, connection: &mut Connection) -> Result<(), ClientError> {
     let reply = connection.search("cn=config", Scope::WholeSubtree, "(objectClass=*)", &["*"])?;
     configuration.entries.extend(reply.entries.iter().map(config_entry));
     if let Some(schema) = connection.entry("cn=schema", &["attributeTypes", "objectClasses"])? {
         let mut schema = config_entry(&schema);
-        // Keep only definitions of users. All others were shipped with the server.
+        // Keep only user-defined definitions. All others were shipped with the server.
         schema
             .values
             .retain(|value| value.value.contains("'user defined'") || value.value.contains("99-user"));

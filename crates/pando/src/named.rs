@@ -194,7 +194,7 @@ pub(crate) fn list(kind: &Kind, arguments: &ListArguments, attributes: &[&str]) 
     ended(list_entries(kind, arguments, attributes))
 }
 
-/// Returns the exit code of a command that has printed its results, and prints its error.
+/// Prints the error, if the command failed, and returns the exit code. The command has already printed its results.
 pub(crate) fn ended(result: Result<(), String>) -> ExitCode {
     result.map_or_else(|error| exit::failure(&error), |()| ExitCode::SUCCESS)
 }

@@ -149,7 +149,7 @@ impl Output {
         Ok((Box::new(OrdinaryFile { file, unsynced_bytes: 0 }), place))
     }
 
-    /// Completes the file. On return, the file is durable and has its final name.
+    /// Completes the output. On return, an ordinary file is durable and has its final name.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         let writer = std::mem::replace(&mut self.writer, Encoder::Plain(Box::new(Unsynced(io::sink()))));
         let mut sink = match writer {

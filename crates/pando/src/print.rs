@@ -77,7 +77,8 @@ impl Report {
         Report { json, text: text.into(), is_result: true }
     }
 
-    /// Returns a report of changes that were made. With `--quiet`, it is printed only as JSON.
+    /// Returns a report of changes that were made. With `--quiet`, the report is printed only if `--json` is also
+    /// given.
     pub(crate) fn done(json: Value, text: impl Into<String>) -> Report {
         Report { json, text: text.into(), is_result: false }
     }
@@ -102,7 +103,7 @@ pub(crate) fn note(text: &str) {
 }
 
 /// Prints on standard output. Ignores a closed pipe. Any other error, such as a full disk, ends the process with exit
-/// code 1, so that it does not look like success.
+/// code 1, so that the command does not seem to have succeeded.
 pub(crate) fn to_output(text: fmt::Arguments<'_>) {
     let mut out = io::stdout().lock();
     if let Err(error) = out.write_fmt(text).and_then(|()| out.flush())

@@ -234,7 +234,8 @@ impl Recovery<'_> {
         Ok(fs::remove_file(&self.text)?)
     }
 
-    /// Compares an entry of the backup with the server. Adds it if it is missing, or corrects its values.
+    /// Compares an entry of the backup with the entry of the server. Adds a missing entry. Corrects the values of an
+    /// existing entry, unless `--missing-only` is given.
     fn entry(&mut self, record: &LdifRecord<'_>) -> Result<(), RecoverError> {
         let then = self.values_of(record);
         let operational = stored_operational(self.comparison.schema(), false).map(str::to_owned);
@@ -286,7 +287,7 @@ impl Recovery<'_> {
         self.decided(Kind::Add, dn, String::new(), done)
     }
 
-    /// Returns the entry of the server with this entryUUID.
+    /// Returns the server's entry with this entryUUID.
     fn entry_of(&mut self, uuid: &[u8]) -> Result<Option<Entry>, RecoverError> {
         let filter = format!("(entryUUID={})", filter_value(&String::from_utf8_lossy(uuid)));
         let filter = parse(&filter).map_err(RecoverError::Failed)?;
@@ -318,7 +319,8 @@ impl Recovery<'_> {
         self.decided(Kind::Change, &now.dn, changed.join(", "), done)
     }
 
-    /// Restores references to the added entries: adds the values that other entries have in the backup.
+    /// Restores references to the added entries: adds to other entries the values that name an added entry in the
+    /// backup.
     fn links(&mut self, directory: &ReadOnlyDirectory) -> Result<(), RecoverError> {
         if self.added.is_empty() {
             return Ok(());

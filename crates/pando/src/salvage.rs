@@ -62,7 +62,7 @@ pub(crate) fn run(config: &Config, targets: &Targets<'_>) -> Result<ExitCode, Se
     Ok(exit::failure(&lost))
 }
 
-/// Prints a line of the report. As JSON, the line names its kind.
+/// Prints a line of the report. Only the JSON output contains `kind`.
 fn say(kind: &str, text: String) {
     Report::result(json!({ "kind": kind, "text": text }), text).print();
 }
@@ -114,7 +114,7 @@ fn groups_text(groups: &RangeInclusive<u64>) -> String {
     }
 }
 
-/// Formats a position and its time as GeneralizedTime (RFC 4517 section 3.3.13) with microseconds.
+/// Formats a position and its time. The time is a GeneralizedTime (RFC 4517 section 3.3.13) with microseconds.
 fn when_text(when: &ChangePoint) -> String {
     let time = when.csn.map(|csn| csn.to_string());
     let time = time.as_deref().and_then(|text| text.split('#').next()).unwrap_or("time unknown");

@@ -174,8 +174,8 @@ impl SearchArguments {
         }
     }
 
-    /// Requests one page, and passes on its entries. `cookie` identifies the page. On return, it identifies the next
-    /// page.
+    /// Requests one page, and passes its entries to `results`. `cookie` identifies the page. On return, `cookie`
+    /// identifies the next page.
     fn page(
         &self,
         connection: &mut Connection,

@@ -1,6 +1,7 @@
 //! Tables on standard output. The first rows determine the widths of the columns.
 
-/// Number of rows that determine the widths of the columns. Until they have arrived, no row is written.
+/// Number of rows that determine the widths of the columns. No row is written before this number of rows has arrived,
+/// or the table ends.
 const MEASURED_ROWS_MAX: usize = 1_000;
 
 /// Maximum width of a column, in characters. Longer values shift the rest of their row.

@@ -136,7 +136,7 @@ fn options(arguments: RunArguments) -> Result<Options, String> {
     })
 }
 
-/// Returns the socket address of a listener, preceded by true if the listener uses TLS.
+/// Returns whether a listener uses TLS, and its socket address.
 fn address(url: &ServerUrl) -> Result<(bool, SocketAddr), String> {
     let ServerUrl::Internet { host, port, tls } = url else {
         return Err(format!("{url}: the proxy listens on addresses of the network"));

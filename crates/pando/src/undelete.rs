@@ -58,7 +58,7 @@ fn send_request(connection: &mut Connection, name: &str, value: &[u8]) -> Result
     }
 }
 
-/// Calls `each` with the deleted entries that had the DN `name`, newest first. Without a name, calls it with all
+/// Calls `each` with the deleted entries that had the DN `name`, newest first. Without a name, calls `each` with all
 /// deleted entries. Stops if `each` returns false.
 fn each_deleted(
     connection: &mut Connection,

@@ -76,7 +76,7 @@ fn verify(config: &Config) -> Result<ExitCode, ServeError> {
     )))
 }
 
-/// Returns the summary of a check. Its text is empty if the check has findings.
+/// Returns the summary of a check. The text of the summary is empty if the check has findings.
 pub(crate) fn checked_report(checked: &CheckSummary, none: &str) -> Report {
     let CheckSummary { entries, rows, findings, .. } = checked;
     let text = match findings {

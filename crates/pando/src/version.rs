@@ -9,7 +9,7 @@ use crate::print;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const FEATURES: &[&str] = if cfg!(feature = "kafka") { &["kafka"] } else { &[] };
-/// Whether the program is linked statically. Such a program cannot load shared libraries, such as that of Kerberos.
+/// Whether the program is linked statically. Such a program cannot load shared libraries, such as the Kerberos library.
 const IS_STATIC: bool = cfg!(target_feature = "crt-static");
 const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
 

@@ -19,8 +19,8 @@ use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::print::Report;
 
-/// Factor between two limits of a recorded search: the number of examined entries is limited to this multiple of the
-/// number of entries that may match the filter.
+/// Maximum number of entries that a recorded search may examine, as a multiple of the maximum number of entries that
+/// may match it.
 const EXAMINED_PER_ENTRY: u64 = 100;
 
 pub(super) const HELP: &str = "\

@@ -132,8 +132,8 @@ pub(super) fn is_success(code: ResultCode) -> bool {
     .contains(&code)
 }
 
-/// Returns true if a DN is equal to `superior` or below it. Compares the texts, ignoring case and spaces after commas,
-/// because no schema is available here.
+/// Returns true if a DN is equal to `superior` or below it. Compares the texts, ignoring case, spaces after commas, and
+/// spaces around `=`, because no schema is available here.
 fn is_at_or_below(name: &str, superior: &str) -> bool {
     let plain = |text: &str| text.to_lowercase().replace(", ", ",").replace(" = ", "=");
     let (name, superior) = (plain(name), plain(superior));

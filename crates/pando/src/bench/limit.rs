@@ -125,7 +125,7 @@ impl Process {
             .map_err(|error| failed(format!("cannot start the null responder: {error}")))?;
         let mut line = String::new();
         if let Some(out) = child.stdout.take() {
-            // If the read fails, the line is empty, which the code below reports as an error.
+            // If the read fails, the line stays empty, and the code below reports an error.
             let _ = BufReader::new(out).read_line(&mut line);
         }
         let uri = line.trim().strip_prefix(READY).map(|address| format!("ldap://{address}"));

@@ -19,7 +19,7 @@ impl Live {
         Live { is_terminal: std::io::stderr().is_terminal(), name: name.to_owned(), errors: 0 }
     }
 
-    /// Overwrites the line.
+    /// Overwrites the progress line. Without a terminal, prints nothing.
     pub(super) fn show(&mut self, progress: &Progress) {
         if !self.is_terminal {
             return;

@@ -195,7 +195,7 @@ fn measure(arguments: &PeersArguments, grouped: &Grouped, folder: &Path) -> Resu
             continue;
         }
         let measured = measure_group(arguments, group, &products, folder, &mut result);
-        // Make room for the data of the next group, which may be as large.
+        // Remove these data to make room for the data of the next group.
         let _ = std::fs::remove_dir_all(folder);
         let Err(Stop::Failed(message) | Stop::Refused(message)) = measured else { continue };
         if grouped.groups.len() == 1 {

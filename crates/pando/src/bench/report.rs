@@ -46,7 +46,8 @@ impl ReportArguments {
         if self.output.is_dir() { self.output.join("report.html") } else { self.output.clone() }
     }
 
-    /// Returns true if one of the results is a directory. Tables are then written, too.
+    /// Returns true if a result is a directory and the report is written to a file. The CSV and Markdown tables are
+    /// then written too.
     fn is_of_folder(&self) -> bool {
         !self.is_to_standard_output() && self.results.iter().any(|path| path.is_dir())
     }

@@ -276,7 +276,7 @@ fn measure_target(
     limit::add_floors(run, options, cpus.as_ref())
 }
 
-/// Returns the command line, quoted for a shell. Passwords are omitted.
+/// Returns the command line, quoted for a shell. Each password is replaced by `...`.
 pub(super) fn command_line(words: impl Iterator<Item = String>) -> String {
     let mut line: Vec<String> = Vec::new();
     for word in words {
@@ -383,7 +383,7 @@ fn options(arguments: &RunArguments) -> Result<Options, Stop> {
     })
 }
 
-/// Returns the TLS settings, or `None` if the arguments have no TLS option.
+/// Returns the TLS settings, or `None` if the arguments contain neither `--tls-ca` nor `--tls-insecure`.
 fn tls(arguments: &RunArguments) -> Result<Option<Tls>, Stop> {
     let tls = match &arguments.tls_ca {
         Some(path) => Tls::authorities(read(path)?.as_bytes())
@@ -406,7 +406,7 @@ fn password(arguments: &RunArguments) -> Result<String, Stop> {
         .map_err(|error| refused(format!("cannot ask for the password: {error}; use -y FILE")))
 }
 
-/// Checks that the limit of open files suffices for all connections, before any is opened.
+/// Checks that the limit of open files suffices for all connections, before the first connection is opened.
 fn need_files(workload: &Workload, options: &Options) -> Result<(), Stop> {
     let wanted: usize = workload.jobs.iter().map(|job| job.clients).sum();
     let wanted = options.clients.unwrap_or(wanted) as u64 + OTHER_FILES;

@@ -16,7 +16,7 @@ use bench::workload::Workload;
 use super::{Cpus, Stop, failed, live, make_folder, say, summary, this_program};
 
 /// Starts a server on an existing data directory, on a free port. The log of the server is discarded. If the start
-/// fails, the error contains the last lines of its output.
+/// fails, the error contains the last lines of the log.
 pub(super) fn existing(data: &Path, cpus: Option<&Cpus>) -> Result<Server, Stop> {
     // A missing directory is refused, because `pando serve` would create it.
     if !data.is_dir() {

@@ -8,8 +8,8 @@ use bench::result::{Load, WorkloadResult};
 /// Maximum number of published figures in the summary. The report has all of them.
 const FIGURES_MAX: usize = 3;
 
-/// Minimum share of stolen processor time that the summary reports. The hypervisor gave this time to other machines,
-/// which may affect the rates.
+/// Minimum share of stolen processor time that the summary reports. Stolen time is time that the hypervisor gave to
+/// other virtual machines. It may reduce the measured rates.
 const STOLEN_SHARE_SAID: f64 = 0.02;
 
 /// Returns the summary of a workload's result.
@@ -36,7 +36,7 @@ fn put(result: &WorkloadResult, out: &mut String) -> std::fmt::Result {
         parameters.outstanding,
         result.measured_seconds
     )?;
-    // Failures come before the figures, because they make the figures less meaningful.
+    // Failures come before the figures, because failures make the figures less meaningful.
     for failure in &result.failures {
         writeln!(out, "  failure: {failure}")?;
     }

@@ -49,8 +49,8 @@ pub(super) fn workloads(result: &RunResult) -> String {
     text
 }
 
-/// Returns a table of the times to load data, for each data set. Pando comes first. The times of other servers are
-/// multiples of Pando's time.
+/// Returns a table of load times for each data set. The column `times` has the ratio of each load time to that of the
+/// first server, Pando.
 pub(super) fn loads(result: &RunResult) -> String {
     let mut text = String::new();
     let mut loaded = String::new();

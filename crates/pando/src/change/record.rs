@@ -73,8 +73,8 @@ pub(super) fn operation(record: &LdifRecord<'_>) -> &'static str {
 pub(super) struct Earlier(HashSet<String>);
 
 impl Earlier {
-    /// Returns true if an earlier record would change the entry, or an entry above it. The server then cannot decide
-    /// this record.
+    /// Returns true if an earlier record would change the entry, its new superior, or an entry above one of them. The
+    /// server then cannot decide this record.
     pub(super) fn decides(&self, record: &LdifRecord<'_>) -> bool {
         let mut names = vec![record.dn];
         if let LdifBody::ModifyDn { new_superior, .. } = record.body {

@@ -35,7 +35,7 @@ impl Rejects {
         self.write(|writer| writer.comment(text))
     }
 
-    /// Writes the reason as a comment, then the record as it was read.
+    /// Writes the reason, if there is one, as a comment, and then the record as it was read.
     pub(super) fn record(&mut self, record: &LdifRecord<'_>, reason: Option<&str>) -> io::Result<()> {
         let controls: Vec<Control<'_>> = record.controls.iter().collect();
         self.write(|writer| {
@@ -68,7 +68,7 @@ impl Rejects {
         put(writer)
     }
 
-    /// Completes the file.
+    /// Completes the file if it contains a record.
     pub(super) fn finish(self) -> io::Result<()> {
         match self.writer {
             Some(writer) if !self.is_empty => writer.into_inner().finish(),

@@ -67,8 +67,9 @@ impl AttributeChange {
 }
 
 impl EntryChange {
-    /// Sends the change, with the assertion that the entry is unchanged since the plan. If `dry` is true, the server
-    /// decides the change without making it.
+    /// Sends the change. If the entry's CSN is known, an assertion control (RFC 4528) requires that the entry is
+    /// unchanged since the plan was computed. If `dry` is true, the server only decides whether it would make the
+    /// change.
     pub(super) fn send(&self, connection: &mut Connection, dry: bool) -> Result<Outcome, ClientError> {
         let mut controls = ControlsBuf::new();
         let mut condition = Vec::new();

@@ -270,8 +270,8 @@ fn depth(dn: &str) -> usize {
     Dn::parse(dn).map_or(0, |dn| dn.len())
 }
 
-/// Returns the short names of a declared entry, each with the entry's DN. Declarations of groups may use them for
-/// members.
+/// Returns the short names of a declared entry, each with the entry's DN. Declarations of groups may name the entry by
+/// its short names.
 fn short_names(entry: &DeclaredEntry) -> Vec<(String, String)> {
     let dn = Dn::parse(&entry.dn).ok();
     let rdn = dn.as_ref().and_then(Dn::rdn);

@@ -62,14 +62,14 @@ impl DeclaredValue {
 }
 
 impl Declarations {
-    /// Returns true if the file declares entries. Otherwise it contains settings.
+    /// Returns true if the file declares entries. Any other file is treated as a settings file.
     pub(super) fn are_in(path: &Path) -> bool {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         DeTable::parse(&text)
             .is_ok_and(|table| FILE_KEYS.iter().any(|key| table.get_ref().contains_key(*key)))
     }
 
-    /// Reads a declaration file. Paths in it are relative to its directory.
+    /// Reads a declaration file. Paths in the file are relative to the directory that contains the file.
     pub(super) fn read(path: &Path) -> Result<Declarations, ServeError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ConfigError::Read { file: path.to_owned(), error })?;
@@ -238,7 +238,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads a value from another file, or decodes a value that is not text.
+    /// Reads a value from the file that the declaration names, or decodes a value in base64.
     fn table_value(&self, table: &DeTable<'_>) -> Result<DeclaredValue, String> {
         let mut members = table.iter().map(|(key, value)| (key.get_ref().as_ref(), value.get_ref().as_str()));
         match (members.next(), members.next()) {

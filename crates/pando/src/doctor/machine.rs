@@ -20,8 +20,8 @@ const SYNCS: usize = 15;
 /// Minimum plausible duration of a sync. Even the fastest disks with a protected cache need longer.
 const SYNC_MIN: Duration = Duration::from_micros(15);
 
-/// Maximum number of entries in a directory whose values are compared with the setting `unique`. The comparison takes
-/// some seconds.
+/// Maximum number of entries in a directory up to which values are compared with the setting `unique`. At this size,
+/// the comparison takes some seconds.
 const COMPARED_ENTRIES_MAX: u64 = 1_000_000;
 
 /// Type number of tmpfs, a file system in memory (statfs(2)).

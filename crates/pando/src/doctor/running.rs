@@ -79,7 +79,7 @@ fn writes(figures: &Figures) -> Finding {
     }
 }
 
-/// Reports the free space in the data file that deletions have left.
+/// Reports the free space that deletions have left in the data file.
 fn reclaim(figures: &Figures) -> Option<Finding> {
     let (used, free) = (figures.number("Used Bytes,Storage")?, figures.number("Free Bytes,Storage")?);
     let percent = free.saturating_mul(100) / used.max(1);

@@ -80,7 +80,7 @@ fn kinds_of(setting: &str) -> IndexKinds {
 
 /// Values of an attribute in a sample of entries.
 struct Sample {
-    /// Number of entries in the sample, of which `having` have the attribute.
+    /// Number of entries in the sample. `having` of these entries have the attribute.
     entries: u64,
     having: u64,
     /// Number of entries in the directory.

@@ -73,7 +73,8 @@ impl InitArguments {
         }
     }
 
-    /// Asks a question at the terminal. An empty line is the default answer.
+    /// Asks a question at the terminal. An empty line means the default answer. With `--yes`, returns the default
+    /// answer without asking.
     fn prompt(&self, question: &str, default: &str) -> Result<String, String> {
         if self.yes {
             return Ok(default.to_owned());
@@ -98,7 +99,7 @@ impl InitArguments {
     }
 }
 
-/// [`Readers`] as a text that can be an answer.
+/// Text form of [`Readers`], for answers.
 struct ReadersText(Readers);
 
 impl FromStr for ReadersText {

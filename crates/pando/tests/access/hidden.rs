@@ -28,8 +28,8 @@ fn hidden_data_is_absent_from_every_answer() {
     for (oid, name) in SUPPORTED_EXTENSIONS.iter().filter(|(oid, _)| *oid != START_TLS) {
         assert!(done.extensions.contains_key(oid), "{name} was never requested");
     }
-    // Rules for values, such as uniqueness, also apply to hidden values, so some values were refused on only one of the
-    // two compared servers.
+    // Rules for values, such as uniqueness, also apply to hidden values. The hidden values of the two compared servers
+    // differ, so some values were refused by only one of the servers.
     assert!(done.revealed > 0, "no rule for values has differed");
     for oid in [UNDELETE, REFRESH] {
         assert!(done.succeeded.contains_key(oid), "{oid} has never succeeded: {:?}", done.succeeded);

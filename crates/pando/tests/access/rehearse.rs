@@ -43,7 +43,7 @@ fn connect(pando: &Pando, requester: &str) -> Connection {
     connection
 }
 
-/// Rights that a client has, as requester, entry and right.
+/// Rights of clients, each as requester, entry and right.
 type Seen = BTreeSet<(String, String, String)>;
 
 const FILTERS: [&str; 8] = [

@@ -108,7 +108,7 @@ fn hashes_and_keys_of_other_software_are_secrets() {
     let exported = command(&["export"], Some(&Pando::data(&scratch))).expect_code(0);
     assert!(exported.stdout.contains(HASH), "an export is the administrator's");
 
-    // Rules permit access to secrets only by naming them.
+    // A rule permits access to a secret attribute only if it names the attribute.
     let rules = ["all: allow read to authenticated", "own: allow write of userPassword to self"];
     replace(&mut admin, "cn=config", "pandoAccessRule", &rules);
     assert!(!reveals_secret(

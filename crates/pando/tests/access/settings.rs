@@ -104,7 +104,8 @@ fn rules_are_tested_rehearsed_put_in_force_and_taken_back() {
         .expect_output("  - names: deny read of sn, cn to authenticated\n");
     command(&["access", "rollback"], Some(&data)).expect_code(0).expect_output("applied");
     assert!(!reads("sn"));
-    // The rollback restored the expectations with their rules, and a further rollback removes them together.
+    // The rollback restored the expectations together with their rules. A further rollback removes the rules and the
+    // expectations together.
     command(&["plan", &right], Some(&data)).expect_code(0).expect_output("no change");
     command(&["apply", &only_open], Some(&data)).expect_code(2);
     command(&["access", "rollback"], Some(&data)).expect_code(0).expect_output("applied");

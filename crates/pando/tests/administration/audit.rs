@@ -37,7 +37,7 @@ fn audit(scratch: &Scratch, arguments: &[&str]) -> test_support::clients::Run {
     command(&all, None)
 }
 
-/// Returns the selected events.
+/// Returns the events that `pando audit` prints with these arguments.
 fn events(scratch: &Scratch, arguments: &[&str]) -> Vec<Value> {
     let mut all = vec!["--json"];
     all.extend(arguments);
@@ -165,7 +165,7 @@ fn events_have_identities_and_no_secrets() {
     for kind in ["opened", "closed", "unbind", "started", "stopped"] {
         assert!(all.iter().any(|event| event["operation"] == kind), "{kind}");
     }
-    // Each operation appears once, and not a second time because of its log record.
+    // Each operation has one event. The log record of a change causes no second event.
     let adds = all.iter().filter(|event| event["operation"] == "add");
     assert_eq!(adds.count(), 6);
 
@@ -565,7 +565,7 @@ fn no_acknowledged_change_is_missing_after_kill_9() {
     assert_eq!(starts.len(), 6);
 }
 
-/// A power cut loses everything that neither the data nor the trail had synced.
+/// A power cut loses everything that was not synced, both in the data and in the trail.
 #[test]
 fn no_acknowledged_change_is_missing_after_a_power_cut() {
     let mut random = fastrand::Rng::with_seed(test_support::seed());

@@ -61,8 +61,8 @@ fn metrics_say_what_happened_as_the_monitor_does() {
         assert_eq!(of(&format!("bucket{{operation=\"{operation}\",le=\"+Inf\"}}")), number, "{operation}");
         assert!(of(&format!("sum{{operation=\"{operation}\"}}")) > 0.0, "{operation}");
     }
-    // A hash of Argon2id takes longer than the fastest bucket: the duration of a bind includes its wait for a hash
-    // thread.
+    // An Argon2id hash takes longer than the upper bound of the first bucket. The duration of a bind includes its wait
+    // for a hash thread.
     assert_eq!(value(&metrics, "pando_operation_seconds_bucket{operation=\"bind\",le=\"1.6e-05\"}"), 0.0);
 
     // Each metric has an entry of cn=monitor, with the same number if nothing has changed meanwhile.
@@ -119,7 +119,8 @@ fn a_stopping_server_is_not_ready() {
     assert!(pando.exit().success());
 }
 
-/// Requests a page with Python's library, over TLS that verifies the certificate. Sends the token if there is one.
+/// Python program that requests a page over TLS and verifies the server's certificate. It sends the token if there is
+/// one.
 const ASK: &str = r"
 import ssl, sys, urllib.error, urllib.request
 url, authority, token = sys.argv[1:]
@@ -277,14 +278,14 @@ fn work_is_counted_by_listener_index_and_client() {
     let anonymous = pando.connect();
     let mut anna = pando.connect();
     assert!(anna.bind(&person("anna"), "secret").unwrap().is_success());
-    // The last search uses the index twice, but it is counted once.
+    // The last search uses the index twice, but is counted once for this index.
     for filter in [["(uid=bert)"; 4].as_slice(), &["(|(uid=bert)(uid=missing))"]].concat() {
         let found = administrator.search(SUFFIX, Scope::WholeSubtree, filter, &["uid"]).unwrap();
         assert_eq!(found.entries.len(), 1);
     }
     drop(anonymous);
 
-    // An event loop counts the work of a turn after it has sent the answers.
+    // An event loop counts operations after it has sent their answers.
     let metrics = until("the work", || {
         let metrics = page(&pando, "/metrics").1;
         let operations = value(&metrics, "pando_listeners_operations_total{listener=\"ldap\"}");
@@ -348,7 +349,8 @@ fn alert_rules_and_dashboard_use_metrics_that_exist() {
     let parsed: serde_json::Value = serde_json::from_str(&dashboard).unwrap();
     assert!(parsed["panels"].as_array().unwrap().len() > 20);
 
-    // A single server has no metrics of clusters and replicas, so the test only looks those up in the documentation.
+    // A single server has no metrics of clusters and replicas, so the test only looks up their names in the
+    // documentation.
     let documented = metrics::documented();
     let exists = metric_names(&metrics);
     let is_of_several = |name: &str| name.starts_with("pando_cluster_") || name.starts_with("pando_replica");
@@ -358,7 +360,7 @@ fn alert_rules_and_dashboard_use_metrics_that_exist() {
     }
 }
 
-/// Reads the configuration of the page, with our alert rules, as Prometheus does.
+/// Checks the configuration in `how-to/metrics.md`, with the shipped alert rules, as Prometheus reads it.
 #[test]
 fn prometheus_reads_the_configuration_of_the_page() {
     let scratch = Scratch::new("metrics-scrape");

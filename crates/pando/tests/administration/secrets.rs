@@ -162,7 +162,8 @@ fn pages(pando: &Pando, seen: &mut Seen, anna: &str) {
     seen.add("sign-in", get(browser.address, "/", "").text());
 }
 
-/// Adds the output of a second server. It follows the first server and binds to it as the administrator.
+/// Adds the output of a second server. The second server follows the first server, and binds to the first server as the
+/// administrator.
 fn follower(source: &Pando, seen: &mut Seen) {
     let scratch = Scratch::new("secrets-copy");
     let password = scratch.write("password", ADMINISTRATOR);

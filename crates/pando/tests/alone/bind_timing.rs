@@ -94,8 +94,8 @@ fn every_failing_bind_costs_one_hash_on_the_pool() {
         let after = figures(&mut administrator);
         assert_eq!(after, before.map(|count| count + 2), "{kind}: jobs and hashes");
     }
-    // A bind with the right password costs only the hash of its storage scheme: none for the quick digest, one for
-    // Argon2.
+    // A bind with the right password computes only the hash of its storage scheme. The figures do not count a quick
+    // digest. They count an Argon2 hash once.
     let before = figures(&mut administrator);
     assert!(connection.bind(&person_dn("quick"), "right").unwrap().is_success());
     assert_eq!(figures(&mut administrator), before);
@@ -165,7 +165,7 @@ fn the_time_of_a_failing_bind_does_not_reveal_the_reason() {
     let rounds = test_support::rounds(10);
     let (apart_max, guess_max) = if rounds >= 1_000 { (0.05, 0.55) } else { (9.0, 1.0) };
     let scratch = Scratch::new("bind-time");
-    // Without the cache, successful binds of the load are hashed too.
+    // Without the bind cache, the successful binds of the load compute hashes too.
     scratch.write("node.toml", "bind_cache_seconds = 0\n");
     let pando = start(&scratch);
     measure(pando.address(), 2);

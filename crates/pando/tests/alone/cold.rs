@@ -19,7 +19,7 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use test_support::pando::{Start, command};
 use test_support::{Pando, SUFFIX, Scratch, positions};
 
-/// Number of people in the directory, which fill many pages.
+/// Number of people in the directory. Their entries fill many pages.
 const PEOPLE: usize = 10_000;
 
 /// Number of connections that send requests at the same time.
@@ -32,7 +32,7 @@ const PIPELINED: usize = 64;
 /// it waits for the disk, and prefetches for the next two seconds.
 const ROUNDS: usize = 1_000;
 
-/// Maximum number of requests until the server's data is in memory, which takes a fraction of a second.
+/// Maximum number of requests until the server's data is in memory. Reading the data takes a fraction of a second.
 const ASKS: usize = 100_000;
 
 /// Creates the data of a stopped server: people with a long description each.
@@ -93,10 +93,11 @@ fn send(connection: &mut Connection, numbers: &[usize]) {
     connection.send_bytes(&bytes).unwrap();
 }
 
-/// Returns true if the request for this person asks for the position of its answer.
+/// Returns true if the request for this person contains the control that asks for the log position of the answer.
 ///
-/// Regression test: in a cold loop, three of four answers lacked the position that their request had asked for. Their
-/// results came from dry runs, which ignored the control. So clients of a cluster could not read their own changes.
+/// Regression test: in an event loop that waited for the disk, three of four answers lacked the position that their
+/// request had asked for. Their results came from dry runs, which ignored the control. So clients of a cluster could
+/// not read their own changes.
 fn wants_position(number: usize) -> bool {
     number.is_multiple_of(2)
 }
@@ -135,7 +136,7 @@ fn cold_pages_are_read_by_other_threads() {
         for _ in 0..ROUNDS {
             let asked: Vec<Vec<usize>> = (0..CONNECTIONS)
                 .map(|_| {
-                    // Cover all numbers, in an order that keeps neighbours far apart.
+                    // Cover all numbers, in an order in which neighboring numbers are far apart.
                     (0..PIPELINED)
                         .map(|_| {
                             number = (number + 7_919) % PEOPLE;
@@ -185,7 +186,7 @@ fn data_that_fits_into_memory_is_read_into_it_at_the_start() {
     let pando = Start::new(&scratch).ready();
     let mut connection = pando.administrator();
     for _ in 0..ASKS {
-        // This request reads none of the people's pages.
+        // This request reads none of the pages with people.
         assert!(connection.entry(SUFFIX, &["dc"]).unwrap().is_some());
         if is_in_memory(&data) {
             return;

@@ -48,7 +48,7 @@ const STAND_INS: [(&str, &str); 9] = [
 struct Machine {
     is_root: bool,
     has: &'static [&'static str],
-    /// Whether rustup has installed Rust in the home folder, which is not in the PATH.
+    /// Whether rustup has installed Rust in the home folder. The folder of these programs is not in the PATH.
     has_rust_at_home: bool,
     /// Whether the certificates for TLS are installed.
     has_certificates: bool,

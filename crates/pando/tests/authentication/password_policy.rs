@@ -187,7 +187,7 @@ fn failures_lock_the_account_durably() {
     assert!(pando.log().contains(&logged), "{}", pando.log());
 }
 
-/// Passwords tried at the same time count up to the policy's limit.
+/// Guesses that are sent at the same time lock the account as consecutive guesses do.
 #[test]
 fn concurrent_guesses_do_not_evade_the_lock() {
     let scratch = Scratch::new("policy-parallel");
@@ -518,7 +518,7 @@ fn passwords_that_attackers_try_first_are_refused() {
 }
 
 /// Regression test: three wrong passwords within one second locked an account permanently. The lock is written in whole
-/// seconds, and failures in the same second counted as later ones.
+/// seconds, and failures in the same second counted as failures after the lock.
 #[test]
 fn a_lock_ends_whatever_part_of_a_second_it_began_in() {
     let scratch = Scratch::new("policy-lock-ends");

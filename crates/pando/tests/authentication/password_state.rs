@@ -108,7 +108,7 @@ fn a_last_bind_waits_for_the_disk_and_counts_meanwhile() {
     assert_eq!(last(&mut administrator, &anna), long_ago);
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
     assert_eq!(bind(&pando, "bert", "bert-secret"), ResultCode::SUCCESS);
-    // A time that an administrator sets replaces the one that waits to be written.
+    // A time that an administrator sets replaces the time that waits to be written.
     let other = "20010101000001Z";
     state(&mut administrator, &bert, &[operation(SET_LAST_LOGIN, &[other])]).unwrap();
     assert_eq!(bind(&pando, "bert", "bert-secret"), ResultCode::INVALID_CREDENTIALS);

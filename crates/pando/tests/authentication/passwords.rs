@@ -224,7 +224,7 @@ fn the_password_of_a_node_file_is_not_changed_by_clients() {
         .expect_output("Server is unwilling to perform");
     assert!(binds(&pando, ADMIN_DN, ADMIN_PASSWORD));
     assert!(pando.stop().success());
-    // If no password is given at the start, the server uses the one that its first start generated and stored.
+    // If no password is given at the start, the server uses the password that its first start generated and stored.
     let names = ["--admin-dn", ADMIN_DN];
     let pando =
         Start::bare(&scratch, "own").arguments(&names).without_environment("PANDO_ADMIN_PASSWORD").ready();

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Name of the check in findings about this server as a replica.
 const REPLICA: &str = "replica";
 
-/// Checks this server as a replica: that it follows its supplier, how far it lags, and that its data do not differ from
+/// Checks this server as a replica: whether it follows its supplier, how far it lags, and whether its data differ from
 /// the supplier's data.
 pub(super) fn own(figures: &Figures) -> Option<Finding> {
     let state = figures.text("State,Replica")?;
