@@ -84,7 +84,7 @@ impl Texts {
         Texts { texts: Value::from(Serde(texts)), templates }
     }
 
-    /// Returns the text with this path, for example `sign_in.title`.
+    /// Returns the text with this path, for example `sign_in.title`. Returns the path itself if there is no such text.
     pub(crate) fn text(&self, path: &str) -> String {
         let found = path.split('.').try_fold(self.texts.clone(), |texts, name| texts.get_attr(name));
         found

@@ -8,7 +8,7 @@ use super::Session;
 use crate::session::context::Context;
 
 impl Session {
-    /// Returns a page of the list.
+    /// Returns a page of the list of deleted entries.
     pub(super) fn list_deleted(
         &mut self,
         context: &mut Context,

@@ -492,7 +492,8 @@ impl Scribe<'_> {
 struct Described<'r> {
     id: AttrId,
     fate: ValueEffect,
-    /// Time at which the values expire; 0 if they do not expire.
+    /// End time that the change sets for the values, in seconds since 1970; 0 if they no longer expire. `None` if the
+    /// change sets no end time.
     until: Option<u64>,
     values: &'r [Value],
 }

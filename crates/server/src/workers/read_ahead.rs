@@ -424,9 +424,9 @@ impl PrefetchJob {
 /// through every request twice, and asks the kernel about each page that it has not used recently. Therefore occasional
 /// page faults do not make a loop cold.
 ///
-/// A tick costs two short reads from `/proc`. If the kernel does not count these reads, a loop is never cold. Counts of
-/// major faults are not usable instead: a page in memory that is being written, for example by a checkpoint, may cause
-/// a major fault, too.
+/// A tick costs a call of getrusage(2) and, in a warm loop, a short read from `/proc`. If the kernel does not count the
+/// octets read, a loop is never cold. Counts of major faults are not usable instead: a page in memory that is being
+/// written, for example by a checkpoint, may cause a major fault, too.
 pub(crate) struct ColdLoopDetector {
     counts: Option<Counts>,
     tick_began: Instant,
