@@ -11,7 +11,7 @@ use crate::{BerError, Tag};
 /// refused immediately.
 ///
 /// # Errors
-/// [`BerError::UnexpectedTag`] if the first octet is not that of a SEQUENCE; otherwise the error of the length.
+/// [`BerError::UnexpectedTag`] if the first octet is not the tag of a SEQUENCE; otherwise an error of the length.
 pub fn read_frame_len(bytes: &[u8]) -> Result<Option<usize>, BerError> {
     match bytes.first() {
         None => return Ok(None),

@@ -2,7 +2,7 @@
 
 use crate::{BerError, CONTENT_LEN_MAX, Tag};
 
-/// A cursor over a series of elements. A copy only copies a slice, so looking ahead is cheap.
+/// A cursor over a series of elements. A copy of the cursor is cheap, because it refers to the same input.
 ///
 /// Each method reads the next element and advances past it. After an error the position is unspecified; stop reading.
 #[derive(Clone, Copy, Debug)]
@@ -157,8 +157,8 @@ impl<'a> Reader<'a> {
         if self.element(expected)?.is_empty() { Ok(()) } else { Err(BerError::BadNull) }
     }
 
-    /// Skips the remaining elements, and checks that they are elements. Call it for the unknown components at the end
-    /// of an extensible SEQUENCE, which RFC 4511 section 4 requires to be ignored.
+    /// Skips the rest of the input, and checks that it consists of elements. Call this for the unknown components at
+    /// the end of an extensible SEQUENCE, because RFC 4511 section 4 requires that these components are ignored.
     ///
     /// # Errors
     /// Those of [`any`](Self::any).
@@ -179,8 +179,9 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Reads the header at the start of `bytes`; returns `None` if it is incomplete. A length in more octets than
-    /// needed is accepted: BER allows it (X.690 section 8.1.3.5 note 2), and Windows clients always send four.
+    /// Reads the header at the start of `bytes`; returns `None` if the header is incomplete. A length in more octets
+    /// than needed is accepted: BER allows it (X.690 section 8.1.3.5 note 2), and Windows clients always send four
+    /// length octets.
     #[inline]
     pub(crate) fn read(bytes: &[u8]) -> Result<Option<Header>, BerError> {
         let Some(&tag) = bytes.first() else { return Ok(None) };

@@ -25,22 +25,22 @@ impl Tag {
     const CONSTRUCTED: u8 = 0x20;
     const NUMBER: u8 = 0x1f;
 
-    /// `[APPLICATION number]`, primitive. `number` is at most 30.
+    /// `[APPLICATION number]`, primitive. `number` must be at most 30.
     pub const fn application(number: u8) -> Tag {
         Tag(0x40 | (number & Self::NUMBER))
     }
 
-    /// `[APPLICATION number]`, constructed. `number` is at most 30.
+    /// `[APPLICATION number]`, constructed. `number` must be at most 30.
     pub const fn application_constructed(number: u8) -> Tag {
         Tag(0x60 | (number & Self::NUMBER))
     }
 
-    /// `[number]`, context-specific and primitive. `number` is at most 30.
+    /// `[number]`, context-specific and primitive. `number` must be at most 30.
     pub const fn context(number: u8) -> Tag {
         Tag(0x80 | (number & Self::NUMBER))
     }
 
-    /// `[number]`, context-specific and constructed. `number` is at most 30.
+    /// `[number]`, context-specific and constructed. `number` must be at most 30.
     pub const fn context_constructed(number: u8) -> Tag {
         Tag(0xa0 | (number & Self::NUMBER))
     }

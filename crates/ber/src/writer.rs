@@ -1,8 +1,8 @@
 //! Writing: elements appended to a `Vec<u8>`, always in the shortest form.
 //!
 //! There are two styles. If the sizes are known, add them with [`element_len`] and [`integer_len`], and append with the
-//! `put_*` functions, which write each byte once. Otherwise use [`Writer::begin`] and [`Writer::end`], which correct
-//! the length afterwards and have to move a content of 128 octets or more.
+//! `put_*` functions. These functions write each byte once. Otherwise use [`Writer::begin`] and [`Writer::end`]. `end`
+//! writes the length after the content, and has to move a content of 128 octets or more.
 
 use crate::Tag;
 
@@ -107,7 +107,8 @@ pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
 }
 
-/// Start of an open constructed element. Pass it to [`Writer::end`], innermost first.
+/// Start of an open constructed element. Pass it to [`Writer::end`]. Elements must be ended in reverse order: the
+/// innermost element first.
 #[derive(Debug)]
 #[must_use = "an element that is begun must be ended"]
 pub struct Mark {

@@ -339,7 +339,7 @@ fn search(base: &str, scope: Scope, filter: &str, attributes: &[&str]) -> Vec<u8
     encode(Request::Search(SearchRequest::new(base, scope, filter.as_filter(), selection.as_selection())))
 }
 
-/// Encodes one page of a search.
+/// Encodes a search request with one control.
 fn page(base: &str, scope: Scope, filter: &str, attributes: &[&str], control: Control<'_>) -> Vec<u8> {
     let filter = FilterBuf::parse(filter).unwrap();
     let selection = SelectionBuf::from_iter(attributes);

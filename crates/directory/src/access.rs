@@ -18,8 +18,8 @@
 //!
 //! *Read* covers search, compare and use in filters: a filter item on an attribute that the requester may not read is
 //! Undefined (RFC 4511 section 4.5.1.7), so the item reveals nothing. *Compare* on userPassword is an attempt to
-//! authenticate. The compare reveals as much as a bind with that name and password, and whether the entry has a
-//! password.
+//! authenticate. Such a compare reveals whether the password is correct, as a bind does. It also reveals whether the
+//! entry has a password.
 //!
 //! A refusal never depends on whether the entry exists. A requester without the right to read the tree receives
 //! insufficientAccessRights for every name in the tree.

@@ -84,7 +84,7 @@ const DYNAMIC_OBJECT: &str = "1.3.6.1.4.1.1466.101.119.2";
 /// OID of collectiveAttributeSubentry (RFC 3671 section 2.1).
 const COLLECTIVE_ATTRIBUTE_SUBENTRY: &str = "2.5.17.2";
 
-/// OIDs of distinguishedNameMatch and uniqueMemberMatch, under which all spellings of a name are one value.
+/// OIDs of distinguishedNameMatch and uniqueMemberMatch. These rules treat all spellings of a name as one value.
 const NAME_RULES: [&str; 2] = ["2.5.13.1", "2.5.13.23"];
 
 /// Attribute types that a new directory indexes, for equality and ordering.
@@ -134,7 +134,7 @@ pub struct AttributeDef {
     pub is_operational: bool,
     /// Secrecy of the values.
     pub(crate) secrecy: Secrecy,
-    /// Syntax of the values, if they are names that equality compares as names.
+    /// Name syntax of the values, if the equality rule compares the values as names; otherwise `None`.
     pub(crate) name_syntax: Option<NameSyntax>,
     /// Meaning of the attribute in the state of an account. `None` for other attributes, and for attributes with
     /// options.
@@ -427,8 +427,8 @@ impl Catalog {
         };
         let name = description.returned_name(&self.schema).into_owned();
         let name_syntax = self.schema.syntax_by_id(attribute_type.syntax).name_syntax();
-        // Under other equality rules, or without one, two spellings of a name may be distinct values, which must stay
-        // distinct.
+        // Under other equality rules, or without one, two spellings of a name may be distinct values. Such values must
+        // stay distinct.
         let compares_names = attribute_type.equality.is_some_and(|rule| NAME_RULES.contains(&rule.oid()));
         let name_syntax = name_syntax.filter(|_| compares_names);
         let def = AttributeDef {

@@ -303,7 +303,7 @@ impl Term {
         })
     }
 
-    /// Makes tests of member ignore the members that dynamic groups compute.
+    /// Makes tests of membership ignore members that only the URLs of dynamic groups describe.
     pub(crate) fn count_stored_only(&mut self) {
         let exclude = &mut |item: &mut Item| {
             item.counts_described = false;
@@ -342,8 +342,8 @@ impl Term {
         asks
     }
 
-    /// Returns the indexes of the items whose attributes may come from a collective subentry. The indexes number all
-    /// items of the filter in order.
+    /// Returns the numbers of the items whose attributes may come from a collective subentry. The items of the filter
+    /// are numbered from 0, in order.
     #[inline]
     pub(crate) fn collective_items(&self, state: TreeState<'_>) -> Vec<usize> {
         let (mut places, mut place) = (Vec::new(), 0);

@@ -1,10 +1,10 @@
 //! The directory: entries, the tree, indexes, links, and all operations on them.
 //!
 //! Every change has two steps. A *decide* function (one file per operation: `add.rs`, `delete.rs`, `modify.rs`,
-//! `modify_dn.rs`) reads the state, checks the request, and returns a [`record::Record`]: its validated effect. The
-//! decide function writes nothing, so a refused request has no effect. [`apply`] then turns the record into rows.
-//! [`apply`] is idempotent and cannot refuse a record. Start-up replay, replicas and restore use only [`apply`].
-//!
+//! `modify_dn.rs`) reads the state, checks the request, and returns a [`record::Record`]: the validated effect of the
+//! request. The decide function writes nothing, so a refused request has no effect. [`apply`] then turns the record
+//! into rows. [`apply`] is idempotent and cannot refuse a record. Start-up replay, replicas and restore use only
+//! [`apply`].
 //! Reads use [`search::Search`], a state machine that runs in slices. Any thread may run a slice, on its own
 //! [`Snapshot`].
 //!

@@ -40,7 +40,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// OID of extensibleObject, which allows every attribute (RFC 4512 section 4.3).
 const EXTENSIBLE_OBJECT: &str = "1.3.6.1.4.1.1466.101.120.111";
 
-/// Number of rows processed between two reads of a posting that is being emptied.
+/// Number of rows processed between two reads of a posting list that is being emptied.
 const SLICE: usize = 1_024;
 
 /// Returns the link attributes of the catalog.
@@ -143,7 +143,7 @@ fn remove_text(
 }
 
 /// Removes a text with the normal form under which it is stored. The text may have another normal form now, if a
-/// definition that it names was added later.
+/// definition that the text names was added later.
 fn remove_row(
     batch: &mut Batch<'_>,
     schema: &Schema,

@@ -135,7 +135,7 @@ fn eventful() -> TestDirectory {
     d
 }
 
-/// Returns the members of a group that receive an end time (expiration time).
+/// Returns the members of a group to which the test gives an end time (expiration time).
 fn group_members(group: &str) -> &'static [&'static str] {
     match group {
         "cn=in,ou=k" => &["cn=one,ou=l,ou=k,dc=example,dc=com"],
@@ -479,7 +479,7 @@ fn a_backup_can_be_restored_at_every_moment() {
     }
 }
 
-/// A restore never accepts damaged data as complete. A damaged length field does not cause a large allocation.
+/// A restore never accepts a cut stream as complete. A changed stream causes neither a panic nor a large allocation.
 #[test]
 fn a_cut_or_changed_stream_is_refused() {
     let original = eventful();

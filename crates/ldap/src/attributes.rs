@@ -102,7 +102,7 @@ impl<'a> Attributes<'a> {
         self.content
     }
 
-    /// Decodes an AttributeList, in which every attribute has a value.
+    /// Decodes an AttributeList. Every attribute must have a value.
     pub(crate) fn decode_full(reader: &mut Reader<'a>, limits: &DecodeLimits) -> Body<Attributes<'a>> {
         Attributes::decode_checked(reader, limits, |attribute| {
             if attribute.values.is_empty() {

@@ -56,8 +56,8 @@ pub struct SyncStateValue<'a> {
 pub struct SyncDone<'a> {
     /// Cookie of the content.
     pub cookie: Option<&'a [u8]>,
-    /// Whether the server reported each deleted entry. If false, the client must treat all entries that were not
-    /// reported as deleted.
+    /// Whether the server reported each deleted entry. If false, the client must delete all entries that the server did
+    /// not report.
     pub refresh_deletes: bool,
 }
 
@@ -77,8 +77,8 @@ pub enum SyncInfo<'a> {
     NewCookie(&'a [u8]),
     /// The end of a refresh phase.
     Refreshed {
-        /// Whether each deleted entry was reported; if false, the client must treat all entries that were not reported
-        /// as deleted.
+        /// Whether each deleted entry was reported. If false, the client must delete all entries that the server did
+        /// not report.
         deletes: bool,
         /// Cookie of the content.
         cookie: Option<&'a [u8]>,

@@ -106,7 +106,7 @@ impl fmt::Display for Limit {
 
 impl std::error::Error for DecodeError {}
 
-/// Name of a component, and its error. The fields of the envelope are added later, which makes it a [`DecodeError`].
+/// Name of a component, and its error. A [`DecodeError`] consists of these fields and the fields of the envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BodyError {
     pub(crate) component: &'static str,

@@ -78,7 +78,7 @@ pub fn put_dereferenced(out: &mut Vec<u8>, attribute: &str, value: &[u8], attrib
     }
 }
 
-/// Returns the size of the content. An empty list of attributes is omitted (section 2.3).
+/// Returns the size of the content of a `DerefRes`. An empty list of attributes is omitted (section 2.3).
 const fn content_len(attribute_len: usize, value_len: usize, attributes_len: usize) -> usize {
     let attributes = if attributes_len == 0 { 0 } else { element_len(attributes_len) };
     element_len(attribute_len) + element_len(value_len) + attributes

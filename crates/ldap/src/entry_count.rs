@@ -40,7 +40,7 @@ pub fn encode_entry_count(entries: u64) -> Vec<u8> {
 }
 
 /// Returns true if `value` is a value of the Matching Entry Count request: integers and booleans with ascending context
-/// tags, which limit how much the server may examine. This server ignores the limits and always counts exactly.
+/// tags. These fields limit how much the server may examine. This server ignores the limits and always counts exactly.
 pub fn is_entry_count_request(value: &[u8]) -> bool {
     let mut reader = Reader::new(value);
     let Ok(mut fields) = reader.sequence(Tag::SEQUENCE) else { return false };

@@ -17,8 +17,8 @@ pub const FILTER_TERMS_MAX: usize = 4096;
 /// Maximum number of attributes of an add request or changes of a modify request.
 pub const ELEMENT_COUNT_MAX: usize = 65_536;
 /// Maximum number of selectors of a search, even if [`DecodeLimits::element_count_max`] is higher. The number is
-/// limited because each selector is looked up in the schema, and some entries are compared with each selector. It is as
-/// high as the number of attribute types in a large schema.
+/// limited because each selector is looked up in the schema, and some entries are compared with each selector. The
+/// limit is as high as the number of attribute types in a large schema.
 pub const SELECTOR_COUNT_MAX: usize = 4096;
 /// Maximum number of values of all attributes of one add or modify request.
 pub const VALUE_COUNT_MAX: usize = 1 << 20;

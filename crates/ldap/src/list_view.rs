@@ -26,8 +26,8 @@ pub struct ListViewRequest<'a> {
 /// Target entry of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListViewTarget<'a> {
-    /// The entry at `offset`, which is relative to `count` and starts at 1. If `count` is 0, the offset is relative to
-    /// the server's size of the list.
+    /// The entry at `offset`. Offsets start at 1, and are relative to `count`. If `count` is 0, the offset is relative
+    /// to the server's size of the list.
     Offset {
         /// Offset of the target in the list.
         offset: u32,

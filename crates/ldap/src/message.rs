@@ -183,8 +183,8 @@ mod tests {
         check(&message(b"\x4a\x01x\xa0\x01\x30"), Some(5), Some(0x4a), truncated);
     }
 
-    /// Some clients encode numbers in as many octets as their integer type has. X.690 section 8.3.2 forbids it, but
-    /// servers accept it.
+    /// Some clients encode numbers in as many octets as their integer type has. X.690 section 8.3.2 forbids this
+    /// encoding, but servers accept it.
     #[test]
     fn numbers_may_have_leading_zero_octets() {
         let long_id = b"\x30\x08\x02\x04\x00\x00\x00\x01\x4a\x00";

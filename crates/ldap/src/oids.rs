@@ -4,7 +4,7 @@
 
 // Controls, on requests, responses or both.
 
-/// ManageDsaIT: referral and alias entries are plain entries (RFC 3296).
+/// ManageDsaIT: referral and alias entries are treated as plain entries (RFC 3296).
 pub const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
 /// Subentries: whether a search returns subentries (RFC 3672).
 pub const SUBENTRIES: &str = "1.3.6.1.4.1.4203.1.10.1";
@@ -40,7 +40,7 @@ pub const DONT_USE_COPY: &str = "1.3.6.1.1.22";
 pub const SYNC_REQUEST: &str = "1.3.6.1.4.1.4203.1.9.1.1";
 /// Content synchronization, the state of one entry (RFC 4533).
 pub const SYNC_STATE: &str = "1.3.6.1.4.1.4203.1.9.1.2";
-/// Content synchronization, end of a phase (RFC 4533).
+/// Content synchronization, sent with the result of the search (RFC 4533).
 pub const SYNC_DONE: &str = "1.3.6.1.4.1.4203.1.9.1.3";
 /// DirSync: changes since a cookie (Active Directory, MS-ADTS section 3.1.1.3.4.1.3).
 pub const DIR_SYNC: &str = "1.2.840.113556.1.4.841";
@@ -171,7 +171,8 @@ pub const FORWARD: &str = "1.3.6.1.4.1.99999.5.20";
 pub const PROMOTE: &str = "1.3.6.1.4.1.99999.5.11";
 /// Promotes a replica to a supplier.
 pub const PROMOTE_REPLICA: &str = "1.3.6.1.4.1.99999.5.22";
-/// Makes a supplier stop writing before its replica is promoted. The replica sends it in a forwarded request.
+/// Makes a supplier stop writing before its replica is promoted. The replica sends this operation in a forwarded
+/// request.
 pub const FENCE: &str = "1.3.6.1.4.1.99999.5.23";
 
 /// Returns the common name of an extended operation, for diagnostic texts; `None` if its OID is not listed above.

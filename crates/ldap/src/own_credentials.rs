@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The arguments, in order, are:
-//! - `addApplication`: the name of the application, and the number of days until its password expires
+//! - `addApplication`: the name of the application, and optionally the number of days until its password expires
 //! - `removeApplication`: the name of the application
 //! - `setCodes`: the secret in base32, and a code generated from it
 //!

@@ -43,7 +43,7 @@ impl<'a> StateRequest<'a> {
         [PASSWORD_STATE, PASSWORD_STATE_UNBOUNDID].contains(&name)
     }
 
-    /// Decodes a request's value; returns `None` if it is malformed, or has more operations than the limit.
+    /// Decodes a request's value; returns `None` if it is malformed, or has more operations or values than the limits.
     pub fn decode(value: Option<&'a [u8]>) -> Option<StateRequest<'a>> {
         let mut reader = Reader::new(value?);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -99,7 +99,7 @@ pub fn encode_password_state<V: AsRef<[u8]>>(user: &str, operations: &[StateOper
 
 /// Numbers of the operations in requests and responses.
 pub mod state_operation {
-    /// Get whether the account is disabled. Operations 2 and 3 set and clear it.
+    /// Get whether the account is disabled. Operations 2 and 3 change this state.
     pub const GET_DISABLED: u32 = 1;
     /// Set whether the account is disabled.
     pub const SET_DISABLED: u32 = 2;

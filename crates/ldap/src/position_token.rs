@@ -1,21 +1,22 @@
-//! Values of Pando's own controls that contain log positions. In a response, the position of the state that it shows.
-//! In a request, the minimum position of that state. See `docs/reference/protocol.md`.
+//! Values of Pando's own controls that contain log positions. In a response, the control contains the position of the
+//! state that the response shows. In a request, the control contains the minimum position of that state. See
+//! `docs/reference/protocol.md`.
 
 use ber::{Reader, Tag, Writer};
 
 /// Maximum wait that a client can request (maxInt of RFC 4511 section 4.1.1).
 const WAIT_MAX: u32 = i32::MAX as u32;
 
-/// A position in the log of a generation. It is encoded as the generation (16 octets), the position (8), and the epoch,
-/// if there is one (16). Clients must not interpret them.
+/// A position in the log of a generation. The encoded form consists of the generation (16 octets), the position (8),
+/// and the epoch, if there is one (16). Clients must not interpret the encoded form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PositionToken {
     /// Generation of the data: positions of different generations cannot be compared.
     pub generation: [u8; 16],
     /// Position in the log of that generation.
     pub position: u64,
-    /// Name of the epoch of the record at the position; `None` before the first promotion of a replica. A promotion
-    /// without the supplier uses positions again, for other records.
+    /// Name of the epoch of the record at the position; `None` before the first promotion of a replica. If a replica is
+    /// promoted without the supplier, its new records may have positions that records of the supplier already had.
     pub epoch: Option<[u8; 16]>,
 }
 

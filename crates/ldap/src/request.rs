@@ -50,7 +50,7 @@ pub enum Request<'a> {
     ModifyDn(ModifyDnRequest<'a>),
     /// Test whether an entry has a value.
     Compare(CompareRequest<'a>),
-    /// Abandon the request with this id, which may be any number, including 0 and unused ids.
+    /// Abandon the request with this id. The id may be any number from 0 to maxInt, even if no request has this id.
     Abandon(MessageId),
     /// Extended operation, named by an OID.
     Extended(ExtendedRequest<'a>),
@@ -124,9 +124,9 @@ pub enum Scope {
 pub enum DerefAliases {
     /// Aliases are not followed.
     Never,
-    /// Aliases below the base are followed, but not in the name of the base.
+    /// Aliases below the base are followed. Aliases in the name of the base are not followed.
     InSearching,
-    /// Aliases in the name of the base are followed, but not below the base.
+    /// Aliases in the name of the base are followed. Aliases below the base are not followed.
     FindingBase,
     /// All aliases are followed.
     Always,
@@ -437,7 +437,7 @@ impl std::fmt::Debug for Authentication<'_> {
     }
 }
 
-/// Does not show the value, which is a password in a password change.
+/// Does not show the value, because the value of a Password Modify request contains passwords.
 impl std::fmt::Debug for ExtendedRequest<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ExtendedRequest").field("name", &self.name).finish_non_exhaustive()

@@ -461,7 +461,7 @@ const fn envelope_len(id: MessageId, content_len: usize, controls_len: usize) ->
     element_len(integer_len(id.0 as i64)) + element_len(content_len) + controls
 }
 
-/// Appends a message without its operation's content, which is `content_len` octets long.
+/// Appends a message up to the content of its operation. The content must be `content_len` octets long.
 #[inline]
 pub(crate) fn put_envelope(
     out: &mut Vec<u8>,

@@ -9,7 +9,7 @@ const DOMAIN_SCOPE: i64 = 1;
 /// Flag that extends a search to all naming contexts below its base.
 const PHANTOM_ROOT: i64 = 2;
 
-/// Options of a search.
+/// Options of a search, as in the search options control of Active Directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SearchOptions {
     /// Whether the search returns no continuation references.

@@ -1,5 +1,6 @@
-//! Addresses of servers: `ldap://HOST:PORT`, `ldaps://HOST:PORT` for TLS, or `ldapi://PATH` for a Unix domain socket,
-//! whose slashes are percent-encoded (draft-chu-ldap-ldapi). [`crate::url`] handles the other parts of an LDAP URL.
+//! Addresses of servers: `ldap://HOST:PORT`, `ldaps://HOST:PORT` for TLS, or `ldapi://PATH` for a Unix domain socket.
+//! In an ldapi URL, the slashes of the path are percent-encoded (draft-chu-ldap-ldapi). [`crate::url`] handles the
+//! other parts of an LDAP URL.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -31,7 +31,8 @@ pub enum TrailPiece<'a> {
     Block(u64, u64, &'a [u8]),
     /// Description of damage.
     Damage(&'a str),
-    /// Position of the last write, which is incomplete because of a crash or because it is still in progress.
+    /// The last write is incomplete, because of a crash or because the write is still in progress. The text is the
+    /// position of the write.
     Torn(&'a str),
 }
 

@@ -40,7 +40,7 @@ fn integer(content: &[u8]) {
 
 fn frame(bytes: &[u8]) {
     let whole = read_frame_len(bytes);
-    // The longest header: tag, length of the length, 126 octets of length.
+    // The longest header has 128 octets: the tag, the number of length octets, and 126 length octets.
     let mut known = Ok(None);
     for prefix_len in 0..=bytes.len().min(128) {
         let prefix = bytes.get(..prefix_len).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! List of the rules about a right at an entry and below it, with the requesters that each rule names.
+//! List of the rules about a right at an entry and below the entry, with the requesters that each rule names.
 //!
-//! An explanation is about one requester and names the rules that decide for that requester. The list is about all
-//! requesters, so it resolves no users and no groups. The list contains each rule that covers the entry or an entry
-//! below it.
+//! An explanation (`explain.rs`) is about one requester and names the rules that decide for that requester. The list is
+//! about all requesters, so it resolves no users and no groups. The list contains each rule that covers the entry or an
+//! entry below it.
 
 use schema::TypeId;
 
@@ -23,7 +23,7 @@ use crate::tree::{TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Rules about a right at an entry and below it.
+/// Rules about a right at an entry and below the entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessList {
     /// The right, the attribute and the entry, such as `read mail of "dc=example"`.
@@ -241,7 +241,8 @@ enum Below {
     Everything,
 }
 
-/// Entries that a rule, or one of the places in a rule, covers.
+/// Entries that a rule, or one place in a rule, covers: whether it covers a given entry, and how many of the entries
+/// below.
 #[derive(Clone, Copy, Debug)]
 struct Coverage {
     covers_entry: bool,

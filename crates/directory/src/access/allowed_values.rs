@@ -25,7 +25,7 @@ pub(crate) fn type_of(item: &Item, schema: &Schema) -> Option<TypeId> {
     }
 }
 
-/// Values that a right, to search or to compare, covers at an entry.
+/// Values that the requester may use at an entry. `right` is the right to search or the right to compare.
 #[derive(Clone, Copy)]
 pub(crate) struct AllowedValues<'r> {
     pub(crate) rights: &'r EntryRights,

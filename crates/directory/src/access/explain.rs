@@ -300,8 +300,8 @@ pub(crate) fn explain_rights(
     Ok(explanation)
 }
 
-/// Replaces the right to write a password by the right that governs such a change: write for the user's own entry,
-/// reset for other entries. Returns other rights unchanged.
+/// Returns the right that governs a change of a password, given the right to write or to reset it: the right to write
+/// for the user's own entry, the right to reset for other entries. Returns other rights unchanged.
 pub(crate) fn right_over_password(
     schema: &Schema,
     is_own: bool,

@@ -80,7 +80,7 @@ pub enum ExternalIdentity {
     Stranger,
     /// The client presented an identity that may act as the administrator.
     Administrator,
-    /// The client presented a certificate, which names its identity.
+    /// The client presented a certificate. The certificate determines the identity.
     Certificate,
 }
 

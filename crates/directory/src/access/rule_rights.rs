@@ -1,11 +1,11 @@
 //! Rights of a requester to entries and attributes under access rules.
 //!
 //! [`RuleRights`] are a part of the effective rights of one requester: rules for other requesters are left out, and the
-//! names in the remaining rules are resolved to entries. The rights at an entry depend on its place, on whether it is
-//! the requester's own entry, and on whether it names the requester. The rules that apply at an entry are represented
-//! as a set of bits, and the [`EntryRights`] are computed once for each set. A right is granted if at least one rule
-//! allows it and no rule denies it. Everything else is denied. The administrator has no [`RuleRights`], because no rule
-//! applies to it.
+//! names in the remaining rules are resolved to entries. The rights at an entry depend on the entry's place, on whether
+//! the entry is the requester's own, on whether the entry names the requester, and on whether the entry matches the
+//! filters of rules. The rules that apply at an entry are represented as a set of bits, and the [`EntryRights`] are
+//! computed once for each set. A right is granted if at least one rule allows it and no rule denies it. Everything else
+//! is denied. The administrator has no [`RuleRights`], because no rule applies to the administrator.
 
 mod throughout;
 
@@ -200,8 +200,8 @@ impl RuleRights {
         };
         let mut facts = RequesterFacts::new(state, own);
         let mut applicable = Vec::new();
-        // A rule for a place makes rights non-uniform even if no entry has that name. Otherwise the rights at other
-        // entries would reveal whether the entry exists.
+        // A rule for a place makes rights non-uniform even if there is no entry at the place. Otherwise the rights at
+        // other entries would reveal whether the entry exists.
         let mut is_uniform = true;
         if !rules.is_broken {
             for (number, rule) in rules.rules.iter().enumerate() {
@@ -211,7 +211,7 @@ impl RuleRights {
                 let Some(condition) = facts.condition(&rule.requesters)? else { continue };
                 let place = match &rule.place {
                     None => None,
-                    // The empty DN is above every entry, so such a rule applies everywhere.
+                    // The empty DN is above every entry, so a rule for the subtree of the empty DN applies everywhere.
                     Some((Reach::In | Reach::Below, name)) if name.depth() == 0 => None,
                     Some((reach, name)) => {
                         is_uniform = false;

@@ -326,7 +326,7 @@ fn at_least_one_requester_can_read_the_rules() {
     };
     let see = "see: allow read to authenticated";
     let helpers = format!("helpers: allow explain to user '{anna}'");
-    // The first rules may leave no requester who can read the rules.
+    // The first rules of a directory are accepted even if no requester can read them.
     assert_eq!(set(&[see]), Ok(()));
     assert_eq!(set(&[see, &helpers]), Ok(()));
     for wrong in [
@@ -368,7 +368,7 @@ fn a_withdrawn_right_ends_at_once() {
     assert_eq!(all(&mut directory, "(uid=carl)").code, ResultCode::NO_SUCH_OBJECT);
     ask_as(&mut directory, &anna);
     assert_eq!(all(&mut directory, "(uid=carl)").dns().len(), 1);
-    // The same holds after a restart.
+    // After a restart, the rules have the same effect.
     let mut directory = directory.reopen();
     ask_as(&mut directory, &anna);
     assert_eq!(all(&mut directory, "(uid=carl)").dns().len(), 1);
@@ -449,7 +449,7 @@ fn filters_of_rules_restrict_adds_moves_and_changes() {
     ask_as(&mut directory, &person("anna", PEOPLE));
     let (yes, no) = (ResultCode::SUCCESS, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     let check = |outcome: crate::Outcome, code| assert_eq!(outcome.code, code, "{}", outcome.diagnostic);
-    // The value in the DN also matches the filter.
+    // The filter of the rule also tests the value in the DN of the new entry.
     let account: &[(&str, &[&str])] = &[("objectClass", &["account"])];
     let locked: &[(&str, &[&str])] = &[("objectClass", &["account"]), ("description", &["Locked"])];
     check(directory.add(&person("cleo", PEOPLE), account), yes);

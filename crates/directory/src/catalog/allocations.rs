@@ -66,8 +66,9 @@ impl<'a> Allocations<'a> {
 }
 
 impl Catalog {
-    /// Checks that the catalog has room for the attributes and class sets that a record allocates. Clients can choose
-    /// any options, and combine auxiliary classes, and the catalog keeps each combination forever.
+    /// Checks that the catalog has room for the attributes and class sets that a record allocates. The catalog keeps
+    /// them forever, and clients can choose any options and combine auxiliary classes. Therefore requesters other than
+    /// the administrator may fill only half of the room.
     ///
     /// # Errors
     /// adminLimitExceeded.

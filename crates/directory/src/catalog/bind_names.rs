@@ -1,4 +1,4 @@
-//! Rules of the settings for bind names, which are names other than DNs by which a simple bind finds an entry.
+//! Rules of the settings for bind names. A bind name is a name, other than a DN, by which a simple bind finds an entry.
 
 use schema::{Schema, TypeId};
 

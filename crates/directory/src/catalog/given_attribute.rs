@@ -57,8 +57,9 @@ pub fn check_modifiable(
     Ok(())
 }
 
-/// Checks the options of an attribute that a request adds or changes. Some attributes, such as objectClass and
-/// passwords, may not have options: the server would ignore their values with options.
+/// Checks the options of an attribute that a request adds or changes. Some attributes, such as objectClass, may not
+/// have options, because the server would ignore their values with options. Some attributes of passwords may have only
+/// the option for an application.
 ///
 /// # Errors
 /// constraintViolation.

@@ -5,7 +5,7 @@ use schema::Schema;
 use crate::catalog::AttributeDef;
 
 /// Returns the normal form of a value. Values that are equal under the equality rule have the same normal form. Without
-/// an equality rule, returns the value itself.
+/// an equality rule, or if the rule cannot normalize the value, returns the value itself.
 pub fn normal_value(schema: &Schema, def: &AttributeDef, value: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(value.len() + 8);
     put_normal_value(schema, def, value, &mut key);

@@ -1,4 +1,4 @@
-//! Checks the filters in access rules. Such a filter must evaluate to true or false for every entry.
+//! Checks the filters in rules of the settings. Such a filter must evaluate to true or false for every entry.
 //!
 //! In a search, a filter item that cannot be evaluated is Undefined. In a rule, such an item would be an unnoticed
 //! mistake, so it is an error. Causes are an unknown type, a value that the syntax does not allow, and a matching rule

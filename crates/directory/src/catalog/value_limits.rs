@@ -39,7 +39,7 @@ pub(crate) struct ValueSource {
 }
 
 impl ValueSource {
-    /// Compiles an LDAP URL, which must have exactly one attribute and no host.
+    /// Compiles an LDAP URL. The URL must have exactly one attribute, no host and no extensions.
     fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<ValueSource, String> {
         let wrong = |what: &str| format!("{text:?} {what}");
         let url = LdapUrl::parse(text).map_err(|error| wrong(&format!("is not an LDAP URL: {error}")))?;

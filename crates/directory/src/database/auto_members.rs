@@ -58,7 +58,7 @@ impl WriteBatch<'_> {
         Ok(is_settled.contains(&false).then_some(JoinCandidate { id, is_settled }))
     }
 
-    /// Adds the entry to the groups whose rules cover it now. A rule without an existing group has no effect.
+    /// Adds the entry to the groups whose rules cover it now. A rule whose group does not exist has no effect.
     ///
     /// # Errors
     /// A group cannot have the member. The whole change must then be refused.
@@ -218,7 +218,7 @@ mod tests {
             notes(directory.snapshot.state(), &settings).unwrap()
         };
         assert!(notes(&directory)[0].contains("ou=unit"), "{:?}", notes(&directory));
-        // A rule without an existing group has no effect.
+        // A rule whose group does not exist has no effect.
         assert_eq!(add(&mut directory, "ann", "boss"), ResultCode::SUCCESS);
         ok(directory.add(&unit, &[("objectClass", &["organizationalUnit"])]));
         assert!(notes(&directory).is_empty());

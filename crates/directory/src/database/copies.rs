@@ -13,7 +13,8 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Checks that a change of settings has no critical control for a copy, because settings are not entries of the tree.
+/// Checks that a change of settings has no critical pre-read or post-read control, because settings are not entries of
+/// the tree.
 ///
 /// # Errors
 /// unavailableCriticalExtension, if the control is critical.

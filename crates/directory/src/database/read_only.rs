@@ -1,7 +1,8 @@
 //! Read-only access to a data directory, while another process serves it or while no process has it open.
 //!
-//! Export, backup and check use this access. This access writes nothing and takes no lock that would stop a server. It
-//! reads the newest durable position at the time of opening.
+//! Export, backup and check use this access. This access takes no lock that would stop a server, and writes nothing.
+//! There is one exception: if an earlier build created the directory, missing maps are added first. This access reads
+//! the newest durable position at the time of opening.
 
 use std::path::Path;
 use std::sync::Arc;

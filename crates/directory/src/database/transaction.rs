@@ -3,8 +3,8 @@
 use super::WriteBatch;
 
 impl WriteBatch<'_> {
-    /// Runs `make`, which executes changes in this batch. If `make` fails, all of these changes are rolled back. If it
-    /// succeeds, their records become durable atomically, like all records of the batch.
+    /// Runs `make`, which executes changes in this batch. If `make` fails, all of these changes are rolled back. If
+    /// `make` succeeds, the records of these changes become durable atomically, like all records of the batch.
     ///
     /// # Errors
     /// The error of `make`.

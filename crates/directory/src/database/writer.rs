@@ -286,7 +286,8 @@ enum BatchFailure {
 }
 
 impl WriteBatch<'_> {
-    /// Returns the error that reports a nearly full disk. In this state, the batch accepts only deletes.
+    /// Returns the error that reports a nearly full disk, or `None`. If there is such an error, the batch accepts only
+    /// deletes.
     pub fn disk_full(&self) -> Option<&StoreError> {
         self.full.as_ref()
     }

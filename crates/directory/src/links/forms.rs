@@ -74,8 +74,8 @@ fn stale_rows(
         let old = key.get(12..).unwrap_or_default();
         let def = now.attribute(attribute);
         if !reads_definitions(now, attribute) || old == value_hash(text) {
-            // A large value of a small attribute has a row whose key contains its hash. A new definition does not
-            // change that key.
+            // A large value of a small attribute has a row whose key contains the hash of the value. A new definition
+            // does not change such a key.
             continue;
         }
         if key != value_key(source, attribute, &normal_value(&now.schema, def, text)) {

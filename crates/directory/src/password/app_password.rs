@@ -27,7 +27,8 @@ impl std::fmt::Debug for AppPassword {
     }
 }
 
-/// Returns true if an application password may have this stored form: a salted digest, which is fast to verify.
+/// Returns true if an application password may have this stored form. The form must be a digest, because only a digest
+/// is hashed but fast to verify.
 pub fn is_fit(stored: &[u8]) -> bool {
     matches!(parse(stored), Stored::Hashed(..)) && !is_slow(stored)
 }

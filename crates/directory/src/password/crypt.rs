@@ -19,8 +19,8 @@ const BCRYPT_LENGTH: usize = 60;
 
 pub(super) fn verify(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
     let encoded = std::str::from_utf8(encoded).ok().filter(|text| text.is_ascii())?;
-    // For crypt(3), a password ends at its first NUL, so that different passwords would match. slapd also refuses such
-    // passwords.
+    // For crypt(3), a password ends at its first NUL. Passwords that differ only after the NUL would therefore all
+    // match. slapd also refuses such passwords.
     if asserted.len() > limits::CRYPT_PASSWORD_SIZE_MAX || asserted.contains(&0) {
         return None;
     }
@@ -142,12 +142,12 @@ fn yescrypt_memory_kib(settings: &str) -> Option<u64> {
         return None;
     };
     let &[b'j', n, r] = parameters.as_bytes() else { return None };
-    // A block row has 128 bytes. N is a power of two, at least 2.
+    // The memory is N blocks of 128 times r bytes. N is a power of two, at least 2.
     Some((u64::from(yescrypt_digit(r)?) << yescrypt_digit(n)?) * 128 / 1024)
 }
 
-/// Returns the number that a single character encodes, in which the first character means 1. Returns `None` for a
-/// character that begins a longer number.
+/// Returns the number that a single character encodes. The first character of the alphabet encodes 1. Returns `None`
+/// for a character that begins a longer number.
 fn yescrypt_digit(byte: u8) -> Option<u32> {
     const DIGITS: &[u8; 48] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij";
     DIGITS.iter().zip(1..).find(|(digit, _)| **digit == byte).map(|(_, number)| number)

@@ -61,7 +61,7 @@ impl DigestAlgorithm {
 }
 
 /// Verifies a value. As in slapd, a value of a salted scheme must have a salt, and a value of an unsalted scheme must
-/// not. A truncated value of one kind is therefore not accepted as the other kind.
+/// not have a salt. Therefore a truncated value of one scheme is not accepted as a value of the other scheme.
 pub(super) fn verify(
     algorithm: DigestAlgorithm,
     salted: bool,

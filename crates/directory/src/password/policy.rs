@@ -2,8 +2,9 @@
 //! new passwords, and the state to record. This module reads neither the store nor a clock.
 //!
 //! Times are microseconds since 1970. As in OpenLDAP, failures are recorded to the microsecond, and most other times in
-//! whole seconds. A time in whole seconds is read as the last microsecond of its second
-//! ([`moment`](crate::accounts::moment)), so that no rule takes effect early.
+//! whole seconds. A recorded time in whole seconds is read as the last microsecond of its second
+//! ([`moment`](crate::accounts::moment)), so that no rule takes effect early. Administrators set pwdStartTime and
+//! pwdEndTime, so these times mean the beginning of a second.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ pub struct Account {
     pub id: EntryId,
     /// Policy of the entry.
     pub policy: Arc<PasswordPolicy>,
-    /// Value of pwdChangedTime, as the last microsecond of its second.
+    /// Value of pwdChangedTime. A value in whole seconds counts as the last microsecond of its second.
     pub changed: Option<i64>,
     /// Value of pwdAccountLockedTime.
     pub locked: Option<Lock>,
@@ -39,7 +40,7 @@ pub struct Account {
     pub start: Option<i64>,
     /// Value of pwdEndTime.
     pub end: Option<i64>,
-    /// Value of pwdLastSuccess, as the last microsecond of its second.
+    /// Value of pwdLastSuccess. A value in whole seconds counts as the last microsecond of its second.
     pub last_success: Option<i64>,
     /// State of time-based codes, if the policy requires them.
     pub totp: Option<Box<Totp>>,
@@ -53,7 +54,7 @@ pub struct Account {
 /// Value of pwdAccountLockedTime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// Locked since this time, which is the time of the failure that locked the account, if the failure is recorded.
+    /// Locked since this time. If the failure that locked the account is recorded, this is the time of the failure.
     Since(i64),
     /// Locked until an administrator unlocks the account (`000001010000Z`).
     Permanent,
@@ -133,7 +134,7 @@ impl Account {
         self.idle_at().is_some_and(|end| now >= end)
     }
 
-    /// Returns the time at which the account is locked, unless the user binds before then.
+    /// Returns the time at which the account is locked for lack of use, unless the user binds before then.
     pub fn idle_at(&self) -> Option<i64> {
         let last = self.last_success.or(self.changed).filter(|_| self.policy.max_idle > 0);
         last.map(|last| last.saturating_add(seconds(self.policy.max_idle)))

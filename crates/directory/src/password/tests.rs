@@ -44,7 +44,7 @@ const SECRET: &[&str] = &[
     "{CRYPT}$6$mtVgmKBkLLP0hSRm$NC2eBuQwKnhSj42xoXAi/y4F2bcfcruikqY8eM1l5iRByxUv0.tsIIVY98VBe4Oj8MlFuD67mW9y4o5uYCwRq1",
     "{CRYPT}$5$oh/HPVBzbOnXUPUE$mRrfsx7RdJjPb6SY/GODT7G/psV.evq9uxWpPRxhBeA",
     "{CRYPT}$6$rounds=10000$saltstring$8BTo06G/5FoSytD1T0cp9b6u1/eLMbXRWR32saoSVCPI8HactmA7e1cC6THh4kpvGWDoPyAxOz2Ig8bq3eay//",
-    // mkpasswd -m bcrypt secret; mkpasswd -m bcrypt-a secret; the first as PHP and htpasswd -B spell it
+    // mkpasswd -m bcrypt secret; mkpasswd -m bcrypt-a secret; the first value again, as PHP and htpasswd -B spell it
     "{CRYPT}$2b$05$lhWXMFSx8yHjgcOWe5Hbueq4FHzQ7JDXIPxtEQkHD9ehPSUiEOjQW",
     "{CRYPT}$2a$05$l6HTIw8tqkMz/GPgljvEQuT3ZF8FtGXW7yKnnyAJUVTBQv4/0bIlu",
     "{CRYPT}$2y$05$lhWXMFSx8yHjgcOWe5Hbueq4FHzQ7JDXIPxtEQkHD9ehPSUiEOjQW",
@@ -272,7 +272,8 @@ fn malformed_values_never_match() {
         "{CRYPT}$y$j9T$$",
         "{CRYPT}$y$z$salt$hash",
         "{CRYPT}$y$j9T$salt$",
-        // A salt that is too long; a form of DES without salt, with a bad digit, and too short; no rounds.
+        // Malformed strings with MD5; strings with DES that have a bad digit or are too short; strings of BSDi's form
+        // that are too short or have no rounds.
         "{CRYPT}$1$saltsalts$9xy1btjgzLYfb7hivXtC//",
         "{CRYPT}$1$saltsalt$9xy1btjgzLYfb7hivXtC/",
         "{CRYPT}$1$saltsalt",

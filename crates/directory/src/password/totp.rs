@@ -68,8 +68,8 @@ fn code_of(secret: &[u8], step: i64) -> [u8; CODE_SIZE] {
     code
 }
 
-/// Decodes a base32 secret (RFC 4648 section 6). Case is ignored and padding is optional. Returns `None` if the secret
-/// is invalid or too short.
+/// Decodes a base32 secret (RFC 4648 section 6). Case and spaces are ignored, and padding is optional. Returns `None`
+/// if the secret is invalid or too short.
 pub fn secret_of(text: &[u8]) -> Option<Vec<u8>> {
     let (mut bits, mut bit_count) = (0u32, 0);
     let mut secret = Vec::with_capacity(text.len() * 5 / 8);

@@ -93,7 +93,7 @@ impl Verification {
     }
 
     /// Returns the approximate cost of [`run`](Verification::run), in units of [`cost`](super::cost()). The result is
-    /// the cost of all slow values, but at least the cost of the settings' scheme.
+    /// the cost of all slow values, but at least the cost of the settings' scheme, and at least 1.
     pub fn cost(&self) -> u32 {
         let stored = self.stored.iter().map(|stored| cost(stored));
         stored.fold(0, u32::saturating_add).max(cost_of_scheme(self.scheme)).max(1)
@@ -125,8 +125,9 @@ impl Verification {
         }
     }
 
-    /// Verifies the slow values, if [`run_quick`](Verification::run_quick) returned `None`. If no value matches and no
-    /// value costs as much as the settings' scheme, also verifies a value of this scheme that matches no password.
+    /// Verifies the slow values, if [`run_quick`](Verification::run_quick) returned `None`. If no value matches and the
+    /// settings' scheme is slow, at least one verification must cost as much as this scheme. If none did, also verifies
+    /// a value of this scheme that matches no password.
     pub fn run(&self, asserted: &[u8]) -> VerificationResult {
         let mut verified = VerificationResult { is_right: false, hash_count: 0 };
         let mut is_paid = !self.scheme.is_slow();

@@ -21,7 +21,8 @@ use crate::model::schema_times::SchemaTimes;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Applies the schema in a record. Must precede the record's allocations, whose types may be new in the schema.
+/// Applies the schema in a record. Call this before the allocations of the record are applied, because their types may
+/// be new in the schema.
 ///
 /// # Errors
 /// The store failed, or the schema cannot be built, because this program ships a different schema than the program

@@ -19,7 +19,8 @@ use crate::model::quoted::Quoted;
 use crate::model::rows::NODES;
 use crate::tree::TreeState;
 
-/// Name of a rule, and the attribute types whose index it needs. The error describes a fault in the rule's text.
+/// Name of a rule, and the attribute types whose indexes the rule needs. The error describes a fault in the rule's
+/// text.
 type RuleNeeds = Result<(String, Vec<TypeId>), String>;
 
 /// A setting that contains rules about values, memberships or bind names.

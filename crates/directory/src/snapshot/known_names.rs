@@ -113,7 +113,7 @@ impl KnownNames {
 
 const ID_MASK: u64 = (1 << ID_BITS) - 1;
 
-/// Returns the line of a hash. `line_count` is a power of two.
+/// Returns the line of a hash. `line_count` must be a power of two.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "only the low bits count")]
 fn line_of(hash: NameHash, line_count: usize) -> usize {

@@ -49,8 +49,9 @@ pub(crate) struct SharedOf {
 }
 
 impl Snapshot {
-    /// Returns a shared snapshot of the same state or a later state. Returns the same shared snapshot until this
-    /// snapshot moves.
+    /// Returns a shared snapshot of the same state or a later state. Later calls return the same shared snapshot,
+    /// unless this snapshot has moved, the catalog or the settings have changed, or the shared snapshot has no owner
+    /// any more.
     ///
     /// # Errors
     /// See [`Directory::snapshot`].

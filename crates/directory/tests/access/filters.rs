@@ -149,8 +149,8 @@ impl Filter {
             }
         };
         self.truth_of(&values, &|attribute, target| {
-            // At each entry of a chain, only values that the requester may search are followed. For memberOf, these are
-            // values of its groups.
+            // At each entry of a chain, only values that the requester may search are followed. A memberOf value may be
+            // searched if the requester may search the members of that group.
             let next = |at: &str| match attribute {
                 "memberOf" => rights.values(at, attribute, "search"),
                 "member" if rights.may("search", at, attribute) => {

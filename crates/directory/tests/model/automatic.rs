@@ -26,7 +26,7 @@ const GROUPS: [(&str, &str, &str); 2] = [
 const NUMBERS: [&str; 2] = ["uidNumber", "gidNumber"];
 const NEXT: &str = "{next}";
 
-/// Range of the rule for uidNumber of entries below [`ONE`], and of the rule for both types of other entries.
+/// Range of the rule for uidNumber of entries below [`ONE`], and range of the rule for all other numbers.
 const NARROW: RangeInclusive<i64> = 100..=106;
 const WIDE: RangeInclusive<i64> = 100..=118;
 

@@ -23,7 +23,7 @@ enum Test {
     Any,
     Title(&'static str),
     NotTitle(&'static str),
-    /// Tests memberOf for a group, with this title.
+    /// Tests memberOf for a group, and title for a value.
     Group(String, &'static str),
     NotGroup(String),
     /// Tests isMemberOf.
@@ -131,8 +131,8 @@ impl Plain {
         })
     }
 
-    /// Returns the groups of an entry, including groups that describe the entry. Groups that describe one of its groups
-    /// are not included.
+    /// Returns the groups of an entry, including groups that describe the entry. Groups that only describe another
+    /// group of the entry are not included.
     fn groups(&self, number: usize, is_nested: bool) -> BTreeSet<usize> {
         let described: BTreeSet<usize> =
             self.entries.keys().copied().filter(|group| self.describes(*group, number)).collect();

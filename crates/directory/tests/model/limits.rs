@@ -142,7 +142,7 @@ impl Run {
         (0..self.rng.usize(1..3)).map(|_| self.pick(all).to_owned()).collect()
     }
 
-    /// Makes a change of an entry, which becomes `after`.
+    /// Makes a change after which an entry has the values `after`.
     fn execute(
         &mut self,
         (from, to): (Option<&str>, String),

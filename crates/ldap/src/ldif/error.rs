@@ -6,7 +6,7 @@ use std::io;
 /// Reason why reading LDIF failed, with the line.
 #[derive(Debug)]
 pub struct LdifError {
-    /// Number of the line, from 1, as in an editor, which counts every physical line of a folded line.
+    /// Number of the line, from 1, as an editor shows it. Each physical line of a folded line counts.
     pub line: u64,
     /// Kind of error.
     pub kind: LdifErrorKind,

@@ -305,7 +305,8 @@ impl RecordBuffer {
         const EXPECTED: &str = "'add:', 'delete:', 'replace:' or 'increment:'";
         for (index, change) in lines.split(|line| line.kind == LineKind::EndOfChange).enumerate() {
             let Some((first, values)) = change.split_first() else {
-                // A `-` line ends no change: it is not followed by a change, or follows another `-` line.
+                // This part has no lines. If a `-` line follows the part, that `-` line ends no change, which is an
+                // error. After the last `-` line, there may be no lines.
                 match lines.iter().filter(|line| line.kind == LineKind::EndOfChange).nth(index) {
                     Some(stray) => return error(stray, LdifErrorKind::Expected(EXPECTED)),
                     None => continue,

@@ -178,8 +178,8 @@ fn names_only(directory: &mut TestDirectory, dn: &str) -> Found {
 
 #[test]
 fn an_entry_with_many_values_returns_those_that_match() {
-    // The cases store the values in the entry row, in one row for each value, and in an amount that is sent as a
-    // stream.
+    // In the first case, the values are in the entry row. In the second case, each value has a row. In the third case,
+    // the values are so large that the response is sent as a stream.
     for (count, pad) in [(10, 1), (3_000, 1), (3_000, 900)] {
         let mut directory = sample();
         let bert = person("bert", STAFF);
