@@ -39,7 +39,7 @@ pub struct AttributeType {
     /// Suggested minimum upper bound of a value's length in characters; published, never enforced (RFC 4512 section
     /// 4.1.2).
     pub length_bound: Option<u32>,
-    /// Equality rule, possibly inherited. Without one, an equality filter is Undefined.
+    /// Equality rule, possibly inherited. Without an equality rule, an equality filter is Undefined.
     pub equality: Option<MatchingRule>,
     /// Ordering rule, possibly inherited.
     pub ordering: Option<MatchingRule>,
@@ -77,7 +77,7 @@ impl AttributeType {
         &self.returned_name
     }
 
-    /// Returns the BER content of the OID, if it has any.
+    /// Returns the BER content of the OID, if the OID has a BER form.
     pub(crate) fn oid_key(&self) -> Option<&[u8]> {
         crate::type_key::oid_of_type(&self.type_key)
     }

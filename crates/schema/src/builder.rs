@@ -171,7 +171,8 @@ impl SchemaBuilder {
         for located in self.of_kind(Kind::Syntax) {
             syntaxes.add(located, &mut mistakes, &mut notices);
         }
-        // Matching rules are built in, and a text cannot define one. But some files list the rules that they use.
+        // Matching rules are built in, and a text cannot define a matching rule. But some files list the rules that
+        // they use.
         for located in self.of_kind(Kind::MatchingRule).chain(self.of_kind(Kind::MatchingRuleUse)) {
             if MatchingRule::find(&located.definition.oid).is_none() {
                 notices.push(WithoutEffect::notice(located, "the matching rule is not known here"));

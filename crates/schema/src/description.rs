@@ -115,7 +115,8 @@ impl AttributeDescription {
     }
 }
 
-/// Returns the fault of an option, which must be one or more letters, digits and hyphens (RFC 4512 section 2.5).
+/// Returns the fault of an option. An option must consist of one or more letters, digits and hyphens (RFC 4512 section
+/// 2.5).
 fn option_fault(option: &str, offset: usize) -> Option<Fault> {
     if option.is_empty() {
         return Some(Fault::Expected { offset, what: "an option" });

@@ -13,7 +13,7 @@ pub enum Fault {
     /// The value is not UTF-8 from this byte on.
     #[error("not UTF-8 at byte {offset}")]
     NotUtf8 {
-        /// Number of bytes before the first invalid one.
+        /// Number of bytes before the first invalid byte.
         offset: usize,
     },
     /// A character that the syntax does not allow.

@@ -1,8 +1,8 @@
 //! Look-up of names and OIDs in any case, without allocation.
 //!
 //! Every search request resolves its attribute names here, so the table hashes and compares names without making a copy
-//! in lower case. The hash sets bit 5 of every byte, which makes the two cases of a letter equal. It also makes some
-//! punctuation characters equal, and then the comparison of the names shows the difference. The comparison ignores
+//! in lower case. The hash sets bit 5 of every byte, which makes the two cases of a letter equal. The hash also makes
+//! some punctuation characters equal, and then the comparison of the names shows the difference. The comparison ignores
 //! ASCII case. The schema builder fills the table once.
 
 /// Table from names to indexes, with open addressing and linear probing, never more than half full.

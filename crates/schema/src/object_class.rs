@@ -45,9 +45,9 @@ pub struct ObjectClassDef {
     pub kind: ClassKind,
     /// Direct superclasses; `top` if the definition has none. Only `top` itself has no superclass.
     pub superclasses: Vec<ClassId>,
-    /// Attributes that this definition itself requires, without inherited ones.
+    /// Attributes that this definition itself requires, without inherited attributes.
     pub must: Vec<TypeId>,
-    /// Attributes that this definition itself allows, without inherited ones.
+    /// Attributes that this definition itself allows, without inherited attributes.
     pub may: Vec<TypeId>,
     /// This class first, and all its direct and indirect superclasses, without duplicates.
     pub closure: Vec<ClassId>,
@@ -56,8 +56,8 @@ pub struct ObjectClassDef {
     /// Allowed attributes, including inherited ones and without those in `all_must`, ascending, without duplicates.
     pub all_may: Vec<TypeId>,
     /// Whether the class is auxiliary but can also be the only class of an entry without a structural class
-    /// (`X-PANDO-STANDALONE 'TRUE'`). So an entry may be only a posixGroup (RFC 2307), or a groupOfNames and a
-    /// posixGroup (draft-howard-rfc2307bis); see `files/nis.schema`.
+    /// (`X-PANDO-STANDALONE 'TRUE'`). For example, an entry may be only a posixGroup (RFC 2307), or a groupOfNames and
+    /// a posixGroup (draft-howard-rfc2307bis); see `files/nis.schema`.
     pub standalone: bool,
     /// The definition in RFC 4512 notation, as the subschema entry publishes it.
     pub definition: String,

@@ -2,8 +2,8 @@
 //!
 //! Keys define equality. But the key of printable ASCII is known in advance: the same text with case folded and spaces
 //! normalized. If the preparation of a rule changes nothing else, a comparison without regard to case gives the same
-//! result as a comparison of keys. This makes a search that examines every entry several times faster. In all other
-//! cases the functions here return `None`.
+//! result as a comparison of keys. The comparison of stored bytes makes a search that examines every entry several
+//! times faster. In all other cases the functions here return `None`.
 
 use memchr::memmem::Finder;
 use memchr::{memchr, memchr2};
@@ -343,8 +343,8 @@ mod tests {
                     assert_eq!(found, assertion.matches(&key), "{rule:?} {text:?} {value:?}");
                     told += 1;
                 }
-                // If the rule removes spaces, the required character is the only shortcut. It is not used if a
-                // substring is bound to an end.
+                // If the rule removes spaces, the required character is the only shortcut. This shortcut is not used if
+                // a substring is bound to an end.
                 let has_sign = text.starts_with('*') && text.ends_with('*');
                 let has_shortcut = has_sign || rule.name() != "telephoneNumberSubstringsMatch";
                 assert_eq!(told > 100, has_shortcut, "{rule:?} {text:?}: {told}");

@@ -83,8 +83,8 @@ impl RuleAssertion {
         }))
     }
 
-    /// Returns the password of an authPasswordMatch assertion (RFC 3112 section 2.3). The caller must verify it,
-    /// because this crate cannot hash: [`Self::matches`] returns false.
+    /// Returns the password of an authPasswordMatch assertion (RFC 3112 section 2.3). The caller must verify the
+    /// password, because this crate cannot hash: [`Self::matches`] returns false.
     pub fn password(&self) -> Option<&[u8]> {
         match &self.0 {
             Prepared::Password(password) => Some(password),

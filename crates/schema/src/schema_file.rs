@@ -234,7 +234,7 @@ struct Statement {
 
 fn statements(text: &str) -> Vec<Statement> {
     let mut statements: Vec<Statement> = Vec::new();
-    // Whether the last line is a comment. Lines that begin with white space continue it.
+    // Whether the last line is a comment. Lines that begin with white space continue the comment.
     let mut is_comment = false;
     for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let line = line.trim_end_matches('\r');

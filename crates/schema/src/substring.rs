@@ -4,8 +4,8 @@
 //! end of a substring is prepared as one space. So `foo *` matches `foo` as well as `foo bar` (not `foobar`), and `*o
 //! *` and `* b*` both match `foo bar`, even in combination. Keys have one space for every inner space, and no spaces at
 //! the ends. Matching against keys gives the same result as the RFC's form, unless a substring begins or ends with a
-//! space that is not at an end of the value. So substrings are normally searched in the key. In that exceptional case,
-//! the key is first expanded to the RFC's form.
+//! space that is not at an end of the value. Substrings are therefore normally searched in the key. In the exceptional
+//! case, the key is first expanded to the RFC's form.
 
 use crate::form::{Form, IGNORE_CASE};
 use crate::plain::{Needle, PlainMatching, RequiredCharacter};
@@ -191,9 +191,9 @@ impl SubstringAssertion {
         self.in_keys.is_none() && self.initial.is_some() && self.any.is_empty() && self.last.is_none()
     }
 
-    /// Returns bytes that the key of every matching value contains, in the order of the substrings. They may overlap.
-    /// The bytes are necessary for a match, but not sufficient: [`matches`](Self::matches) also checks the order and
-    /// the spaces at the ends of substrings.
+    /// Returns bytes that the key of every matching value contains, in the order of the substrings. The bytes of
+    /// different substrings may overlap. The bytes are necessary for a match, but not sufficient:
+    /// [`matches`](Self::matches) also checks the order and the spaces at the ends of substrings.
     pub fn pieces(&self) -> impl Iterator<Item = SubstringPiece<'_>> + Clone {
         let in_keys = self.in_keys.as_deref().unwrap_or_default().iter();
         let expanded = in_keys.map(|piece| (&*piece.text, piece.place));

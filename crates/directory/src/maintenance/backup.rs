@@ -148,7 +148,8 @@ fn fingerprint(record: &[u8]) -> Fingerprint {
     hash
 }
 
-/// Filter of rows that drops the rows of a cluster node's state, and replaces the generation if one is given.
+/// Filter of rows that drops the rows of a cluster node's state, and replaces the generation if a new generation is
+/// given.
 struct Portable<S> {
     sink: S,
     generation: Option<[u8; 16]>,
@@ -320,7 +321,7 @@ impl Replay {
         Ok(self.is_over)
     }
 
-    /// Closes the directory. Returns the moment to which it was restored.
+    /// Closes the directory. Returns the moment to which the directory was restored.
     ///
     /// # Errors
     /// The store failed.

@@ -11,8 +11,8 @@
 //! Entries are read as rows without packed values, because nodes may have the same values in rows of different
 //! versions.
 //!
-//! Rows are read in slices. A slice contains the rows between two points, which are ordered by their octets. A point
-//! consists of a letter that represents a map, and a key of the map. In the point of a link, the id of the link's
+//! Rows are read in slices. Points are ordered by their octets, and a slice contains the rows between two points. A
+//! point consists of a letter that represents a map, and a key of the map. In the point of a link, the id of the link's
 //! target follows the key, so that a slice may end within the members of one group. A point remains valid if its row is
 //! deleted. Therefore deletions do not change the bounds of slices, and an added row belongs to the slice that contains
 //! its point.

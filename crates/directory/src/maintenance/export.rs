@@ -383,7 +383,7 @@ impl<'s, 'o> Export<'s, 'o> {
     }
 }
 
-/// End times of the values of one attribute of an entry. Their number is limited by [`VALUE_ENDS_MAX`].
+/// End times of the values of one attribute of an entry. The number of end times is limited by [`VALUE_ENDS_MAX`].
 ///
 /// [`VALUE_ENDS_MAX`]: crate::model::limits::VALUE_ENDS_MAX
 #[derive(Default)]

@@ -1,10 +1,9 @@
 //! Builds the indexes of a directory that no server has open, in one pass over the entries.
 //!
-//! A running server builds rows in short slices, each of which changes pages all over the index
-//! ([`crate::index::maintenance`]). This module sorts the rows of all entries in bounded memory, as an import does, and
-//! writes them to the data file in page order. The module then marks the index as complete. If the process ends
-//! earlier, the index stays incomplete, and a server or the next command completes it. Rows that were already written
-//! do no harm.
+//! A running server builds rows in short slices ([`crate::index::maintenance`]). Each slice changes pages all over the
+//! index. This module sorts the rows of all entries in bounded memory, as an import does, and writes them to the data
+//! file in page order. The module then marks the index as complete. If the process ends earlier, the index stays
+//! incomplete, and a server or the next command completes it. Rows that were already written do no harm.
 
 use std::ops::Bound;
 use std::path::Path;

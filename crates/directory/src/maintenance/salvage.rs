@@ -49,7 +49,7 @@ pub struct LostChange {
 }
 
 impl SalvagedDirectory {
-    /// Opens the data directory `path` without changing it. No other process may have it open.
+    /// Opens the data directory `path` without changing it. No other process may have the directory open.
     ///
     /// # Errors
     /// Another process has the data directory open, or the data directory does not exist.

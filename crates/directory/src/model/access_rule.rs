@@ -98,7 +98,7 @@ impl Rights {
     }
 
     /// Adds implied rights: `read` implies `search` and `compare`; `write` implies `join` (adding the requester's own
-    /// name) and `leave` (deleting it).
+    /// name) and `leave` (deleting this name).
     fn with_smaller(self) -> Rights {
         let read = if self.has(READ) { SEARCH.with(COMPARE) } else { Rights::default() };
         let write = if self.has(WRITE) { JOIN.with(LEAVE) } else { Rights::default() };
@@ -179,14 +179,14 @@ impl fmt::Display for RequesterSpec {
     }
 }
 
-/// A parsed rule. Names are as written in its text.
+/// A parsed rule. Names are as written in the text of the rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessRule {
     /// Name of the rule.
     pub name: String,
     /// True if the rule allows, false if it denies.
     pub is_allow: bool,
-    /// The rights of the rule, including implied ones.
+    /// The rights of the rule, including implied rights.
     pub rights: Rights,
     /// Attribute types, `*` (all user attributes), `+` (all operational attributes), `@class`, or names of controls and
     /// extended operations. Empty if the rule names none.

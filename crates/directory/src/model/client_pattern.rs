@@ -1,5 +1,5 @@
-//! Client patterns, which select the clients to which a setting about the form of responses applies. Client patterns
-//! grant no rights.
+//! Client patterns: a pattern selects the clients to which a setting about the form of responses applies. Client
+//! patterns grant no rights.
 
 use crate::model::client_link::ListenerName;
 
@@ -10,7 +10,7 @@ pub(crate) enum ClientPattern<'a> {
     Anonymous,
     /// `users`: clients with an identity.
     Users,
-    /// A DN: the client that has bound with it.
+    /// A DN: the client that has bound with this DN.
     Entry(&'a str),
     /// `members of DN`: direct and nested members of a group.
     MembersOf(&'a str),

@@ -70,7 +70,7 @@ impl<'a> Decoder<'a> {
         self.str().map(str::to_owned)
     }
 
-    /// Decodes a list, which begins with its number of items. The number is not trusted: memory is allocated only for
+    /// Decodes a list. A list begins with its number of items. The number is not trusted: memory is allocated only for
     /// items that are present.
     pub(crate) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count: usize = self.number()?;

@@ -138,8 +138,8 @@ impl<'a> EntryRow<'a> {
         Uuid::try_parse_ascii(values.iter().next()?.here()?).map(Uuid::into_bytes).ok()
     }
 
-    /// Decodes a row without verifying its checksum. This is for callers that examine many rows and return few of them.
-    /// The attributes of a damaged row are arbitrary.
+    /// Decodes a row without verifying its checksum. The function is for callers that examine many rows and return few
+    /// of them. The attributes of a damaged row are arbitrary.
     #[inline]
     pub(crate) fn unchecked(bytes: &'a [u8]) -> Option<EntryRow<'a>> {
         let (fixed, rest) = bytes.split_first_chunk::<FIXED_SIZE>()?;
@@ -399,7 +399,7 @@ impl<'a> Attributes<'a> {
         Some(heads / SHORT_HEAD)
     }
 
-    /// Returns the attribute at this place, if it has this number.
+    /// Returns the attribute at this place, if the attribute has this number.
     #[inline(always)]
     fn at(mut self, id: AttrId, place: &Place) -> Option<Located<'a>> {
         let mut last = place.short[0];
@@ -425,7 +425,7 @@ impl<'a> Attributes<'a> {
         Some(Located { form, count: count.into(), bytes: contents.get(..length.into())? })
     }
 
-    /// Returns the next attribute if it has this number.
+    /// Returns the next attribute if this attribute has the number `id`.
     #[inline(never)]
     fn first_if(mut self, id: AttrId) -> Option<Located<'a>> {
         let (found, located) = self.next_located()?;
@@ -470,8 +470,8 @@ impl<'a> Attributes<'a> {
 /// total size of their contents. The loop handles four heads at a time, so that the compiler vectorizes it.
 #[inline]
 fn passed_over(heads: &[u8], id: AttrId) -> (usize, usize) {
-    // A long head has at least one bit of `LONG_HEAD`. The lowest byte is the attribute number, so the mask includes it
-    // to compare numbers below 128.
+    // A long head has at least one bit of `LONG_HEAD`. The lowest byte is the attribute number, so the mask includes
+    // the lowest byte to compare numbers below 128.
     let stops = |head: u32| head & LONG_HEAD | if head & (LONG_HEAD | 0xff) == id.0 { u32::MAX } else { 0 };
     let (heads, _) = heads.as_chunks::<SHORT_HEAD>();
     let (mut place, mut passed) = (0, 0);

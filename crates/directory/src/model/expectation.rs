@@ -10,7 +10,7 @@ use super::rule_tokens::{Parser, tokens};
 /// Keyword of the right to use controls and extended operations. This right applies to no entry.
 pub(crate) const USE_WORD: &str = "use";
 
-/// Expectation that a requester has, or does not have, a right. Names are as written in its text.
+/// Expectation that a requester has, or does not have, a right. Names are as written in the text of the expectation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expectation {
     /// DN of the requester; `None` for anonymous.

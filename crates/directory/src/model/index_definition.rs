@@ -275,8 +275,8 @@ pub struct IndexRow {
     built_to: [u64; IndexPart::ALL.len()],
 }
 
-/// Version of the row, its first byte. In the first version of the program, the whole row is the byte 1: a complete
-/// index for equality and ordering.
+/// Version of the row. The version is the first byte of the row. In the first version of the program, the whole row is
+/// the byte 1: a complete index for equality and ordering.
 const ROW_VERSION: u8 = 2;
 
 impl IndexRow {

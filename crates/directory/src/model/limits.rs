@@ -12,7 +12,7 @@ pub const REALM_SIZE_MAX: usize = 128;
 pub const CSN_COUNT_MAX: u32 = 0xff_ffff;
 
 /// Maximum size of a value in the entry row, in bytes. A longer value has a row of its own, so that reads of the entry
-/// need not load it. Entry rows then usually stay below 2,000 bytes, above which LMDB doubles their size.
+/// need not load the value. Entry rows then usually stay below 2,000 bytes, above which LMDB doubles their size.
 pub const INLINE_VALUE_MAX: usize = 1_024;
 
 /// Maximum number of values of an attribute in the entry row, in the order in which clients added them. With more
@@ -48,8 +48,8 @@ pub const CODES_PER_VALUE_MAX: usize = 128;
 /// Maximum number of entries whose index rows are built in one batch.
 pub const INDEX_SLICE_ENTRIES_MAX: usize = 512;
 
-/// Maximum number of index rows built or removed in one batch, exceeded slightly if an entry has many. A batch takes a
-/// few milliseconds, so that changes of clients hardly wait.
+/// Maximum number of index rows built or removed in one batch, exceeded slightly if an entry has many rows. A batch
+/// takes a few milliseconds, so that changes of clients hardly wait.
 pub const INDEX_SLICE_ROWS_MAX: usize = 2_048;
 
 /// Maximum length of a normal name in a row key. An LMDB key has at most 511 bytes; the ids in the key take 20.

@@ -1,7 +1,7 @@
 //! Progress of the conversion of values to links, after the definition of their type received `X-LINK`.
 //!
-//! One row of `meta` stores the progress and the position of the last record that set it. `apply` ignores older
-//! records.
+//! One row of `meta` stores the progress and the position of the last record that set the progress. `apply` ignores
+//! older records.
 
 use crate::model::codec::{Decoder, put_list, put_varint};
 use crate::model::rows::{AttrId, EntryId};

@@ -14,7 +14,7 @@ pub struct NormalName {
     /// End of each RDN in `key`, root first.
     pub ends: Vec<usize>,
     /// Reason why an RDN has no normal form. `key` contains only the RDNs above this RDN. A name with a failure can be
-    /// looked up, but no entry has it.
+    /// looked up, but no entry has such a name.
     pub failure: Option<NameError>,
 }
 
@@ -109,8 +109,8 @@ pub fn render_dn(schema: &Schema, dn: &Dn<'_>) -> String {
     out
 }
 
-/// Appends an RDN with attribute names in the schema's spelling and with escaped values. The order of its parts is
-/// unchanged.
+/// Appends an RDN with attribute names in the schema's spelling and with escaped values. The order of the RDN's parts
+/// is unchanged.
 pub fn render_rdn(schema: &Schema, rdn: &Rdn<'_, '_>, out: &mut String) {
     for (place, ava) in rdn.avas.iter().enumerate() {
         if place > 0 {

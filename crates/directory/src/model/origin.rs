@@ -38,8 +38,8 @@ pub struct Origin {
     pub operation_id: Vec<u8>,
     /// Epoch of the cluster's writer that made the change.
     pub epoch: Option<u64>,
-    /// DN with which the client has bound, if it acts as another identity. The requester of the record is that other
-    /// identity. Empty if the client acts as itself.
+    /// DN with which the client has bound, if the client acts as another identity. The requester of the record is that
+    /// other identity. Empty if the client acts as itself.
     pub acts_for: String,
     /// Address of the client.
     pub network: String,

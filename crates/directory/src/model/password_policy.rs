@@ -61,7 +61,7 @@ pub struct PasswordPolicy {
     pub must_change: bool,
     /// Whether users may not change their own passwords.
     pub forbids_user_change: bool,
-    /// Whether the old password must be sent with the new one.
+    /// Whether the old password must be sent with the new password.
     pub safe_modify: bool,
     /// Whether passwords on the server's lists of weak passwords are refused.
     pub check_lists: bool,

@@ -165,8 +165,8 @@ pub struct Delete {
     /// Link attributes whose values are removed if they name the deleted entry: the attributes in the setting
     /// `integrity_attributes` at the time of the delete.
     pub vanishing: Vec<AttrId>,
-    /// Replacement of a removed value, if it was the last value of an attribute that the object classes of its entry
-    /// require.
+    /// Replacement of a removed value, if this value was the last value of an attribute that the object classes of the
+    /// entry require.
     pub last: LastValue,
     /// Whether a [`Tombstone`](crate::model::tombstone::Tombstone) of the entry is kept. Always false with
     /// [`LastValue::DeletedDn`].

@@ -21,7 +21,8 @@ pub const DIGEST_MD5: &str = "DIGEST-MD5";
 /// Anonymous, with trace information for the log (RFC 4505).
 pub const ANONYMOUS: &str = "ANONYMOUS";
 
-/// Token that the server mailed to the user of an account. Only the console binds with it, and settings cannot list it.
+/// Token that the server mailed to the user of an account. Only the console binds with this mechanism, and settings
+/// cannot list it.
 pub const MAIL_TOKEN: &str = "PANDO-MAIL-TOKEN";
 
 /// All mechanisms, strongest first, because clients choose in this order.

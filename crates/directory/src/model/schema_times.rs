@@ -1,11 +1,11 @@
-//! Times at which the schema was created and last changed. They are createTimestamp and modifyTimestamp of the
+//! Times at which the schema was created and last changed. These times are createTimestamp and modifyTimestamp of the
 //! subschema subentry.
 //!
 //! Clients cache the schema and read it again when modifyTimestamp has changed (RFC 4512 section 4.2). Therefore
-//! modifyTimestamp changes exactly when the published definitions change. A settings record may change the
-//! definitions; the time is then the time in the record's CSN. A new program may also ship other definitions than the
-//! previous program; a digest in `meta` shows this. The times survive a restart. Each change has a later time than the
-//! previous one, even within the same second.
+//! modifyTimestamp changes exactly when the published definitions change. A settings record may change the definitions;
+//! the time is then the time in the record's CSN. A new program may also ship other definitions than the previous
+//! program; a digest in `meta` shows such a change. The times survive a restart. Each change has a later time than the
+//! previous change, even within the same second.
 
 use schema::Schema;
 use sha2::{Digest, Sha256};

@@ -13,7 +13,7 @@ pub struct Stamp {
     pub hashed_passwords: Vec<(Vec<u8>, Vec<u8>)>,
     /// Clear passwords that the request deletes, each with the present stored form that it matches.
     pub matched_passwords: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Results of comparing the new passwords with former ones.
+    /// Results of comparing the new passwords with former passwords.
     pub history: HistoryChecks,
     /// Clear passwords of the request, each with its keys for SCRAM, CRAM-MD5 and DIGEST-MD5 as text.
     pub scram_keys: Vec<(Vec<u8>, Vec<String>)>,

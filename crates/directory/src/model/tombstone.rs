@@ -12,8 +12,8 @@
 //! - time of the delete in microseconds since 1970
 //! - requester's DN, DN, parent id, RDN, class set, flags (1)
 //! - attributes with their values
-//! - link attributes by which other entries named this entry. Each attribute is encoded as its number, a byte, and the
-//!   ids of these entries. The byte is 1 if the values were removed with the entry, 0 if they became text.
+//! - link attributes by which other entries named the deleted entry. Each attribute is encoded as its number, a byte,
+//!   and the ids of the other entries. The byte is 1 if the values were removed with the entry, 0 if they became text.
 //!
 //! Version 2 is for entries with end times of values. After these ids, version 2 adds entry ids with the end times of
 //! their values. At the end, it adds value changes that set the end times of the entry's own values.

@@ -15,7 +15,7 @@ use crate::model::virtual_entries::{
 /// in `pando.schema`.
 pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
 
-/// Names that access rules use for controls and operations, each with the OIDs that it covers. [`Uses::BY_NAME`]
+/// Names that access rules use for controls and operations, each with the OIDs that the name covers. [`Uses::BY_NAME`]
 /// consists of the last five names.
 const USABLE: [(&str, &[&str]); 45] = [
     ("manage-dsa-it", &[oids::MANAGE_DSA_IT]),

@@ -57,7 +57,7 @@ pub const PROMOTE_REPLICA: &str = ldap::oids::PROMOTE_REPLICA;
 /// response value is the cookie that the other server sent with the last copied change.
 pub const PROMOTE: &str = ldap::oids::PROMOTE;
 
-/// OID of the internal request that makes the writer apply changes that are due. Clients cannot send it.
+/// OID of the internal request that makes the writer apply changes that are due. Clients cannot send this request.
 pub const MAKE_DUE_CHANGES: &str = "1.3.6.1.4.1.99999.5.6";
 
 /// OID of the extended operation that manages the requester's own credentials. The request value is an
@@ -65,7 +65,7 @@ pub const MAKE_DUE_CHANGES: &str = "1.3.6.1.4.1.99999.5.6";
 pub const OWN_CREDENTIALS: &str = ldap::oids::OWN_CREDENTIALS;
 
 /// OID of the internal request that makes the writer store an application password that the server generated for the
-/// password's user. Clients cannot send it. The value is an [`ldap::GeneratedApplication`].
+/// password's user. Clients cannot send this request. The value is an [`ldap::GeneratedApplication`].
 pub const STORE_APPLICATION: &str = "1.3.6.1.4.1.99999.5.8";
 
 /// Supported extended operations, with their names.

@@ -178,7 +178,8 @@ fn below(
     Ok(found)
 }
 
-/// Returns the link attributes with referential integrity, whose values vanish with the entries that they name.
+/// Returns the link attributes with referential integrity. Values of these attributes vanish with the entries that they
+/// name.
 fn vanishing_attributes(state: TreeState<'_>) -> Vec<AttrId> {
     let catalog = state.catalog;
     let names = &state.settings.general.integrity_attributes;

@@ -66,7 +66,7 @@ impl Random {
         text.chars().map(any).collect()
     }
 
-    /// Returns one of these names of a type with up to three options, most of which are new.
+    /// Returns one of these names of a type with up to three options. Most of the options are new.
     fn description(&mut self, names: &[&str], options_min: usize) -> String {
         let name = self.of(names).to_owned();
         let mut text = self.in_any_case(&name);

@@ -17,7 +17,7 @@ use crate::tree::{Found, TreeState};
 use crate::write::deciding::Deciding;
 use crate::write::passwords::stored_form;
 
-/// An entry that is being added. Its own values can name it, although it does not exist yet.
+/// An entry that is being added. The values of the entry can name the entry itself, although it does not exist yet.
 pub(crate) struct AddedEntry<'n> {
     /// Future id of the entry.
     pub(crate) id: EntryId,

@@ -1,8 +1,8 @@
 //! Modify (RFC 4511 section 4.6; increments: RFC 4525).
 //!
 //! Changes are applied in their order to a [`WorkingEntry`]. An error refuses all changes. Only the final state must
-//! satisfy the schema. Therefore a request can delete a value and add it in another spelling, or change classes and
-//! attributes together. A modify that changes nothing succeeds without a record.
+//! satisfy the schema. Therefore a request can delete a value and add the value again in another spelling, or change
+//! classes and attributes together. A modify that changes nothing succeeds without a record.
 //!
 //! Values of the RDN cannot be removed (notAllowedOnRDN): only a rename changes them. A delete cannot name a superclass
 //! in objectClass while a subclass stays (RFC 4512 section 3.3). A replacement of objectClass may omit superclasses,

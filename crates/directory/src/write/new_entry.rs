@@ -1,7 +1,8 @@
 //! The entry that an add builds in memory: the given values first, then the values that the server adds.
 //!
 //! The entry is not stored yet, so unlike a [`WorkingEntry`](crate::write::working_entry::WorkingEntry) it is compared
-//! with no earlier state. Most attributes have a single value, whose key is computed only when a second value is added.
+//! with no earlier state. Most attributes have a single value. The key of such a value is computed only when a second
+//! value is added.
 
 use std::borrow::Cow;
 

@@ -1,9 +1,9 @@
 //! End times of values of link attributes, such as temporary memberships (decision 0182).
 //!
 //! A client sets the end time of values with an option. For example, an add of `member;x-until-20270101000000Z` makes
-//! its values members until that time, whether or not they were members before. `x-until-never` removes an end time.
-//! The option is never stored: the end time has a row of its own, and the value is an ordinary value. The end time
-//! stays until the value is removed. A replace that keeps a value also keeps the value's end time.
+//! the added values members until that time, whether or not they were members before. `x-until-never` removes an end
+//! time. The option is never stored: the end time has a row of its own, and the value is an ordinary value. The end
+//! time stays until the value is removed. A replace that keeps a value also keeps the value's end time.
 //!
 //! When the writer's clock has passed an end time, the writer removes the value with an ordinary record. The value ends
 //! at this record's position in the log.

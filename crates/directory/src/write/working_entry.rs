@@ -153,7 +153,7 @@ impl<'a> WorkingEntry<'a> {
     }
 
     /// Returns the attribute descriptions of this type, with any options, that the entry has now. The catalog cannot
-    /// provide these descriptions, because it lacks the new descriptions of this change.
+    /// provide these descriptions, because the catalog lacks the new descriptions of this change.
     pub(crate) fn attributes_of_type(&self, type_id: TypeId) -> Vec<AttributeDescription> {
         let catalog = self.state.catalog;
         let stored = self.row.attributes().filter(|row| self.touched.iter().all(|of| of.id != Some(row.id)));

@@ -42,7 +42,7 @@ pub(super) fn resolve_classes(
     resolved
 }
 
-/// Returns the attributes that a term (MUST or MAY) lists, and reports undefined ones.
+/// Returns the attributes that a term (MUST or MAY) lists, and reports undefined attributes.
 fn attributes(
     term: &'static str,
     located: &Located,

@@ -189,7 +189,7 @@ impl Difference {
     }
 }
 
-/// The properties of a class that its definition gives, including inherited ones.
+/// The properties of a class that its definition gives, including inherited properties.
 struct Class<'a> {
     definition: &'a Definition,
     required: Vec<TypeId>,

@@ -178,7 +178,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Returns true if a class is meant to replace the shipped one.
+/// Returns true if a class is meant to replace the shipped class.
 fn is_replacement(definition: &Definition) -> bool {
     definition.kind == Kind::ObjectClass
         && definition.extension("X-PANDO-REPLACES").is_some_and(|values| values == ["TRUE"])

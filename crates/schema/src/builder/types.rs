@@ -136,7 +136,7 @@ fn syntax_of(text: &str, syntaxes: &Syntaxes) -> Result<(SyntaxId, Option<u32>),
         Some((oid, bound)) => (oid, bound.trim_end_matches('}').parse().ok()),
         None => (text, None),
     };
-    // If there are more syntaxes than ids, the last ones are unknown.
+    // If there are more syntaxes than ids, the last syntaxes are unknown.
     match syntaxes.names.find(oid).and_then(|index| u16::try_from(index).ok()) {
         Some(index) => Ok((SyntaxId(index), bound)),
         None => Err(SchemaErrorKind::UnknownSyntax(oid.to_owned())),

@@ -23,7 +23,7 @@ use crate::name_key::value_key;
 use crate::syntax_text::{bit_string, text};
 use crate::{Fault, Schema, gser, time};
 
-/// A certificate in DER, whose fields are read on demand.
+/// A certificate in DER. The fields are read on demand.
 struct Body<'a> {
     serial: &'a [u8],
     issuer: Reader<'a>,
@@ -141,13 +141,13 @@ pub(crate) enum Part {
     PrivateKeyValidAt(Vec<u8>),
     /// DER content of the OID of the key's algorithm.
     KeyAlgorithm(Vec<u8>),
-    /// Bits of keyUsage, all of which must be set if the extension is present. The first bit is the highest.
+    /// Bits of keyUsage. All of these bits must be set if the extension is present. The first bit is the highest.
     KeyUsage(u16),
     /// A subjectAltName of this kind must be present: number of the choice in GeneralName.
     AltName(u8),
     /// A subjectAltName of the choice otherName must be present: DER content of its type.
     OtherName(Vec<u8>),
-    /// DER contents of the OIDs of certificate policies, one of which must be present.
+    /// DER contents of the OIDs of certificate policies. At least one of these policies must be present.
     Policies(Vec<Vec<u8>>),
     /// Minimum of the CRL number, which is not negative: length and shortest form.
     MinNumber(Vec<u8>),
@@ -315,7 +315,7 @@ const REASONS: [&str; 9] = [
     "aACompromise",
 ];
 
-/// Parses named bits, `{ a, b }` or `'0101'B`, of which the first is the highest bit.
+/// Parses named bits, `{ a, b }` or `'0101'B`. The first bit is the highest.
 fn bits(value: &str, names: &[&str]) -> Result<u16, Fault> {
     if !value.starts_with('{') {
         let digits = bit_string(value.as_bytes())?;

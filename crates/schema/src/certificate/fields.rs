@@ -9,7 +9,7 @@ pub(super) const OID: Tag = Tag(0x06);
 pub(super) const UTC_TIME: Tag = Tag(0x17);
 pub(super) const GENERALIZED_TIME: Tag = Tag(0x18);
 
-/// Takes a part of a key, which is preceded by its length in four octets.
+/// Takes a part of a key. The length of the part, in four octets, precedes the part.
 pub(super) fn take_part<'k>(key: &mut &'k [u8]) -> Option<&'k [u8]> {
     let (size, rest) = key.split_first_chunk::<4>()?;
     let (part, rest) = rest.split_at_checked(u32::from_be_bytes(*size) as usize)?;

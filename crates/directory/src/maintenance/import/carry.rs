@@ -3,7 +3,7 @@
 //!
 //! The rows of these entries are copied, except rows that depend on replaced entries. Names, and links to replaced
 //! entries, are resolved together with the names and links of imported entries. A link to a replaced entry becomes
-//! text. It becomes a link again if an entry with the name is imported.
+//! text. The text becomes a link again if an entry with the name is imported.
 
 use std::ops::Bound;
 

@@ -154,7 +154,7 @@ impl Draft {
         values.iter().try_for_each(|value| self.add(number, value, &mut normalize))
     }
 
-    /// Counts a value of the attribute with this number whose rows have already been made.
+    /// Counts a value of the attribute with this number. The rows of the value have already been made.
     pub(super) fn add_streamed(&mut self, number: usize) {
         self.attributes[number].streamed_count += 1;
     }

@@ -112,7 +112,8 @@ impl Preparer<'_> {
 
 impl super::Job {
     /// Adds a value of a link attribute to a sorter. The sorter of names receives the name. If the value can never
-    /// become a link, the sorter of rows receives its text instead. `until` is the end time of the value, 0 for none.
+    /// become a link, the sorter of rows receives the text of the value instead. `until` is the end time of the value,
+    /// 0 for none.
     pub(super) fn emit_link(
         &self,
         sorters: &mut super::Sorters,

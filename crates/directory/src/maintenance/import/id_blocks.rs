@@ -130,7 +130,7 @@ impl IdCollector {
         Ok(())
     }
 
-    /// Passes the whole content of the table to `out`, and frees its memory.
+    /// Passes the whole content of the table to `out`, and frees the memory of the table.
     pub(super) fn finish(&mut self, out: &mut impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         self.sets = Vec::new();
         std::mem::take(&mut self.places).iter_mut().try_for_each(|place| place.flush(out))

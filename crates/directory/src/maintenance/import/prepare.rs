@@ -701,8 +701,8 @@ fn is_empty_group(schema: &Schema, classes: &ClassSet, present: &[Present<'_>]) 
     })
 }
 
-/// Computes the normal form of an attribute's value if it is missing. Must be called before the attribute's values are
-/// compared.
+/// Computes the normal form of an attribute's value if the normal form is missing. Must be called before the
+/// attribute's values are compared.
 #[expect(clippy::indexing_slicing, reason = "the number is of one of the attributes of the draft")]
 fn complete_normal(
     job: &Job,

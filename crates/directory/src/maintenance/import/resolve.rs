@@ -155,7 +155,7 @@ struct CurrentName {
     key: Vec<u8>,
     /// First entry with the name.
     first: Option<EntryId>,
-    /// Entry to which the name belongs: the first entry, if it has a place in the tree.
+    /// Entry to which the name belongs: the first entry, if this entry has a place in the tree.
     owner: Option<EntryId>,
     /// Attribute and source of the previous link.
     last_link: Option<(AttrId, EntryId)>,
@@ -278,7 +278,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Removes the entries from the path whose names are longer than `length`. No later name is below these entries.
+    /// Removes from the path the entries whose names are longer than `length`. No later name is below these entries.
     fn close_down_to(&mut self, length: usize) -> Result<()> {
         while self.open.len() > 1 && self.open.last().is_some_and(|open| open.length > length) {
             self.count_below()?;

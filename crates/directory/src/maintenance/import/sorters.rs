@@ -139,7 +139,7 @@ impl Rows {
     }
 }
 
-/// All rows, or all names, in sorted order. Merging takes as long as processing the merged rows, so merging and
+/// All rows, or all names, in sorted order. Merging takes about as long as processing the merged rows, so merging and
 /// processing may run on separate threads.
 pub struct SortedRows {
     sorted: Sorted,

@@ -10,7 +10,7 @@ use uuid::Uuid;
 /// Handling of an attribute of another server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::maintenance) enum Vendor {
-    /// The identifier of the entry, which becomes its entryUUID.
+    /// An identifier that becomes the entryUUID of the entry.
     Identifier,
     /// A value that shows whether the account is disabled.
     Disabled(Disabled),

@@ -63,7 +63,7 @@ pub enum OperationType<'a> {
     Rename {
         /// The new RDN.
         rdn: &'a str,
-        /// DN of the new superior, if it changes.
+        /// DN of the new superior, if the superior changes.
         superior: Option<&'a str>,
     },
 }
@@ -79,7 +79,7 @@ pub(super) struct EntryPlace<'a> {
 #[derive(Clone, Copy)]
 pub(super) enum At {
     Entry(EntryId),
-    /// An entry before its addition. Contains the present entry with the same name, if it exists.
+    /// An entry before its addition. Contains the present entry with the same name, if there is such an entry.
     New(Option<EntryId>),
 }
 
@@ -107,7 +107,7 @@ pub(super) fn base_of(state: TreeState<'_>, dn: &str, scope: Scope) -> Result<Op
     name_of(state, dn).map_or(Ok(None), |name| state.entry_of(&name))
 }
 
-/// Returns the normal form of a name; `None` if it is not a DN.
+/// Returns the normal form of a name; `None` if the name is not a DN.
 pub(super) fn name_of(state: TreeState<'_>, dn: &str) -> Option<NormalName> {
     parse_dn(dn).ok().map(|dn| NormalName::of(&dn, &state.catalog.schema))
 }

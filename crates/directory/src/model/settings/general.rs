@@ -71,7 +71,7 @@ pub struct GeneralSettings {
     /// DNs of users, other than the administrator, who may read `cn=monitor`.
     pub monitor_readers: Vec<String>,
     /// Attribute types whose values are secret. Only the administrator, and requesters to whom an access rule grants
-    /// the type by name, may see them. A type need not be in the schema yet.
+    /// the type by name, may see these values. A type need not be in the schema yet.
     pub secret_attributes: Vec<String>,
     /// Whether memberOf includes nested groups, as isMemberOf always does.
     pub nested_member_of: bool,

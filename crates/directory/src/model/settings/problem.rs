@@ -55,7 +55,7 @@ pub struct SettingsProblem {
     /// Description of the problem, and of a valid value.
     pub what: String,
     /// Result code for an LDAP client: constraintViolation if the setting itself is wrong, unwillingToPerform if only
-    /// existing entries prevent it.
+    /// existing entries prevent the setting.
     pub code: ResultCode,
 }
 

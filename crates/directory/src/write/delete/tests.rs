@@ -102,7 +102,7 @@ fn a_new_entry_of_a_deleted_dn_is_in_no_group() {
     assert_eq!(crate::maintenance::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
 }
 
-/// Adds `ou=top` with two units, the second of which has `count` people.
+/// Adds `ou=top` with two units. The second unit has `count` people.
 fn tree(directory: &mut TestDirectory, count: usize) {
     let unit = [("objectClass", &["organizationalUnit"][..])];
     for dn in ["ou=top", "ou=a,ou=top", "ou=b,ou=top"] {

@@ -10,8 +10,8 @@ const TEAM: &str = "cn=team,dc=example,dc=com";
 const PERSON: &[(&str, &[&str])] =
     &[("objectClass", &["inetOrgPerson"]), ("sn", &["Ann"]), ("userPassword", &["{SSHA}x"])];
 
-/// Creates a directory that keeps deleted entries for an hour. It contains a person who is a member of a group and the
-/// manager of another entry.
+/// Creates a directory that keeps deleted entries for an hour. The directory contains a person who is a member of a
+/// group and the manager of another entry.
 fn keeping(has_integrity: bool) -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     directory.change_settings(|settings| {

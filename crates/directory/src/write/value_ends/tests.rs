@@ -282,8 +282,8 @@ fn the_right_to_join_does_not_cover_the_end_of_a_membership() {
     ok(directory.modify(GROUP, &[(Delete, "member", &[BOB])]));
     ok(directory.modify(GROUP, &[(Add, &later, &[BOB])]));
     refused(directory.modify(GROUP, &[(Add, &until(3_000), &[BOB])]), denied, "does not cover the end");
-    // A member may leave before the end time and then join again without an end time, just as it may join after the end
-    // time.
+    // A member may leave before the end time and then join again without an end time, just as the member may join after
+    // the end time.
     ok(directory.modify(GROUP, &[(Delete, "member", &[BOB])]));
     assert_eq!(ends(&mut directory), end);
     assert!(!members(&mut directory).contains(&BOB.to_owned()));

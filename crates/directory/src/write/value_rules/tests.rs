@@ -278,7 +278,7 @@ fn older_values_beyond_limits_are_counted() {
     );
 }
 
-/// A value is allowed if an entry of the source has it when the value is added.
+/// A value is allowed if an entry of the source has the same value when the value is added.
 #[test]
 fn values_come_from_other_entries() {
     let mut directory = directory(&[]);
