@@ -103,7 +103,7 @@ struct EventFilter {
     who: String,
     target: String,
     operation: Operation,
-    /// True selects only failures, and false only successes.
+    /// True selects only failures, and false only successes. `None` selects both.
     is_failure: Option<bool>,
     from: Option<TrailPosition>,
 }

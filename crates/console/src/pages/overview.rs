@@ -142,8 +142,8 @@ fn backup_age(figures: &Figures) -> Option<u64> {
     Some(u64::try_from(micros).unwrap_or(0) / 1_000_000)
 }
 
-/// Returns the number of seconds since the last backup, if at least two further backups have become due. If there is no
-/// backup, the time counts from the start of the server.
+/// Returns the number of seconds since the last backup, if it is more than [`LATE_BACKUP_MIN`] and at least two further
+/// backups have become due. If there is no backup, the time counts from the start of the server.
 fn late_backup(figures: &Figures) -> Option<u64> {
     let number = |name: &str| figures.get(name)?.parse::<u64>().ok();
     let interval = number("cn=interval seconds,cn=backup")?;

@@ -74,7 +74,7 @@ fn is_start(bytes: &[u8], start: &[u8]) -> bool {
     bytes.iter().zip(start).all(|(found, expected)| found == expected)
 }
 
-/// Decodes a version 1 header, a line of text (section 2.1).
+/// Decodes a version 1 header, a line of text (section 2.1). Returns `None` if it is incomplete.
 fn decode_line(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeaderError> {
     let within = bytes.get(..LINE_SIZE_MAX).unwrap_or(bytes);
     let Some(end) = within.windows(2).position(|pair| pair == b"\r\n") else {
@@ -114,7 +114,7 @@ fn port_of(word: &str) -> Option<u16> {
     if is_plain { word.parse().ok() } else { None }
 }
 
-/// Decodes a version 2 header (section 2.2).
+/// Decodes a version 2 header (section 2.2). Returns `None` if it is incomplete.
 fn decode_binary(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeaderError> {
     let Some(start) = bytes.first_chunk::<BINARY_START_SIZE>() else { return Ok(None) };
     let [.., command, family, high, low] = *start;

@@ -139,7 +139,8 @@ impl HolderKey {
 }
 
 impl Source {
-    /// Returns the network address of the source. For IPv6 it is the address of the /64 network.
+    /// Returns the network address of the source; `None` for a process on this machine. For IPv6 it is the address of
+    /// the /64 network.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         match self {
             Source::Network(address) => Some(*address),

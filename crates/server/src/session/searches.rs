@@ -141,7 +141,8 @@ impl Session {
         ClientIdentity::of(&self.requester, self.source)
     }
 
-    /// Opens an account for the processor time of a search that may examine many entries for few results.
+    /// Opens an account for the processor time of a search that may examine many entries for few results. Returns
+    /// `None` for any other search.
     fn scan_account(&self, context: &Context, search: &Search) -> Option<Arc<ScanAccount>> {
         search.costly_candidates().filter(|count| *count >= SCAN_CANDIDATES_MIN)?;
         let client = ScanClient {

@@ -25,7 +25,7 @@ pub(crate) struct MeasuredIndexes {
 #[derive(Default)]
 struct State {
     sizes: Option<Arc<IndexSizes>>,
-    /// Time from which a reader may request the next measurement.
+    /// Time from which a reader may request the next measurement; `None` before the first one.
     next: Option<Instant>,
     is_wanted: bool,
     has_stopped: bool,

@@ -48,7 +48,7 @@ pub(crate) struct ReplicaParts {
     pub(crate) settings: ReplicaSettings,
     pub(crate) directory: Arc<Directory>,
     pub(crate) figures: Arc<ReplicaFigures>,
-    /// Maximum age of the data that this server returns.
+    /// Bound on the age of the data that this server returns; `None` if the settings contain no bound.
     pub(crate) read_age: Option<Arc<ReadAge>>,
 }
 

@@ -128,7 +128,8 @@ impl Scan {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims the next range for a thread that has taken the scan from the queue.
+    /// Claims the next range for a thread that has taken the scan from the queue. Returns `None` if the scan is
+    /// cancelled or has no range to claim.
     pub(crate) fn claim(&self) -> Option<Claim> {
         let mut progress = self.lock();
         progress.queued = false;
