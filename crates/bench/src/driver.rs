@@ -476,8 +476,8 @@ fn own_for_deletes(workload: &Workload, options: &Options) -> std::ops::Range<u6
     }
 }
 
-/// Returns the threads that have clients with deletes. These threads divide the workload's own entries among them. The
-/// share of any other thread would remain unused.
+/// Returns the threads that have clients with deletes. These threads divide the workload's own entries among
+/// themselves. The share of any other thread would remain unused.
 fn threads_that_delete(plan: &Plan, threads: usize) -> Vec<usize> {
     let mut found = Vec::new();
     let clients = plan.jobs.iter().flat_map(|job| std::iter::repeat_n(job, job.clients));
@@ -517,8 +517,8 @@ fn follow(
     let mut reported = 0;
     let now = || shared.base.elapsed().as_nanos() as u64;
     loop {
-        // The server's processes are sampled exactly at the beginning and the end of the measurement, so that CPU time
-        // and answers cover the same time.
+        // The server's processes are sampled at the beginning and the end of the measurement, so that CPU time and
+        // answers cover the same time.
         let until_due = Duration::from_nanos(observer.next_due(schedule).saturating_sub(now()));
         match incoming.recv_timeout(until_due.min(Duration::from_millis(20))) {
             Ok(second) => seconds.add(second),

@@ -153,7 +153,7 @@ pub struct Setup {
     pub admin_dn: String,
     /// The administrator's password.
     pub admin_password: String,
-    /// The indexes. Servers have no other indexes, except those that they need themselves.
+    /// The indexes. Servers have no other indexes, except the indexes that they need themselves.
     pub indexes: Vec<Index>,
     /// Definitions that the data needs in addition to the standard schema, in OpenLDAP's form.
     pub schema: Option<String>,

@@ -6,8 +6,8 @@
 //! certificates, SSH keys, hosts, service accounts, an alias and a referral. The sample is for exploring with any LDAP
 //! client, and for tests that need predictable answers.
 //!
-//! The password of every user and service account is [`PASSWORD`]: **never load this into a server that others can
-//! reach**. Passwords are stored as {SSHA}, not as Pando's Argon2id, so that a thousand of them load quickly.
+//! The password of every user and service account is [`PASSWORD`]: **never load the sample into a server that others
+//! can reach**. Passwords are stored as {SSHA}, not as Pando's Argon2id, so that a thousand of them load quickly.
 //!
 //! ```text
 //! <suffix>
@@ -78,7 +78,7 @@ pub enum UnsupportedSuffix {
 /// entries (2 MB) at once.
 ///
 /// # Errors
-/// The suffix does not begin with an RDN of dc, o, ou, c, l or st.
+/// The suffix is not a DN, or does not begin with an RDN of dc, o, ou, c, l or st.
 pub fn organisation(suffix: &str) -> Result<impl Iterator<Item = SampleEntry> + use<>, UnsupportedSuffix> {
     let dn = Dn::parse(suffix).map_err(|_| UnsupportedSuffix::NotADn(suffix.to_owned()))?;
     let first = suffix_entry(suffix)?.sample();
@@ -194,7 +194,7 @@ impl Sample {
 /// of the organization is the name of the domain.
 ///
 /// # Errors
-/// The suffix does not begin with an RDN of dc, o, ou, c, l or st.
+/// The suffix is not a DN, or does not begin with an RDN of dc, o, ou, c, l or st.
 pub fn suffix_entry(suffix: &str) -> Result<SampleEntry, UnsupportedSuffix> {
     let dn = Dn::parse(suffix).map_err(|_| UnsupportedSuffix::NotADn(suffix.to_owned()))?;
     let Some(naming) = dn.rdn().and_then(|rdn| rdn.avas.first()) else {

@@ -92,7 +92,8 @@ impl Steps {
 /// steps continue. `driven` has the parameters of the load; the workloads in it are ignored.
 ///
 /// # Errors
-/// No step can be measured.
+/// The quantities do not define one axis, the workload needs a setting that not all servers have, or the data cannot be
+/// generated.
 pub fn sweep(
     sweep: &Sweep<'_>,
     workload: &Workload,

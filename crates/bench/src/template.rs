@@ -2,11 +2,11 @@
 //! make-ldif also use. `docs/how-to/generate.md` describes the language and how Pando's version of it differs.
 //!
 //! A [`Template`] is read once: `source` splits files into lines, `parse` makes blocks of the lines, `tag` splits
-//! values into parts, and `plan` resolves names and counts. Its data can then be generated any number of times: `entry`
-//! makes one entry, and `generate` makes all entries, with several threads. Every entry depends only on the seed and
-//! the number of the entry. Therefore the same seed gives the same octets for any number of threads, and written
-//! entries and members of groups need not be stored. The members of a group are written one after the other, so the use
-//! of memory does not grow with the size of a group.
+//! values into parts, and `plan` resolves names and counts. The data of a template can then be generated any number of
+//! times: `entry` makes one entry, and `generate` makes all entries, with several threads. Every entry depends only on
+//! the seed and the number of the entry. Therefore the same seed gives the same octets for any number of threads, and
+//! written entries and members of groups need not be stored. The members of a group are written one after the other, so
+//! the use of memory does not grow with the size of a group.
 //!
 //! Templates are not checked against a schema, but a test checks the shipped templates against Pando's schema.
 

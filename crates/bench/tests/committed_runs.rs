@@ -45,7 +45,7 @@ fn every_committed_run_is_small_and_has_its_report() {
         assert!(bytes <= RUN_BYTES_MAX, "{} has {bytes} bytes", folder.display());
         assert!(files.contains(&folder.join("README.md")), "{} has no README.md", folder.display());
         files.iter().for_each(|file| check_kind(file));
-        // Some runs only have figures from a script, which are in their README.
+        // Some runs only have figures from a script. The README of the run contains these figures.
         let Ok(results) = RunResult::read_all(&folder) else {
             assert!(
                 files.iter().all(|file| file.extension() != Some("zst".as_ref())),

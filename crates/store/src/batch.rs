@@ -26,7 +26,7 @@ use crate::{MapId, Position, Read, Result, StoreError};
 /// writer refuses batches until the store is opened again. The reason is that the system may have dropped pages that it
 /// could not write, so a later successful sync proves nothing.
 pub struct Writer {
-    /// State that a batch reads and changes. Parked between batches.
+    /// State that a batch reads and changes. It is parked between batches.
     read: Read,
     pending: Arc<Pending>,
     group: Group,
@@ -361,7 +361,7 @@ impl Batch<'_> {
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
-    /// Makes the changes durable, with one sync, and then visible. Returns the log's last position.
+    /// Makes the changes durable, usually with one sync, and then visible. Returns the log's last position.
     ///
     /// # Errors
     /// `DiskFull`: nothing of the batch remains, and the writer may begin the next batch. `WritesStopped`: it is

@@ -25,8 +25,8 @@ use crate::redo::{self, Identity};
 use crate::shared::{DataWriter, Shared};
 use crate::{OpenError, Options, Position, Result, StoreError, View, log};
 
-/// Bytes of rows after which a transaction is committed. Small enough that the changed pages stay in the processor's
-/// cache.
+/// Bytes of rows after which a transaction is committed. The number is so small that the changed pages stay in the
+/// processor's cache.
 const CUT_BYTES: usize = 8 << 20;
 /// Bytes of rows after which a transaction is committed if the speed is limited. A small number, because each of these
 /// commits is synced, and other users of the disk wait for the sync.
@@ -296,8 +296,8 @@ impl BulkStore {
         drop(env);
         new_file.put_in_place(&room, &data_file)?;
         if let (Some(directory), Some(replaced)) = (data_file.parent(), replaced) {
-            // A failure has no effect: the new data file records the identity of the replaced one, so the next open
-            // removes the remaining segments of its redo log.
+            // A failure has no effect: the new data file records the identity of the replaced data file, so the next
+            // open removes the remaining segments of the replaced file's redo log.
             let _ = redo::remove_replaced(directory, replaced);
         }
         Ok(())

@@ -3,8 +3,8 @@
 
 use std::ffi::OsStr;
 
-/// Version of the store's own layout: maps, order of keys, counters, frame of log records, redo log. Checked at every
-/// open.
+/// Version of the store's own layout: maps, order of keys, counters, frame of log records, redo log. It is checked at
+/// every open.
 pub const FORMAT_VERSION: u32 = 3;
 
 /// The oldest version that can be opened. A store of this version is upgraded to the newest version when it is opened

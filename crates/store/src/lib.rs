@@ -19,9 +19,9 @@
 //! - A [`View`] shows one durable position and moves to a newer position on request. The pages of that position cannot
 //!   be reused while the view holds it. Renewing a view costs little, so each thread holds one view for all its
 //!   requests.
-//! - A [`Batch`] sees its own writes. Its [`commit`](Batch::commit) returns when everything is on the disk, after one
-//!   sync; views see the changes only after that. Dropping the batch discards its changes. There are no nested batches,
-//!   so decide whether to refuse an operation before writing its rows.
+//! - A [`Batch`] sees its own writes. Its [`commit`](Batch::commit) returns when everything is on the disk, usually
+//!   after one sync; views see the changes only after that. Dropping the batch discards its changes. There are no
+//!   nested batches. So before writing the rows of an operation, a caller must decide whether to refuse the operation.
 //! - [`View`] and [`Batch`] dereference to [`Read`]. Results borrow from the `Read`, so the compiler ensures that no
 //!   slice or cursor outlives a write or a renewal.
 //! - The log is part of the same batch: a record exists if and only if the rows written with it exist.

@@ -82,7 +82,7 @@ impl Env {
     }
 
     /// Returns the record of moved pages and keys, which is maintained from the first call on. Returns `None` if the
-    /// record cannot be maintained because another process writes the file.
+    /// record cannot be maintained: another process may write the file, or the pages have an unusual layout.
     fn moved(&self) -> Option<Arc<MovedPages>> {
         let can_record = self.mode == Mode::ReadWrite && self.has_usual_pages();
         let last_txn_id = self.facts().ok().filter(|_| can_record)?.last_txn_id;
@@ -113,8 +113,8 @@ pub(crate) struct Txn {
     must_not_wait: Cell<bool>,
     /// Residency of pages, created at the first read without waiting.
     residency: OnceCell<Box<RefCell<Residency>>>,
-    /// Roots of maps that were looked up in the current state; `Some(None)` for an empty map. Cleared while the
-    /// transaction is reset.
+    /// Roots of maps that were looked up in the current state; `Some(None)` for an empty map. The list is cleared when
+    /// the transaction is reset.
     roots: RefCell<Vec<Option<Option<u64>>>>,
 }
 

@@ -63,8 +63,8 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    /// The meta map, which contains facts about the store itself. Opened before the other maps, so that an unknown
-    /// format is detected before anything is written.
+    /// The meta map, which contains facts about the store itself. It is opened before the other maps, so that an
+    /// unknown format is detected before anything is written.
     pub(crate) const META: Map = Map::own(0, "store.meta");
     /// The log: position as u64, big-endian -> framed record.
     pub(crate) const LOG: Map = Map::own(1, "store.log");

@@ -274,9 +274,9 @@ impl Pending {
         Ok(())
     }
 
-    /// Writes a batch without the redo log. Used if the batch is too large for the log, or the disk is nearly full.
-    /// Checkpoints all pending changes, then writes the batch as one transaction of the engine, which fails as a whole
-    /// if the disk or the map has no room.
+    /// Writes a batch without the redo log. The method is used if the batch is too large for the log, or if the disk or
+    /// the map is nearly full. Checkpoints all pending changes, then writes the batch as one transaction of the engine,
+    /// which fails as a whole if the disk or the map has no room.
     pub(crate) fn write_through(&self, active: &Layer) -> Result<()> {
         self.lock().batch_open = false;
         self.checkpoint_all()?;
@@ -437,7 +437,7 @@ impl Pending {
         }
     }
 
-    /// Checkpoints a layer. Yields the processor and pauses between slices unless a thread waits for the checkpoint.
+    /// Checkpoints a layer. Yields the processor and pauses between slices unless the checkpoint is urgent.
     fn checkpoint(&self, layer: &Layer, checkpointed: u64) -> Result<()> {
         self.env.forget_dead_readers()?;
         let mut pace = Pacing {

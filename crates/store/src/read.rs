@@ -147,7 +147,7 @@ impl Read {
         keys.take_while(move |key| key.as_ref().map_or(true, |(key, _)| key.starts_with(prefix)))
     }
 
-    /// Returns the number of rows of a plain map, or the total number of ids in an id set map. Constant cost.
+    /// Returns the number of rows of a plain map, or the total number of ids in an id set map. The cost is constant.
     ///
     /// # Errors
     /// `Parked`, `Engine`.

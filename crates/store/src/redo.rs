@@ -104,12 +104,12 @@ pub(crate) struct RedoLog {
     identity: Identity,
     /// New paths of segments of other data, which opening moved out of the data directory.
     set_aside: Vec<PathBuf>,
-    /// Held while a segment is created, reused or removed. Taken before `chain`, never while `chain` is held.
+    /// Held while a segment is created, reused or removed. It is taken before `chain`, and never while `chain` is held.
     making: Mutex<()>,
     chain: Mutex<Chain>,
 }
 
-/// The segments. Their numbers ascend: first the older segments, then the active one, then the spares.
+/// The segments. Their numbers ascend: first the older segments, then the active segment, then the spares.
 struct Chain {
     older: VecDeque<OlderSegment>,
     active: Option<ActiveSegment>,

@@ -134,8 +134,8 @@ impl<K, V> Node<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> Node<K, V> {
-    /// Keeps the lower half, and returns the upper half with its lowest key. If `key` is above all keys of the node, as
-    /// it is when keys are added in ascending order, the lower part remains nearly full.
+    /// Keeps the lower half, and returns the upper half with its lowest key. But if `key` is above all keys of the
+    /// node, only the last item is moved. So nodes remain nearly full when keys are added in ascending order.
     fn divide(&mut self, key: &K) -> (K, Arc<Node<K, V>>) {
         fn cut<K: Ord, T>(rows: &mut Vec<(K, T)>, key: &K) -> Vec<(K, T)> {
             let is_after_all = rows.last().is_some_and(|(last, _)| key > last);

@@ -75,7 +75,8 @@ impl Sorter {
         Err(StoreError::ValueTooLong { map: "to sort", length: key.len().max(value.len()) })
     }
 
-    /// Sorts the buffered rows now, on the calling thread, so that the merge does not sort them. More rows may follow.
+    /// Sorts the buffered rows now, on the calling thread, so that the merge does not sort them. If the sorter has
+    /// written runs, also writes these rows as a run. More rows may follow.
     ///
     /// # Errors
     /// `DiskFull`, `Engine`.
@@ -156,7 +157,7 @@ fn create(directory: &Path, reserve_bytes: u64) -> Result<SortFile> {
     SortFile::create(directory, Room::new(opened, directory, reserve_bytes))
 }
 
-/// Merges several runs into one, in a file of its own.
+/// Merges several runs into one run, in a separate file.
 fn merge_runs(directory: &Path, runs: Vec<Run>, memory_bytes: usize) -> Result<Run> {
     let reserve_bytes = runs.first().map_or(0, |run| run.file.room.reserve_bytes());
     let mut merge = Merge::new(readers(runs, memory_bytes).collect())?;

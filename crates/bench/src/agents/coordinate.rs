@@ -83,7 +83,8 @@ impl Machines {
     /// every second.
     ///
     /// # Errors
-    /// An agent fails before the measurement begins. A later failure makes the result incomplete.
+    /// Several machines cannot run the workload, an agent fails before the measurement begins, or the results cannot be
+    /// merged. A failure of one agent during the measurement makes the result incomplete.
     pub fn run(
         &mut self,
         workload: &Workload,
@@ -384,8 +385,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Adds an agent's counts of a second to the sum for that second. Reports the sum when all running agents have
-    /// reported that second.
+    /// Adds an agent's counts of a second to the sum for that second. Reports the sum if this is the last agent in the
+    /// list that still runs.
     fn report_second(
         &mut self,
         index: usize,

@@ -94,7 +94,7 @@ impl Agent {
     /// Serves coordinators, one at a time, until the process ends.
     ///
     /// # Errors
-    /// No more connections can be accepted.
+    /// A connection cannot be accepted, or its thread cannot be started.
     pub fn serve(&self) -> io::Result<()> {
         loop {
             let (stream, peer) = self.listener.accept()?;

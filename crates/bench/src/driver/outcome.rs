@@ -228,7 +228,8 @@ fn missed(result: &WorkloadResult, due: u64, unsent: u64) -> Option<String> {
     ))
 }
 
-/// Describes the operations that used keys more than once although they should use each key only once.
+/// Describes how many times an operation has used all entries of its sequence, if it has used all of them at least
+/// once.
 fn rounds(plan: &Plan) -> Option<String> {
     let of = |operation: &super::plan::PlannedOperation| match &operation.keys {
         PlannedKeys::Sequence { sequence, is_own: false } => Some((sequence.rounds(), sequence.count())),

@@ -59,7 +59,7 @@ pub(crate) fn unsupported(
     Ok(Some(format!("{mechanism} is not among the server's supportedSASLMechanisms ({list})")))
 }
 
-/// Returns the server's product name from its root DSE (RFC 3045), if the root DSE has one.
+/// Returns the server's product and version from its root DSE (RFC 3045), if the root DSE has them.
 pub(crate) fn product(targets: &Targets, options: &Options) -> Option<String> {
     let mut connection = connect(targets, options).ok()?;
     let wanted = ["objectClass", "vendorName", "vendorVersion"];

@@ -114,7 +114,7 @@ fn normal(entry: Entry, passwords: Passwords) -> (String, Attributes) {
     let mut attributes = Attributes::new();
     for attribute in entry.attributes {
         let name = attribute.description.to_ascii_lowercase();
-        // 389 DS stores access control rules in this attribute; other servers do not have them.
+        // 389 DS stores access control rules in this attribute. They are not part of the data.
         if name == "aci" {
             continue;
         }

@@ -3,9 +3,9 @@
 //!
 //! Only one server runs at a time. The others are stopped (SIGSTOP). A stopped server stays warm and retains its
 //! memory, but its background work cannot disturb the measured server. Before a server's turn, pages of its files that
-//! the system has reclaimed are read again. The order of the servers differs from round to round, so that no server
-//! always follows the same other server. If the disk has no space for the data of all servers, or on request, one
-//! server completes all rounds before the next is loaded. The result states this.
+//! the system has reclaimed are read again. The order of the servers rotates from round to round, so that successive
+//! rounds begin with different servers. If the disk has no space for the data of all servers, or on request, one server
+//! completes all rounds before the next is loaded. The result states this.
 //!
 //! No measurement is lost: the caller receives and saves the result after every workload, and a comparison can continue
 //! from the result of an earlier comparison ([`super::done`]). A server that ends during a workload is restarted for

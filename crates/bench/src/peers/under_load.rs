@@ -18,7 +18,7 @@ use crate::workload::{Operation, OperationName, Scope, Workload};
 pub struct Group {
     /// The template of the data.
     pub template: String,
-    /// Constants that replace those of the template.
+    /// Constants that replace constants of the template.
     pub constants: BTreeMap<String, String>,
     /// Number of entries that are keys; `None` for the number in the template.
     pub entries: Option<u64>,

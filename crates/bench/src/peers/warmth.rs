@@ -15,7 +15,8 @@ pub(super) fn is_steady(windows: &[f64]) -> bool {
     before.min(now) > 0.0 && before.max(now) <= before.min(now) * CHANGE_MAX
 }
 
-/// Calls `window` until the cost of an operation is steady. Returns `None` if the cost of operations is not known.
+/// Calls `window` until the cost of an operation is steady, at most [`WINDOWS_MAX`] times. Returns `None` if the cost
+/// of operations is not known.
 pub(super) fn warm_up(mut window: impl FnMut(usize) -> Option<(f64, f64)>) -> Option<WarmUp> {
     let mut done = WarmUp::default();
     for number in 0..WINDOWS_MAX {

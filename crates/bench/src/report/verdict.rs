@@ -1,4 +1,5 @@
-//! The summary of the report: one sentence for each server, which compares it with the first server.
+//! The summary of the report: one sentence for each server except the first. The sentence compares the server with the
+//! first server.
 
 use super::groups::{Group, Groups, Row};
 use super::text;

@@ -295,7 +295,8 @@ fn result_cells(result: &WorkloadResult) -> Vec<String> {
     cells.into_iter().map(|cell| cell.unwrap_or(NOTHING.to_owned())).collect()
 }
 
-/// Returns the rows of a mix, one for each kind of operation; none for workloads with only one kind of operation.
+/// Returns the rows of a mix, one for each server and kind of operation; none for workloads with only one kind of
+/// operation.
 fn kind_rows(group: &Group<'_>, groups: &Groups<'_>) -> Vec<KindRow> {
     let is_mix = group.rows.iter().any(|row| row.median().operations.len() > 1);
     let measured = group.rows.iter().filter(|row| is_mix && row.unsupported().is_none());

@@ -51,7 +51,7 @@ pub struct WorkloadResult {
     /// Connections that broke, or that the server closed, while they were in use.
     #[serde(default)]
     pub connections_closed: u64,
-    /// Requests without an answer at the end, including those of closed connections.
+    /// Requests without an answer at the end, including requests on closed connections.
     #[serde(default)]
     pub unanswered: u64,
     /// The load machines, if there were several.

@@ -1,5 +1,5 @@
 //! An X.509 attribute certificate (RFC 5755 section 4.1). A health service stored prescriptions in this form, and a
-//! published benchmark measured them.
+//! published benchmark measured their use in a directory.
 //!
 //! The structure is complete DER. The signature consists of random octets, as long as an RSA signature. The signature
 //! is invalid, but no directory server verifies it.

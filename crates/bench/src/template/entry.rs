@@ -327,8 +327,8 @@ fn put_telephone(seeded: &mut Seeded, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the given name or surname of an entry. The surname ends in a number, so that no two entries have the same
-/// pair of names until that number wraps.
+/// Appends the given name or surname of an entry. When all pairs of names have been used, the surname ends in a number,
+/// so that no two entries have the same pair.
 fn put_name(is_first: bool, base: u64, index: u64, out: &mut Vec<u8>) {
     // A step that is coprime to the number of pairs visits all pairs, in an order that looks random.
     static STEP: LazyLock<u64> = LazyLock::new(|| {

@@ -50,8 +50,8 @@ pub(super) enum Part {
         attribute: Attribute,
         len_max: Option<usize>,
     },
-    /// The entry's DN. With a positive `rdn_count`, the DN has only that many of the first RDNs; with a negative one,
-    /// only that many of the last RDNs.
+    /// The entry's DN. With a positive `rdn_count`, the DN has only that many of the first RDNs; with a negative
+    /// number, only that many of the last RDNs.
     Dn {
         rdn_count: Option<i64>,
         has_underscores: bool,

@@ -101,8 +101,8 @@ impl From<&Document> for DocumentRow {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Data {
-    /// The template that generates the entries: the name of a shipped template, or a file. Empty if the entries have
-    /// another source.
+    /// The template that generates the entries: the name of a shipped template, or a file. The text is empty if the
+    /// entries have another source.
     #[serde(default)]
     pub template: String,
     /// Attribute in the RDN of the entries that are keys.
@@ -116,7 +116,7 @@ pub struct Data {
     /// Number of entries, unless the command line sets it.
     #[serde(default = "entries_default")]
     pub entries: u64,
-    /// Constants that replace those of the template.
+    /// Constants that replace constants of the template.
     #[serde(default)]
     pub constants: std::collections::BTreeMap<String, String>,
 }
@@ -140,7 +140,7 @@ pub struct Requirements {
     /// SASL mechanism that the root DSE must list in supportedSASLMechanisms.
     #[serde(default)]
     pub sasl: Option<String>,
-    /// Settings of the server as text, which the result states.
+    /// Settings of the server as text. The result states them.
     #[serde(default)]
     pub settings: Vec<String>,
     /// Storage form of passwords.
@@ -235,8 +235,8 @@ pub struct Operation {
     /// results.
     #[serde(default)]
     pub dn: Option<Text>,
-    /// Number of entries that a search must return. Written as a number, as a number and a plus sign ("1+", for at
-    /// least one), or as "any".
+    /// Number of entries that a search must return. In a file, it is written as a number, as a number and a plus sign
+    /// ("1+", for at least one), or as "any".
     #[serde(default)]
     pub expect_entries: Option<ExpectedEntries>,
     /// An attribute and a value that the entry `dn` must have: "cn: user{n}".
@@ -384,7 +384,7 @@ pub enum BindConnection {
     /// A client uses the same connection for all its binds.
     #[default]
     Kept,
-    /// A new connection for each bind, which is closed afterwards. The latency includes connecting.
+    /// A new connection for each bind. It is closed after the bind. The latency includes connecting.
     New,
 }
 

@@ -142,7 +142,7 @@ impl<'t> Cursor<'t> {
         Ok(LeafTraversal::to_key(tree, key).filter(|leaf_traversal| ptr::eq(leaf_traversal.leaf(), page)))
     }
 
-    /// Returns the rows that follow the row with this key, which LMDB returned.
+    /// Returns the rows that follow the row with this key on the same page. `key` must be a slice that LMDB returned.
     fn rows_after(&self, key: &'t [u8]) -> LeafRows<'t> {
         let page = self
             .traversal

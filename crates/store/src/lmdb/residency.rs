@@ -173,7 +173,7 @@ impl Residency {
             self.absent_count += 1;
             return false;
         }
-        // The caller reads the page next, which keeps it in memory.
+        // The caller reads the page next, and this read keeps the page in memory.
         self.see(page);
         true
     }

@@ -51,8 +51,8 @@ impl Read {
         Ok(true)
     }
 
-    /// Adds an id without a look-up in the data file. The key must not have the id in the data file. Returns true if
-    /// the id was added.
+    /// Adds an id without looking for the id in the data file. The key must not have the id in the data file. Returns
+    /// true if the id was added.
     pub(crate) fn add_new_id(&mut self, map: Map, key: &[u8], id: u64) -> Result<bool> {
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.set(map.index, key));
         if changes.and_then(|changes| changes.get(id)) == Some(true) {

@@ -115,7 +115,7 @@ pub(crate) struct Findings {
     segments: Vec<Segment>,
     /// The groups after the last checkpointed group, up to the first gap.
     whole: Vec<GroupLocation>,
-    /// Detached groups, which follow the gap, by number.
+    /// Detached groups, in the order of their numbers. They follow the gap.
     detached: Vec<GroupLocation>,
     /// Numbers of groups that were durable and cannot be read.
     pub(crate) missing: Vec<RangeInclusive<u64>>,

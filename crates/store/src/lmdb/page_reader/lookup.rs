@@ -59,9 +59,10 @@ impl<'t, P: Pages<'t>> MapTree<P> {
         None
     }
 
-    /// Checks the pages that a look-up of `key` reads. Returns the first absent pages, for which `has` returns false.
-    /// The pages are the path to the row, and then either the value's own pages or the path to the lowest value of a
-    /// set. Does not check pages below an absent page.
+    /// Checks the pages that a look-up of `key` reads. Returns the first page for which `has` returns false. If this
+    /// page belongs to a value with pages of its own, also returns the later pages of the value. The pages are the path
+    /// to the row, and then either the value's own pages or the path to the lowest value of a set. Does not check pages
+    /// below an absent page.
     pub(crate) fn first_absent(self, key: &[u8], mut has: impl FnMut(u64) -> bool) -> Option<Range<u64>> {
         let (mut number, mut key) = (self.root, key);
         for _ in 0..DEPTH_MAX {

@@ -63,7 +63,7 @@ pub(crate) struct RowCache {
 struct Moment {
     /// Stamp of the state that is read; 0 if no row is cached for this state.
     stamp: u32,
-    /// Lowest stamp of slots that were not evicted. Above 0, except if `stamp` is 0.
+    /// Lowest stamp of slots that were not evicted. It is above 0, except if `stamp` is 0.
     floor: u32,
 }
 

@@ -322,8 +322,9 @@ fn a_failed_sync_stops_the_log_and_what_is_acknowledged_after_a_restart_stays() 
     }
 }
 
-/// After a failed sync, the last group may not be durable until opening has written it again. If the mark required the
-/// group before it was written again, a power cut between the two writes would leave an intact log that is refused.
+/// After a failed sync, the last group may not be durable until opening has written it again. If the mark already
+/// required this group before the group was written again, a power cut between the two writes would leave an intact log
+/// that is refused.
 #[test]
 fn a_power_cut_in_the_opening_after_a_failed_sync_leaves_a_log_that_opens() {
     for sync in (4..30).step_by(5) {
