@@ -143,7 +143,8 @@ impl FloodOutcome {
 }
 
 /// Returns the 99th percentile of the latencies of searches at a steady rate. A latency counts from the time at which
-/// the search was due, so if a search is sent late, the delay counts in full.
+/// the search was due. If a search is late only because this thread woke late, its latency counts from the time of
+/// sending.
 pub(crate) fn p99_of_searches(server: SocketAddr, length: Duration) -> Duration {
     let mut connection = open(PERSON_SOURCE, server).unwrap();
     let pace = Duration::from_secs(1) / SEARCHES_PER_SECOND;

@@ -121,7 +121,8 @@ fn sasl_half_done(pando: &Pando, count: usize) -> Finding {
             let octets = stream.read(&mut answer_bytes).unwrap_or_default();
             answer_bytes.truncate(octets);
             let answers = crate::wire::Ending { received: answer_bytes, is_closed: false }.answers();
-            // If a first message follows a first message, the server treats it as the last message of the exchange.
+            // If a second first message follows, the server treats the second message as the last message of the
+            // exchange.
             let expected = match id % 2 {
                 1 => ResultCode::SASL_BIND_IN_PROGRESS,
                 _ => ResultCode::PROTOCOL_ERROR,

@@ -234,13 +234,14 @@ fn last_used(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0)
 }
 
-/// Returns the position in the middle between the beginning and [`last_used`].
+/// Returns the position of the first octet that is not zero, at or after the middle of the used part.
 fn middle(bytes: &[u8]) -> usize {
     let half = last_used(bytes) / 2;
     half + bytes[half..].iter().position(|byte| *byte != 0).unwrap_or(0)
 }
 
-/// Returns a name of the same form, with another number.
+/// Returns a new name for a file. A segment of the redo log receives another number, and any other file the suffix
+/// `.old`.
 fn renamed(name: &str) -> String {
     match name.strip_prefix("redo-").and_then(|number| number.parse::<u64>().ok()) {
         Some(number) => format!("redo-{:016}", number + 1_000),
@@ -352,9 +353,9 @@ fn last_line(log: &str) -> &str {
 }
 
 /// Restores the damaged file and starts the server. All changes must be present, because the refused start must have
-/// lost nothing. If `is_strict` is true, the refused start must not have changed any octet. It is false for damage in
-/// the middle of the data file: this may be found only during the replay of the redo log, when the log may already
-/// contain its last group twice.
+/// lost nothing. If `is_strict` is true, the refused start must not have changed any octet. `is_strict` is false for
+/// damage in the middle of the data file: such damage may be found only during the replay of the redo log, when the log
+/// may already contain its last group twice.
 fn mend(
     trial: &Scratch,
     template: &Template,

@@ -1,5 +1,6 @@
-//! Thousands of persistent searches whose clients close the connection or half of it, stop reading, or take every
-//! available place. Other clients must receive changes in the meantime, and the server must release every search.
+//! Thousands of persistent searches whose clients close the connection or half of it, stop reading, or use up the
+//! permitted number of searches. Other clients must receive changes in the meantime, and the server must release every
+//! search.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -47,7 +48,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     report.attack(&names[2], || {
         let node_file = scratch.write("stall.toml", format!("request_memory_bytes = {REQUEST_MEMORY}\n"));
         let start = Start::new(&scratch).arguments(&["--node", node_file.to_str().unwrap()]);
-        // For clients that do not read, the setting limits the cost, as for other searches.
+        // For clients that do not read, the setting of request memory limits the cost, as for other searches.
         let bounds = Bounds { cost: MANY_COST_MAX, ..BOUNDS };
         under_attack(&scratch, start, bounds, |pando| stall(pando, connections, plan.count(50, 2_000)))
     });
@@ -208,7 +209,7 @@ fn stall(pando: &Pando, connections: usize, changes: usize) -> Finding {
 fn greedy(pando: &Pando) -> Finding {
     let mut admin = pando.administrator();
     let all = figure(&mut admin, "Max");
-    // Opens more searches than there are places, from many addresses.
+    // Opens more searches than the server permits, from many addresses.
     let connections = (all / PER_CONNECTION + 20).min(connections_possible());
     let streams = listeners(pando, connections, (PERSON, PERSON_PASSWORD));
     let requested = connections * PER_CONNECTION;

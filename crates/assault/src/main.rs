@@ -6,7 +6,7 @@
 //! limits, `pass` or `FAIL`. Random choices follow from one printed seed. The helpers that start a server and write to
 //! it are in `crates/test-support`; the black-box tests use them, too.
 //!
-//! `./dev assault` builds this and the binary under attack, which is in the same folder.
+//! `./dev assault` builds this program and the binary under attack. Both are in the same folder.
 #![allow(clippy::unwrap_used, reason = "a panic is how an attack fails")]
 
 mod bind_flood;

@@ -1,9 +1,9 @@
 //! Memory that hostile connections can make the server use: the requests that need the most memory, measured by the
 //! growth of the server's resident memory.
 //!
-//! Each shape runs on its own server while another client uses that server. Eight connections may cost 512 MiB. A
-//! thousand may cost a quarter of the server's permitted memory, which is twice the limit of request memory
-//! (`request_memory_bytes`). The memory is released when the connections are closed.
+//! Each kind of request (shape) is sent to its own server while another client uses that server. Eight connections may
+//! cost 512 MiB. A thousand may cost a quarter of the server's permitted memory, which is twice the limit of request
+//! memory (`request_memory_bytes`). The memory is released when the connections are closed.
 
 mod shapes;
 
@@ -31,8 +31,8 @@ const FEW: usize = 8;
 /// Setting of request memory for many connections, so that the cost of the connections is the same on every machine.
 pub(crate) const REQUEST_MEMORY: u64 = 256 * MIB;
 
-/// Maximum memory cost of many connections with that setting: twice its value for requests, and a fixed amount for the
-/// connections themselves and the work of the server.
+/// Maximum memory cost of many connections with that setting: twice the value of the setting for requests, and a fixed
+/// amount for the connections themselves and the work of the server.
 pub(crate) const MANY_COST_MAX: u64 = 2 * REQUEST_MEMORY + 64 * MIB;
 
 /// Maximum growth of the server's memory that may remain after the connections are closed.

@@ -28,7 +28,7 @@ const AT_ONCE: Duration = Duration::from_secs(5);
 
 const BOUNDS: Bounds = Bounds { cost: 64 * MIB, slowest: Duration::from_secs(2) };
 
-/// Network of the proxies, which hostile connections use.
+/// Network of the trusted proxies. Hostile connections come from this network.
 const PROXIES: &str = "127.1.0.0/16";
 
 /// An address outside the proxies' network.

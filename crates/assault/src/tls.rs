@@ -128,8 +128,8 @@ impl Write for Dripping {
     }
 }
 
-/// Clients that stop at different stages of the handshake: in the middle of their first message, after it, in the
-/// middle of the next message, or after the handshake. The server must close each connection.
+/// Opens connections whose clients stop at different stages of the handshake: in the middle of their first message,
+/// after it, in the middle of the next message, or after the handshake. The server must close each connection.
 fn half_done(pando: &Pando, count: usize) -> Finding {
     let (server, hello) = (secure_address(pando), client_hello());
     let first_record = [&hello[..], &[0x17, 3, 3, 0x40, 0], &[7; 100]].concat();

@@ -35,7 +35,7 @@ const MENU: &str = "\
 
 pub use measure::Measure;
 
-/// Task of the rig, which is the set of brokers and nodes.
+/// Task of the rig. The rig is the set of brokers and nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Run {
     /// A menu, until the user quits.

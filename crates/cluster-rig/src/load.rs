@@ -173,8 +173,9 @@ fn change(
     Some(())
 }
 
-/// Searches for an entry on another node, with the position in the answer of the node that added it. Returns a
-/// description if the entry is missing. It is not an error if the other node does not answer or reports that it lags.
+/// Searches for an entry on another node, which must have at least the position that the node of `connection` reports.
+/// Returns a description if the entry is missing. It is not an error if the other node does not answer or reports that
+/// it lags.
 fn read_from_other(connection: &mut Connection, other: SocketAddr, name: &str) -> Option<String> {
     let mut controls = ControlsBuf::new();
     controls.push(Control { oid: oids::POSITION, critical: true, value: None });

@@ -223,8 +223,8 @@ impl<'m> TestBed<'m> {
         Ok(())
     }
 
-    /// Measures the cost of comparing the nodes' data, which they do after a start of a node. Measures the processor
-    /// time, and searches during the comparison.
+    /// Measures the comparison of the nodes' data that follows the start of a node: its processor time, and searches
+    /// during the comparison.
     fn comparison(&mut self) -> Result<()> {
         self.settle()?;
         let (writer, (_, url, searched)) = (self.nodes.writer()?, self.follower()?);

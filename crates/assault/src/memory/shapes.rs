@@ -366,7 +366,8 @@ fn candidates() -> Messages {
     })
 }
 
-/// Returns searches that hold the sort keys of all their results in memory. Every second search returns a page.
+/// Returns searches for which the server holds the sort keys of all results in memory. Every second search returns a
+/// page.
 fn sorted() -> Messages {
     let filter = FilterBuf::parse("(objectClass=device)").unwrap();
     let selection = SelectionBuf::from_iter(["1.1"]);

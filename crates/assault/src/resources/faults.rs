@@ -193,7 +193,7 @@ fn attack(case: &Case, error: i32, seed: u64) -> Tally {
         let outcome = admin.modify(SUFFIX, &[(ChangeOperation::Replace, "description", &["again"])]).unwrap();
         let is_done = outcome.is_success();
         last = Some(outcome);
-        // Changes that have stopped until a restart never continue.
+        // If changes have stopped until a restart, do not wait any longer.
         is_done || last.as_ref().is_some_and(|outcome| outcome.diagnostic.contains("restart"))
     }) && last.as_ref().is_some_and(client::Outcome::is_success);
     let (log_text, came) = (pando.log(), fs::read_to_string(&log).is_ok_and(|log| !log.is_empty()));

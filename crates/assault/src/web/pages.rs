@@ -51,7 +51,7 @@ fn described(pando: &Pando, method: &str) -> Vec<(String, Vec<String>)> {
     paths.collect()
 }
 
-/// Cookies that were guessed, set before a sign-in, or belong to a session that has ended.
+/// Sends cookies that were guessed, that were set before a sign-in, or that belong to an ended session.
 pub(super) fn cookies(pando: &Pando, guesses: &[[u8; 32]]) -> Finding {
     let at = console_address(pando);
     let text = |octets: &[u8; 32]| -> String {
@@ -91,7 +91,7 @@ pub(super) fn cookies(pando: &Pando, guesses: &[[u8; 32]]) -> Finding {
     Finding::of(done).bounded(open.is_empty(), format!("{} open a session: {open:?}", open.len()), "none")
 }
 
-/// Forms that another site sends with the cookie of a user, or without the session's token.
+/// Sends forms with a user's cookie as another site would, or without the session's token.
 pub(super) fn other_sites(pando: &Pando) -> Finding {
     let browser = Browser::signed_in(pando, ADMIN_DN, ADMIN_PASSWORD);
     let pages = described(pando, "post");
@@ -125,7 +125,7 @@ pub(super) fn other_sites(pando: &Pando) -> Finding {
     )
 }
 
-/// Hostile values in every field of every page.
+/// Sends hostile values in every field of every page.
 pub(super) fn values(pando: &Pando) -> Finding {
     let browser = Browser::signed_in(pando, ADMIN_DN, ADMIN_PASSWORD);
     let mut complaints = Vec::new();

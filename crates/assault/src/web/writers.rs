@@ -19,7 +19,7 @@ const SLOW: Duration = Duration::from_secs(2);
 /// Duration of the sync that does not return in time: the page waits for 20 seconds.
 const HALT: Duration = Duration::from_secs(24);
 
-/// Longest answer of a page that waits for the writer.
+/// Maximum latency of a page that waits for the writer.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// Number of browsers that add entries at the same time, all signed in as the administrator.

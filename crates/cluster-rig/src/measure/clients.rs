@@ -44,7 +44,7 @@ impl Times {
         starts.zip(&ends).map(|(start, end)| *end - *start).max().unwrap_or_default()
     }
 
-    /// Returns count, median, 99th percentile and maximum, in milliseconds.
+    /// Returns the count, and the median, 99th percentile and maximum in milliseconds.
     pub(super) fn figures(&self) -> Value {
         let mut millis: Vec<f64> = self.0.iter().map(|(_, took)| took.as_secs_f64() * 1_000.0).collect();
         millis.sort_by(f64::total_cmp);

@@ -83,7 +83,7 @@ impl Peers {
 
 impl Measured {
     /// Measures the highest rate of changes at the first server of a group, and the time until the other servers have
-    /// received them.
+    /// received all changes.
     fn measure(&mut self, driver: &Driver<'_>, name: &str, group: &Replicas) -> Result<()> {
         println!("{name}: loaded in {:.0} s", group.load().cost.wall.as_secs_f64());
         let (_, served) = group.processes().next().ok_or("a group without servers")?;

@@ -174,7 +174,7 @@ fn unboundid_binds_by_plain_and_scram() {
         ("SCRAM-SHA-256", "username=anna"),
         ("SCRAM-SHA-512", "username=anna"),
         ("CRAM-MD5", "authID=u:anna"),
-        // The hash contains the name as given, so it would contain the `u:` too.
+        // The hash contains the name as given, so the hash would contain the `u:` too.
         ("DIGEST-MD5", "authID=anna"),
     ] {
         let mechanism = format!("mech={mechanism}");
@@ -590,7 +590,7 @@ fn the_password_policy_holds_for_scram() {
     assert!(administrator.modify(&person_dn("bert"), set).unwrap().is_success());
     let code = scram(&mut connection, mechanism, bert("another"), None);
     assert_eq!(code, ResultCode::INVALID_CREDENTIALS);
-    // A successful simple bind creates the keys; a failed one does not.
+    // A successful simple bind creates the keys; a failed bind does not.
     let hashed = directory::password::hash(StorageScheme::Ssha512, b"imported", &[7; 16]);
     let hashed = String::from_utf8(hashed).unwrap();
     let set: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &[&hashed])];
@@ -660,7 +660,7 @@ fn names_that_two_entries_have_are_nobodys() {
     assert_eq!(plain(b"\0anna\0anna-s3cret"), ResultCode::INVALID_CREDENTIALS);
     let dn = format!("\0dn:{}\0anna-s3cret", person_dn("anna"));
     assert_eq!(plain(dn.as_bytes()), ResultCode::SUCCESS);
-    // Names may be taken from another attribute, which must have an index.
+    // The settings may name another attribute for user names. This attribute must have an index.
     let by = |attribute: &'static str| [(ChangeOperation::Replace, "pandoIdentityAttribute", [attribute])];
     for (attribute, code) in [("cn", ResultCode::SUCCESS), ("description", ResultCode::INVALID_CREDENTIALS)] {
         let changes = by(attribute);

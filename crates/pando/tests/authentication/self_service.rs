@@ -90,8 +90,8 @@ fn users_add_and_remove_passwords_of_applications() {
     ] {
         assert_eq!(send(&mut application, &request).0, ResultCode::STRONGER_AUTH_REQUIRED, "{request:?}");
     }
-    // An application password may be found on a device. Without the user's own password, it cannot be used to set
-    // another one.
+    // An application password may be found on a device. Without the user's own password, an application password cannot
+    // be used to set another password.
     let (dn, new) = (person_dn("anna"), "anna-secret-2");
     let password = |operation, value: &'static str| (operation, "userPassword", [value]);
     let mut change = |changes: &[(ChangeOperation, &str, [&str; 1])]| {

@@ -28,7 +28,7 @@ fn secure_address(pando: &Pando) -> SocketAddr {
     rest.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// Returns the certificate of the authority that the server generated.
+/// Returns the path of the certificate of the server's own authority.
 fn authority(scratch: &Scratch) -> PathBuf {
     Pando::data(scratch).join("tls/authority.pem")
 }
@@ -116,7 +116,7 @@ fn large_answers_and_requests_arrive_whole() {
         ("description", &text),
     ];
     assert!(connection.add(&dn, &person).unwrap().is_success());
-    // Send all requests before reading the first answer: 20 MB.
+    // Send all requests before reading the first answer. The answers have 20 MB in total.
     for id in 1_001..=1_020 {
         connection.send_bytes(&search_message(id, &dn)).unwrap();
     }
@@ -370,7 +370,7 @@ fn certificates_of_clients_name_their_entries() {
         assert_eq!(other.code, ResultCode::INVALID_CREDENTIALS, "{other:?}");
         assert_eq!(identity(&mut connection), "");
     }
-    // A certificate without a matching entry, and one with the administrator's name, give no identity.
+    // A certificate without a matching entry, and a certificate with the administrator's name, give no identity.
     for name in ["nobody", "admin"] {
         let mut connection = connect(&with(&[(DnType::CommonName, name)], &authority));
         let refused = connection.bind_external(None).unwrap();

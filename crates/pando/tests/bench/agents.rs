@@ -15,7 +15,7 @@ use test_support::pando::{Start, program};
 use test_support::{ADMIN_PASSWORD, Pando, Scratch};
 
 const TOKEN: &str = "a secret that both sides know";
-/// Searches a random person by uid, and checks each answer.
+/// Workload that searches for a random person by uid, and checks each answer.
 const SEARCH: &str = r#"
 title = "Search"
 [data]

@@ -120,7 +120,7 @@ fn a_workload_is_measured_under_settings_too() {
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
 }
 
-/// Measures binds on new connections, for which TLS costs most. slapd gets a certificate too.
+/// Measures binds on new connections, because TLS costs most there. slapd gets a certificate too.
 #[test]
 fn servers_are_measured_over_tls() {
     let scratch = Scratch::new("peers-tls");

@@ -90,7 +90,7 @@ fn the_driver_counts_what_slapd_counts() {
         let before = completed(&mut connection, operation);
         let result = run(&workload::shipped(workload).unwrap(), slapd.address());
         // slapd also counts requests that are not part of the workload: the driver's bind, its search of the root DSE,
-        // and this test's search for the previous count, which was completed only after the count was read.
+        // and this test's search for the previous count. That search was completed only after the count was read.
         let own = match operation {
             "Search" => 2,
             "Bind" => 1,

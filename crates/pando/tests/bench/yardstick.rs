@@ -1,5 +1,5 @@
-//! Rates that load generators report, compared with the server's counts. The generators are `pando bench` and the
-//! yardstick, which is a second load generator.
+//! Rates that load generators report, compared with the server's counts. The generators are `pando bench` and
+//! `yardstick`, a second load generator.
 
 use std::process::Command;
 

@@ -184,7 +184,8 @@ fn groups_are_sealed_where_the_writer_says_so() {
     cluster.expect_equal(&[(1, &first), (2, &second)]);
     assert!(first.stop().success() && second.stop().success());
 
-    // If only one node is set to encrypt, the writer's setting applies, and all nodes read both forms.
+    // If only one node is set to encrypt, the writer's setting applies, and all nodes read encrypted and unencrypted
+    // groups.
     let text = std::fs::read_to_string(cluster.node_file(1)).unwrap();
     cluster.scratch.write("node-1.toml", text.replace("[cluster]\n", "[cluster]\nseal = true\n"));
     let first = cluster.start(1);

@@ -62,7 +62,8 @@ fn a_forwarded_change_has_the_listener_of_its_client(cluster: &Cluster, second: 
     assert!(admin.delete(&ada).unwrap().is_success());
 }
 
-/// The writer returns the entry copies of RFC 4527 for a forwarded change, and all nodes delete the same tree.
+/// For a forwarded change, the writer returns the entries of the pre-read and post-read controls (RFC 4527). All nodes
+/// delete the same tree.
 fn a_forwarded_change_brings_copies_and_takes_trees(cluster: &Cluster, first: &Pando, second: &Pando) {
     assert_ne!(figure(second, "Writer"), "2", "its changes are forwarded");
     let ldif = ["", "ou=middle,", "ou=low,ou=middle,"].map(|place| {
@@ -100,8 +101,8 @@ fn positions_hold_on_every_node(first: &Pando, second: &Pando) {
     assert!(position_of(&reply).position >= seen.position);
     assert_eq!(position_of(&reply).generation, seen.generation, "of one generation on all nodes");
 
-    // A read at a future position is answered with busy immediately, or with an entry as soon as the other node makes a
-    // change.
+    // A read at a future position is answered with busy if the read may not wait. Otherwise it is answered with the
+    // entry as soon as another node adds the entry.
     let reply = read(&mut two, &unit("to-come"), at_least(seen, 1, 0));
     assert_eq!(reply.outcome.code, ResultCode::BUSY, "{reply:?}");
     let asked = send_read(&mut two, &unit("to-come"), at_least(seen, 1, 29_000));
@@ -127,8 +128,8 @@ fn positions_hold_on_every_node(first: &Pando, second: &Pando) {
     }
 }
 
-/// The root DSE shows all clients the part of `cn=monitor` that describes the node, and `pando cluster status` prints
-/// it.
+/// The root DSE shows all clients the part of `cn=monitor` that describes the node. `pando cluster status` prints the
+/// same part.
 fn nodes_say_where_they_are(cluster: &Cluster, first: &Pando, second: &Pando) {
     let root_dse = |server: &Pando| -> Entry {
         let reply = server.connect().search("", Scope::BaseObject, "(objectClass=*)", &["+"]).unwrap();

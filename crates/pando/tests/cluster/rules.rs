@@ -25,7 +25,7 @@ const CLIENTS: usize = 3;
 /// Number of values for which all clients compete.
 const VALUES: usize = 8;
 
-/// Number of available numbers, lower than the number of requests for a number.
+/// Size of a range of numbers. Clients request more numbers than the range contains.
 const NUMBERS: usize = 20;
 
 /// OID of the matching rule that follows chains of links.
@@ -168,7 +168,7 @@ fn person_with<'a>(name: &'a str, others: &[(&'a str, &'a str)]) -> Vec<(&'a str
     [&attributes[..], others].concat()
 }
 
-/// Returns the attributes of a person with the next number.
+/// Returns the attributes of a person whose uidNumber is the next free number.
 fn person_with_number(name: &str) -> Vec<(&str, &str)> {
     let others = [
         ("objectClass", "posixAccount"),

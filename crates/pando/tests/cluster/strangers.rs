@@ -115,7 +115,7 @@ fn a_copy_that_breaks_off_is_begun_again(cluster: &Cluster, first: &Pando) {
     assert!(second.stop().success());
 }
 
-/// A certificate and its key in PEM form, and the authority that both sides trust.
+/// A certificate and its key in PEM form, and the authority that both ends of a connection trust.
 struct MemberIdentity {
     authority: String,
     own: Option<(String, String)>,

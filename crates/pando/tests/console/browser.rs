@@ -23,10 +23,10 @@ const WIDTHS: [u64; 2] = [1280, 400];
 /// Script that shows each page in a frame, and reports its defects.
 const LOOK: &str = include_str!("look.js");
 
-/// Link of the pages to their style sheet, which the test replaces with the style itself.
+/// Link to the style sheet in each page. The test replaces the link with the style itself.
 const STYLE_LINK: &str = "<link rel=\"stylesheet\" href=\"/style.css\">";
 
-/// Paths with GET that return no page: this one returns a picture.
+/// Paths that answer GET without a page: `/photo` returns a picture.
 const NO_PAGES: [&str; 1] = ["/photo"];
 
 /// A finding that is accepted: the user has requested the automatic reload of this page, and can stop it with a link.
@@ -143,7 +143,7 @@ impl Pages {
         self.time(format!("{path} as {role}"), status, || browser.get(path))
     }
 
-    /// Makes a request, whose answer must have this status, and measures the time.
+    /// Makes a request, and measures the time. The answer must have this status.
     fn time(&mut self, name: String, status: u16, request: impl FnOnce() -> Answer) -> Answer {
         let start = Instant::now();
         let answer = request();

@@ -13,8 +13,8 @@ use test_support::pando::Start;
 use test_support::tree::{add, replace};
 use test_support::{ADMIN_PASSWORD, Pando, Scratch};
 
-/// Signs in over TLS, with a certificate and its key or without one, and then lists the sessions. Prints the status and
-/// body of each answer.
+/// Python program that signs in over TLS, with a certificate and its key or without them, and then lists the sessions.
+/// It prints the status and body of each answer.
 const SIGN_IN: &str = r"
 import json, ssl, sys, urllib.parse, urllib.request
 url, authority, form, *own = sys.argv[1:]

@@ -126,7 +126,7 @@ fn an_entry_is_compared_with_the_backup_and_given_its_values_again() {
     assert_eq!((entry.texts("title"), entry.texts("description").len()), (vec!["Engineer".to_owned()], 0));
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
 
-    // A deleted entry is restored, and afterwards its membership.
+    // A deleted entry is restored, and afterwards its membership in a group.
     let uuid = |found: &Value| found["existed"] == true && found["exists"] == false;
     assert!(uuid(&compared(&browser, &bert, NEWEST)));
     let made = browser.post("/compare", &[("dn", bert.as_str()), ("at", NEWEST), ("step", "apply")]);

@@ -62,7 +62,7 @@ pub(crate) fn import(scratch: &Scratch, people: u64) {
 }
 
 /// Adds the people of the sample to the imported ones. Searches without an index may examine at most half of the
-/// entries.
+/// entries, and at most 10,000 entries.
 pub(crate) fn limit_scans(administrator: &mut Connection, people: u64) {
     plant_staff(administrator);
     let examined = (people / 2).min(10_000).to_string();

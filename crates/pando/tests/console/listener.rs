@@ -39,7 +39,7 @@ fn every_answer_carries_the_headers_of_security() {
     assert!(pando.stop().success());
 }
 
-/// Requests a page over TLS that verifies the server's certificate.
+/// Python program that requests a page over TLS, and verifies the server's certificate.
 const ASK: &str = r"
 import ssl, sys, urllib.request
 url, authority = sys.argv[1:]

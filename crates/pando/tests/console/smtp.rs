@@ -33,7 +33,7 @@ pub(crate) struct MailServerSettings {
     pub(crate) implicit_tls: bool,
     /// SASL mechanism that the server offers, PLAIN or LOGIN.
     pub(crate) mechanism: &'static str,
-    /// Credentials that a client must have for a mail, in the form of [`Mail::credentials`]. Without them, every client
+    /// Credentials that a client must have for a mail, in the form of [`Mail::credentials`]. If `None`, every client
     /// may send mails.
     pub(crate) account: Option<&'static str>,
 }
