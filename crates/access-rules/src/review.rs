@@ -79,7 +79,7 @@ impl Review {
         self.directory.state().with_settings(&self.settings)
     }
 
-    /// Explains whether a requester has a right, and which rule decides this.
+    /// Explains whether a requester has a right, and which access rule grants or denies the right.
     ///
     /// # Errors
     /// The data cannot be read, or the question names an unknown requester or entry.

@@ -153,7 +153,7 @@ pub(crate) struct OperationReader {
 /// Success, or the error that the receiver of events returned.
 pub(crate) type Taken<E> = std::result::Result<(), E>;
 
-/// Receiver of the events in a trail, in their order.
+/// Callback that receives each event of a trail, in the order of the trail, with the reader and the place of the event.
 pub(crate) type TakeEvent<'t, E> = &'t mut dyn FnMut(&OperationReader, Event<'_>, EventPlace) -> Taken<E>;
 
 impl OperationReader {

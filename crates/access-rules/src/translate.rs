@@ -3,7 +3,7 @@
 //!
 //! Clauses that cannot be translated are omitted. A list contains the omitted clauses as written in the source, so that
 //! an administrator can decide about them. If an omitted clause denies rights, the result may permit more than the
-//! source. The list then says so.
+//! source. In that case, the reason in the list mentions this.
 
 mod aci;
 mod openldap;
@@ -59,7 +59,7 @@ impl Translation {
         }
     }
 
-    /// Returns the texts of these rules, each with a unique name.
+    /// Returns the texts of `rules`. Each rule gets a unique name.
     ///
     /// # Errors
     /// A rule cannot be expressed.
@@ -132,7 +132,7 @@ pub fn translate(text: &str) -> Translation {
     translation
 }
 
-/// Clauses of OpenLDAP, each with its line.
+/// Clauses of OpenLDAP, each with its line number.
 #[derive(Default)]
 struct Clauses {
     /// Clauses of a database.

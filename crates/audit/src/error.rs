@@ -107,7 +107,8 @@ pub enum Damage {
     /// Bytes of a block were changed, so its hash is wrong.
     #[error("bytes of the block were changed: its hash does not match")]
     Hash,
-    /// The block does not follow the previous one.
+    /// The link of the block is not the hash of the previous block, or, in the first block, the hash of the segment
+    /// header.
     #[error(
         "the block does not follow the one before it: what stood between was changed, removed or put elsewhere"
     )]

@@ -77,7 +77,7 @@ numbered! {
         FilterText = 17,
         /// Name of an attribute that was requested, compared or changed.
         Attribute = 18,
-        /// Number of entries that were returned, or deleted with their superior.
+        /// Number of entries that a search returned, or that were deleted with their superior.
         Entries = 19,
         /// Position in the directory's log.
         Position = 20,

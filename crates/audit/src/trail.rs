@@ -104,8 +104,8 @@ pub struct Trail {
 }
 
 impl Trail {
-    /// Opens or creates a trail at the time `now_micros`. If the trail is new, it contains the changes after the log
-    /// position `position`.
+    /// Opens or creates a trail. `now_micros` is the present time. If the trail is new, it contains the changes after
+    /// the log position `position`.
     ///
     /// # Errors
     /// The folder cannot be used, another process writes to the trail, or the newest segment cannot be continued.
@@ -463,8 +463,8 @@ fn complete_segments(folder: &Path, last: u64) -> Result<Vec<Complete>, AuditErr
     Ok(complete)
 }
 
-/// Creates the file of a segment. On return, its header and its name are durable. Replaces a file with the same number,
-/// which has no blocks because its creation failed.
+/// Creates the file of a segment. On return, its header and its name are durable. Replaces an existing file of the
+/// segment. Such a file has no blocks, because its creation failed.
 fn begin_segment(folder: &Path, header: &SegmentHeader) -> Result<(File, PathBuf), AuditError> {
     let path = path_of(folder, header.segment);
     let make = || {

@@ -50,7 +50,7 @@ pub struct Traversal {
     ahead: VecDeque<u64>,
     segment: Option<SegmentFile>,
     offset: u64,
-    /// Offset at which the traversal of the current segment ends, which is before any torn bytes.
+    /// Offset at which the traversal of the current segment ends. Torn bytes are after this offset.
     end: u64,
     /// Offset of the torn bytes at the end of the segment; `None` if no torn bytes are known.
     torn_from: Option<u64>,

@@ -382,7 +382,7 @@ fn compares_the_key_and_blocks_recorded_outside() {
     let wrong = Anchored { hash: [0; 32], ..noted };
     let report = verify(&folder.trail(), None, &[wrong]).unwrap();
     assert_eq!(report.damage[0].1, Damage::AnchorMismatch { block: noted.block });
-    // A trail is forged with a different key. Only the key that was recorded outside of the trail reveals this.
+    // A trail is forged with a different key. Only the key that was recorded outside of the trail reveals the forgery.
     let forged = Folder::new();
     sample(&forged);
     assert_eq!(forged.verify().damage, []);

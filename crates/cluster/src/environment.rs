@@ -36,7 +36,7 @@ pub(crate) trait Runtime: Send {
     fn spawn(&mut self, name: &str, work: Work) -> io::Result<()>;
 }
 
-/// The shared log, as a node uses it.
+/// Access of a node to the shared log.
 pub(crate) trait Log: Send {
     /// Fetches the message at `offset`, after `delay`. One [`NodeEvent::LogPlace`] with `number` follows for each
     /// failed attempt, and finally one with the result.

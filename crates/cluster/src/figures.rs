@@ -78,10 +78,10 @@ pub struct NodeState {
     pub log_bytes_per_day: Option<u64>,
     /// Approximate bytes of the log that may be deleted.
     pub deletable_bytes: u64,
-    /// Last snapshot that this node made by itself: the offset of its last message, and its time in seconds since 1970.
-    /// If the snapshot failed, the reason.
+    /// Last snapshot that this node made by itself: the offset of the last message in the snapshot, and the time of the
+    /// snapshot in seconds since 1970. If the snapshot failed, contains the reason.
     pub snapshot: Option<Result<(u64, u64), String>>,
-    /// Time of the node's last deletion from the log, in seconds since 1970, or the reason why it failed.
+    /// Time of the node's last deletion from the log, in seconds since 1970, or the reason why the deletion failed.
     pub trimmed: Option<Result<u64, String>>,
     /// All nodes, according to the log.
     pub members: Vec<(NodeId, MemberRow)>,

@@ -37,7 +37,7 @@ impl From<Outcome> for Answer {
 #[derive(Clone, Copy, Debug)]
 pub enum ChangeTimes {
     /// This node decided the change. The times are the beginning and the end of the decision, and the time at which the
-    /// log had the change.
+    /// log accepted the change.
     Decided([Instant; 3]),
     /// The writer decided the change. The times are when this node sent the change, when it received the answer, and
     /// when its data contained the change.
@@ -67,7 +67,7 @@ pub struct LocalChange {
     pub link: Option<ClientLink>,
     /// The change itself.
     pub work: LocalWork,
-    /// Clear passwords of the change with their stored forms.
+    /// Clear-text passwords in the change, each with the value that is stored in its place.
     pub passwords: Prepared,
     /// Origin of the change for the audit trail. `None` if records do not contain the origin.
     pub origin: Option<Box<Origin>>,
@@ -77,7 +77,7 @@ pub struct LocalChange {
     pub reply: Box<dyn FnOnce(Answer) + Send>,
 }
 
-/// Work of a change. No `Debug`: it may contain passwords.
+/// Content of a change. No `Debug`: it may contain passwords.
 pub enum LocalWork {
     /// The LDAP message of the change.
     Message(Vec<u8>),
@@ -91,19 +91,19 @@ pub enum LocalWork {
 pub struct TransactionChange {
     /// The LDAP message of the change.
     pub message: Vec<u8>,
-    /// Clear passwords of the change with their stored forms.
+    /// Clear-text passwords in the change, each with the value that is stored in its place.
     pub passwords: Prepared,
-    /// Origin of the change for the audit trail. `None` if the record does not contain it.
+    /// Origin of the change for the audit trail. `None` if the record does not contain the origin.
     pub origin: Option<Box<Origin>>,
 }
 
 /// Context in which the message of a change is executed. No `Debug`: it may contain passwords.
 pub struct MessageContext<'c> {
-    /// Clear passwords of the change with their stored forms.
+    /// Clear-text passwords in the change, each with the value that is stored in its place.
     pub passwords: Prepared,
     /// Connection on which the client sent the change.
     pub link: Option<ClientLink>,
-    /// Origin of the change for the audit trail. `None` if the record does not contain it.
+    /// Origin of the change for the audit trail. `None` if the record does not contain the origin.
     pub origin: Option<&'c Origin>,
     /// Whether the record contains the values that the change replaces.
     pub keeps_old_values: bool,

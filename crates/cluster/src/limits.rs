@@ -75,7 +75,7 @@ pub const KEYS_MAX: usize = 4_096;
 /// Time that the writer waits for nodes without the new key once most nodes have it.
 pub const KEY_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Delay between two attempts of a node to offer a key, to announce that it has one, or to fetch it.
+/// Delay between two attempts of a node to offer a key, to announce that it has the offered key, or to fetch the key.
 pub const KEY_RETRY: Duration = Duration::from_secs(2);
 
 /// Validity of the certificates of a cluster, in days.

@@ -411,8 +411,8 @@ impl Node {
                 return;
             }
         };
-        // Events arrive in order, so all messages that this node had read at the last answer were in the log before
-        // this query.
+        // Events arrive in order. Therefore all messages that this node had read at the time of the last answer were in
+        // the log before this query.
         let read = std::mem::replace(&mut self.read_at_last_end, next);
         if end < read
             && let Some(member) = &mut self.member

@@ -41,7 +41,7 @@ pub(crate) struct Progress {
     pub(super) ended: Instant,
 }
 
-/// Work of a change.
+/// Content of a change.
 pub(crate) enum Change {
     /// The change requested by this LDAP message.
     Message(Vec<u8>),
@@ -56,7 +56,7 @@ pub(crate) enum Waiter {
     /// A client of this node.
     Local(Box<dyn FnOnce(Answer) + Send>),
     /// A client of another node: the number of the frame, the index of the request in the frame, and the request
-    /// without its work. The request identifies which copy of the change this is.
+    /// without its work. The request identifies the copy of the change, because a node may send a change several times.
     Remote { frame: u64, place: usize, copy: Box<forward::Request> },
     /// No recipient: the client was answered already, or the change is this node's own.
     Nobody,

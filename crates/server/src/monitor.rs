@@ -121,7 +121,7 @@ impl Monitor {
 
     /// Sets the parts of the server that contain figures.
     pub(crate) fn attach(&self, sources: Sources) {
-        // A directory has only one server. Therefore this is called only once.
+        // A directory has only one server. Therefore this function is called only once.
         let _ = self.sources.set(sources);
     }
 }

@@ -99,8 +99,8 @@ impl Opened {
         Opened::open_to(config, false, false)
     }
 
-    /// Opens the data directory. `follows_log` must be true for a cluster node or a replica, because its changes come
-    /// from a log.
+    /// Opens the data directory. `follows_log` must be true for a cluster node and for a replica, because they receive
+    /// changes from a log.
     pub(crate) fn open_to(
         config: Config,
         follows_log: bool,

@@ -32,7 +32,7 @@ use crate::telemetry::health::notify;
 /// the server listens. Both run on the calling thread.
 ///
 /// # Errors
-/// The settings cannot be used, the server cannot start, or it stopped because of an error.
+/// The settings cannot be used, the server cannot start, or the server stopped because of an error.
 pub fn serve(
     arguments: &Arguments,
     prepare: impl FnOnce(&mut Opened) -> Result<(), ServeError>,

@@ -1,8 +1,8 @@
 //! `aci` values of 389 DS, FreeIPA and OpenDJ. In all of them, as in Pando, a deny rule takes precedence over an allow
 //! rule.
 //!
-//! [`text`] parses a value. The value is translated completely or not at all. A single permission, target or condition
-//! without an equivalent causes its omission.
+//! [`text`] parses a value. The value is translated completely or not at all. If one permission, target or condition
+//! has no equivalent, the whole value is omitted.
 
 mod text;
 

@@ -4,7 +4,7 @@
 //! `by` that covers the requester decides. In Pando, the order of rules has no effect. The translation therefore
 //! excludes from each clause the entries and attributes that earlier clauses cover. Attributes and subtrees are
 //! excluded by name. Entries and single values are excluded by negated filters. If a `by` grants less access than a
-//! later `by` of the same clause, it becomes a deny rule.
+//! later `by` of the same clause, a deny rule takes the missing access from its requester.
 
 use directory::ListenerName;
 use directory::access::{LinkConditions, Reach, RequesterSpec};

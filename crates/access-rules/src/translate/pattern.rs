@@ -1,4 +1,5 @@
-//! Patterns: regular expressions of DNs in slapd.access(5) that select a subtree, one level of it, or one entry.
+//! Patterns: regular expressions of DNs in slapd.access(5) that select a subtree, the children of an entry, or one
+//! entry.
 
 use directory::access::Reach;
 

@@ -1,4 +1,4 @@
-//! Rule parts: the parts of an access rule that a translation produces, from which the text of the rule is made.
+//! Rule parts: the parts of an access rule that a translation produces. The text of the rule is made from these parts.
 //!
 //! The text of a rule has no escapes, so a DN or a name from the source could end a quote and begin another part.
 //! Therefore a text is returned only if the directory's own parser parses it as the intended rule.
@@ -145,8 +145,8 @@ pub(super) fn check_dn(dn: &str) -> Result<(), String> {
 pub(super) type Path = Vec<Vec<(String, Vec<u8>)>>;
 
 /// Returns the RDNs of a DN, root first, for comparison with other paths. Attribute names are OIDs if the shipped
-/// schema defines them. Values are in lower case. The comparison only approximates that of the other server, because
-/// that server's schema is not available. The path of an invalid DN is empty.
+/// schema defines them. Values are in lower case. The other server may compare DNs differently, because the schema of
+/// that server is not available here. The path of an invalid DN is empty.
 pub(super) fn path(dn: &str) -> Path {
     let schema = Schema::shipped();
     let dn = Dn::parse(dn).unwrap_or_default();
@@ -169,7 +169,7 @@ pub(super) fn is_in(dn: &str, above: &str) -> bool {
     path(dn).starts_with(&path(above))
 }
 
-/// Returns a name for a rule that differs from those in `taken`. The name has no characters that end a name in a rule,
+/// Returns a name for a rule. No rule in `taken` has this name. The name has no characters that end a name in a rule,
 /// and is not too long.
 pub(super) fn free_name(wanted: &str, taken: &[String]) -> String {
     let clean = |c: char| if matches!(c, ':' | '"' | '\'') || c.is_control() { ' ' } else { c };

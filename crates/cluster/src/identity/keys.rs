@@ -44,7 +44,7 @@ fn numbered((number, text): (&String, &String)) -> Option<NumberedKey> {
     is_right(&key).then_some(key)
 }
 
-/// Returns true if the key has the number that is derived from it.
+/// Returns true if the number of the key is the number that is derived from the secret.
 fn is_right((number, secret): &NumberedKey) -> bool {
     ClusterKey::new(secret).fingerprint().number() == *number
 }

@@ -39,8 +39,8 @@ pub(crate) struct Digests {
     /// Slices of the last digest barriers. Their number is limited to the number of stored comparisons.
     slices: BTreeMap<u64, Slice>,
     is_summing: bool,
-    /// Newest digest barrier that was read while the digests of an earlier barrier are computed. The slice and the data
-    /// are those of the newest barrier.
+    /// Newest digest barrier that was read during the computation of the digests of an earlier barrier. The slice and
+    /// the snapshot are those of the newest barrier.
     waiting: Option<(u64, Slice, Snapshot)>,
     is_planning: bool,
     /// Dropping this value ends the threads that read rows.

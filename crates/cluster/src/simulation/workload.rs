@@ -339,8 +339,8 @@ fn guests(number: usize) -> String {
     format!("cn=guests whose memberships end at the same time {number},{SUFFIX}")
 }
 
-/// Returns the messages that make an entry a member of all groups of guests. The end is the same for all clients that
-/// add memberships at about this time.
+/// Returns the messages that make an entry a member of all groups of guests. The memberships that are added in the same
+/// interval of [`ENDS_SECONDS`] end at the same time.
 fn end_memberships(rng: &mut fastrand::Rng, seconds: u64) -> Vec<Vec<u8>> {
     let end = (seconds / ENDS_SECONDS + 1) * ENDS_SECONDS;
     let attribute = format!("member;x-until-{}", generalized_time(end));

@@ -16,7 +16,7 @@ use crate::limits::KEYS_MAX;
 /// Frame that requests the keys. No frame of requests begins with these bytes.
 pub(super) const REQUEST: &[u8] = b"\0keys 1";
 
-/// Time limit for a node to send its keys. After that another node is asked.
+/// Time limit for a node to send its keys. After that time, the next node is asked.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Bytes of a key with its number.

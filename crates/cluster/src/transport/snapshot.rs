@@ -139,8 +139,8 @@ fn send_file(file: &mut impl Read, stream: &mut impl Write) -> io::Result<u64> {
 /// Copies the data of `node`, at `address`, into the new folder `to`. Returns the number of bytes.
 ///
 /// # Errors
-/// The node does not accept this one, has no copy to send, or the connection broke. The folder is unusable after an
-/// error.
+/// The node does not accept this node's certificate, has no copy to send, or the connection broke. The folder is
+/// unusable after an error.
 ///
 /// The calling thread has the lowest priority afterwards.
 pub fn receive(node: NodeId, address: &str, config: &Arc<ClientConfig>, to: &Path) -> io::Result<u64> {

@@ -209,7 +209,7 @@ pub struct TrimOutcome {
 /// returns the expected result.
 ///
 /// # Errors
-/// Nothing may be deleted, the log cannot be reached, or it does not permit this client to delete.
+/// Nothing may be deleted, the log cannot be reached, or the log does not permit this client to delete messages.
 pub fn trim_log(config: &Config, is_rehearsal: bool) -> Result<TrimOutcome, ServeError> {
     let client = LogClient::of(config)?;
     let retained = |reason: replication::retention::RetentionReason| {
@@ -231,8 +231,8 @@ pub fn trim_log(config: &Config, is_rehearsal: bool) -> Result<TrimOutcome, Serv
 }
 
 /// Requests a new key of the cluster from the process that serves this node. The other nodes receive the key. The key
-/// comes into force when most nodes have it. Returns the number of the key when this node has read in the log that it
-/// is in force.
+/// comes into force when most nodes have it. Waits until this node has read in the log that the key is in force, and
+/// then returns the number of the key.
 ///
 /// # Errors
 /// The node is not served, too few nodes are running, or not all nodes support the feature level.

@@ -1,8 +1,8 @@
 //! Owner of the files that a command creates in a data directory.
 //!
 //! An administrator runs commands as root, but the server runs as another user. If files in the server's folder
-//! belonged to root, the server could not start. Therefore a command gives them to the owner of the folder when it
-//! ends.
+//! belonged to root, the server could not start. Therefore a command that ends gives its files to the owner of the
+//! folder.
 
 use std::fs;
 use std::io;

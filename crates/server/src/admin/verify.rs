@@ -35,8 +35,8 @@ pub fn violations(config: &Config) -> Result<Vec<String>, ServeError> {
     Ok(directory::violations::violations(state, &DirectorySettings::of(state.catalog))?)
 }
 
-/// Returns a text for each uniqueness rule that entries of a data directory violate. See
-/// [`directory::violations::duplicates_of_few`].
+/// Returns a text for each uniqueness rule that entries of a data directory violate. Returns `None` if the directory
+/// has uniqueness rules and more than `entries_max` entries. See [`directory::violations::duplicates_of_few`].
 ///
 /// # Errors
 /// There is no data, or it cannot be read.

@@ -2,16 +2,16 @@
 //! decrypt the files.
 //!
 //! The server has no private key. The data that it needs to continue a backup is not encrypted: the names and sizes of
-//! the files, a checksum file for each, and a line in the header. For age, this line is the stanza of an unknown
-//! recipient. Age ignores the line, but authenticates it together with the rest of the header:
+//! the files, a checksum file for each file, and a line in the header of each file. For age, this line is the stanza of
+//! an unknown recipient. Age ignores the line, but authenticates it together with the rest of the header:
 //!
 //! ```text
 //! -> pando-backup MOMENT RECIPIENTS
 //! ```
 //!
-//! MOMENT is a hash of the generation, the position and the last record. From it the server detects whether a log
-//! continues the file. RECIPIENTS is a hash of the recipients. From it the server detects whether the recipients have
-//! changed. Both are hexadecimal numbers.
+//! MOMENT is a hash of the generation, the position and the last record. With this hash, the server detects whether a
+//! log continues the file. RECIPIENTS is a hash of the recipients. With this hash, the server detects whether the
+//! recipients have changed. Both are hexadecimal numbers.
 
 use std::collections::HashSet;
 use std::fs::File;

@@ -57,7 +57,8 @@ impl KerberosRules {
         &self.stated.keytab
     }
 
-    /// Returns true if the listener with this URL offers Kerberos. `None` is the socket in the data directory.
+    /// Returns true if the listener with this URL offers Kerberos. `listener` must be `None` for the socket in the data
+    /// directory.
     pub(crate) fn are_for(&self, listener: Option<&ServerUrl>) -> bool {
         let listeners = self.stated.listeners.as_ref();
         listeners.is_none_or(|listeners| listener.is_some_and(|url| listeners.contains(url)))

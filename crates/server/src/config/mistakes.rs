@@ -1,5 +1,5 @@
-//! Messages about mistakes in the keys of files. A message proposes a key if one is misspelt, or contains a hint if a
-//! list is written as one string.
+//! Messages about mistakes in the keys of files. If a key is misspelt, the message proposes the most similar key. If a
+//! list is written as one string, the message contains a hint.
 
 /// Minimum similarity of a misspelt key to the proposed key, from 0 to 1.
 const SIMILARITY_MIN: f64 = 0.7;

@@ -102,7 +102,7 @@ pub(crate) struct OauthKeys {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListenerKeys {
-    /// Required. It is `None` only if the file has problems, which are reported.
+    /// Required. The value is `None` only if the file has problems. These problems are reported.
     pub(crate) url: Option<FromText<ServerUrl>>,
     pub(crate) name: Option<FromText<ListenerName>>,
     pub(crate) tls_needed_for: Option<FromText<TlsNeed>>,
@@ -114,7 +114,7 @@ pub(crate) struct ListenerKeys {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LimitTableKeys {
-    /// Required. It is `None` only if the file has problems, which are reported.
+    /// Required. The value is `None` only if the file has problems. These problems are reported.
     #[serde(rename = "for")]
     who: Option<Vec<FromText<LimitedWho>>>,
     size: Option<u32>,

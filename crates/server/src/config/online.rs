@@ -191,7 +191,8 @@ impl OnlineSettings {
         self.listeners.get(usize::from(listener.0)).unwrap_or(&self.usual)
     }
 
-    /// Returns the name of a listener. It is the name in the node file, or the scheme of the URL if there is none.
+    /// Returns the name of a listener. If the node file states no name, the name is the scheme of the URL. The socket
+    /// in the data directory and the console, which have no URL, have fixed names.
     pub(crate) fn listener_name(&self, listener: ListenerIndex) -> ListenerName {
         let stated = self.rules(listener).name;
         stated.unwrap_or_else(|| match self.listen.get(usize::from(listener.0)) {

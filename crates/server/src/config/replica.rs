@@ -22,7 +22,7 @@ source_table! {
     }
 }
 
-/// The supplier, whose log this server applies.
+/// Settings of this server as a replica. A replica applies the log of its supplier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaSettings {
     /// URL of the supplier.

@@ -19,9 +19,9 @@ pub const BACKUP_LOOK: Duration = Duration::from_secs(1);
 /// Delay before a failed backup is repeated, if no other backup is due earlier.
 pub const BACKUP_RETRY: Duration = Duration::from_secs(60);
 
-/// Minimum for the number of retained log records by which extra backups are timed. An extra backup is made when half
-/// of the retained records are newer than the last backup. If the log retains fewer records than this minimum, the
-/// minimum is used instead of their number. The log may then drop records before the backup contains them.
+/// Minimum number of records for the timing of extra backups. An extra backup is made when half of the records that the
+/// log retains are newer than the last backup. If the log retains fewer records than this minimum, the extra backup is
+/// made as if the log retained this number. The log may then drop records before the backup contains them.
 pub const BACKUP_RECORDS_MIN: u64 = 2_000;
 
 /// Maximum number of recipients of a backup. Each recipient adds about 170 octets to every file.

@@ -14,8 +14,8 @@ pub(crate) const HTTP_CONNECTIONS_DESCRIPTORS_DIVISOR: u64 = 8;
 pub(crate) const HTTP_CONNECTIONS_SHARE_DIVISOR: usize = 2;
 
 /// Time for which a new HTTP connection without a request is not closed in favour of another. While all connections are
-/// newer than this time, further clients wait in the kernel. Therefore at most 10,240 connections per second are
-/// accepted.
+/// newer than this time, further clients wait in the kernel. Therefore at most [`HTTP_CONNECTIONS_MAX`] connections are
+/// accepted in this time.
 pub(crate) const HTTP_GRACE: Duration = Duration::from_millis(100);
 
 /// Maximum number of HTTP connections that are accepted before the accepted connections are served.

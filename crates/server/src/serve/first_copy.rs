@@ -117,8 +117,8 @@ fn failed(settings: &FollowSettings, error: &FollowError) {
                                             one by one: {error}");
 }
 
-/// Returns the schema and the password scheme of the directory; `None` if its naming context is not empty or was copied
-/// before.
+/// Returns the schema and the password scheme of the directory. Returns `None` if the naming context of the copy is not
+/// empty or was copied before.
 fn empty_context(
     config: &Config,
     settings: &FollowSettings,

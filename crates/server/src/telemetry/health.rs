@@ -77,7 +77,7 @@ impl Health {
         self.stopped.get().map(String::as_str)
     }
 
-    /// Reports that the disk is full, or for `None` that it has room again.
+    /// Reports that the disk is full. If `full` is `None`, reports that the disk has room again.
     pub(crate) fn disk_full(&self, full: Option<&StoreError>) {
         match full {
             Some(error) => {
@@ -93,7 +93,7 @@ impl Health {
         }
     }
 
-    /// Records that a change was refused because the disk is full, or for `None` that a change was made.
+    /// Records that a change was refused because the disk is full. If `full` is `None`, records that a change was made.
     pub(crate) fn note_full(&self, full: Option<&StoreError>) {
         let full = full.map(|error| {
             let is_visible = matches!(error, StoreError::DiskFull { free_bytes, reserve_bytes, .. }

@@ -103,8 +103,8 @@ impl IndexAdvice {
         }
     }
 
-    /// Returns one proposal for each attribute. The proposal with the highest cost is first. `is_defined` returns true
-    /// if an index has been defined meanwhile.
+    /// Returns one proposal for each attribute. The proposal with the highest cost is first. `is_defined` must return
+    /// true for an index that is defined now. Such an index is not proposed.
     pub(crate) fn proposals(
         &self,
         is_defined: impl Fn(&MissingIndex) -> bool,

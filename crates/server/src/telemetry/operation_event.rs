@@ -41,7 +41,7 @@ pub(crate) struct OperationEvent {
     pub(crate) is_sampled: bool,
     /// Time at which the plan of the search was ready. Only set for a search that may be traced.
     pub(crate) planned: Option<Instant>,
-    /// The stages of the operation in other threads that have ended, and its delays.
+    /// The completed stages of the operation in other threads, and the delays of the operation.
     pub(crate) stages: Vec<Stage>,
     /// The id under which another server forwarded this operation to this server.
     pub(crate) received: Option<OperationId>,

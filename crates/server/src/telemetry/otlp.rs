@@ -142,8 +142,8 @@ fn links_of(operation: &TracedOperation) -> TraceLinks {
     }
 }
 
-/// Returns the number of spans that the receiver refused, and its reason (`ExportTracePartialSuccess`). Returns `None`
-/// if it refused none.
+/// Returns the number of spans that the receiver refused, and the receiver's reason (`ExportTracePartialSuccess`).
+/// Returns `None` if the receiver refused no span.
 pub(crate) fn refused(answer: &[u8]) -> Option<(u64, String)> {
     let answer: Value = serde_json::from_slice(answer).ok()?;
     let partial = answer.get("partialSuccess")?;

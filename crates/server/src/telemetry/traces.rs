@@ -2,8 +2,8 @@
 //!
 //! At the start of an operation the event loop decides whether to sample it, and at the end whether it was slow. It
 //! adds sampled and slow operations to the queue, as numbers and the shape of the filter. The thread makes spans from
-//! them. The size of the queue in bytes is bounded. If it is full because the receiver does not answer, further
-//! operations are only counted as lost.
+//! the operations. The size of the queue in bytes is bounded. If the queue is full because the receiver does not
+//! answer, further operations are only counted as lost.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

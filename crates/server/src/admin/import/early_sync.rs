@@ -1,8 +1,8 @@
 //! Syncs of the new data file while it is written, so that the last sync has little to write.
 //!
 //! Without early syncs, the kernel would collect a gigabyte of dirty pages and write it while everything else waits.
-//! Correctness does not depend on them. The whole file is synced before it replaces the old file, and a failing disk
-//! makes that sync fail, too.
+//! Correctness does not depend on early syncs. The whole file is synced before it replaces the old file, and a failing
+//! disk makes that sync fail, too.
 
 use std::fs::File;
 use std::sync::mpsc::{SyncSender, sync_channel};

@@ -45,7 +45,7 @@ impl<'s> Pieces<'s> {
         Pieces { source, spares, offset: 0, line: 0, rest: Vec::new(), is_at_end: false, record_size_max }
     }
 
-    /// Returns the next chunk. The caller must set its number and its first id.
+    /// Returns the next chunk. The caller must set the number and the first id of the chunk.
     pub(super) fn next(&mut self) -> Result<Option<Piece<'s>>, ServeError> {
         let mut bytes = std::mem::take(&mut self.rest);
         // Number of bytes that have been searched and contain no end of a record.

@@ -42,8 +42,8 @@ impl Drop for Rejects {
 }
 
 impl Rejects {
-    /// Creates a rejects file with this path. No file with this path may exist. Without a path, it is a new file in
-    /// `directory`.
+    /// Creates a rejects file with this path. No file with this path may exist. Without a path, the rejects file is a
+    /// new file in `directory`.
     pub(super) fn new(path: Option<PathBuf>, directory: &Path) -> Result<Rejects, ServeError> {
         if let Some(path) = path.as_ref().filter(|path| path.exists()) {
             return Err(ServeError::RejectsExist { path: path.clone() });
