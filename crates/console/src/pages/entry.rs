@@ -32,7 +32,7 @@ const FIRST: [&str; 10] = [
 /// Object classes of groups whose members are DNs.
 const GROUPS: [&str; 2] = ["groupOfNames", "groupOfUniqueNames"];
 
-/// Object classes of entries that may have a password.
+/// Object classes of entries for which the page links to the pages about the password and the account.
 const PERSONS: [&str; 4] = ["person", "inetOrgPerson", "account", "simpleSecurityObject"];
 
 pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {

@@ -154,9 +154,9 @@ pub(super) fn begin_proof(context: &Context, account: Box<Account>) -> Box<Attem
 
 impl Session {
     /// Decides whether a change may continue after the verification of its old passwords. Returns `None` if the change
-    /// may continue. Otherwise returns the passwords, with an attempt that refuses the change. As in a bind, a wrong
-    /// password counts as a failure, and a locked account accepts no password (draft-behera-ldap-password-policy
-    /// section 8.1).
+    /// may continue. Otherwise returns the passwords for [`refuse_old_password`](Session::refuse_old_password). As in a
+    /// bind, a wrong password counts as a failure, and a locked account accepts no password
+    /// (draft-behera-ldap-password-policy section 8.1).
     pub(super) fn try_old_passwords(
         &self,
         context: &mut Context,
