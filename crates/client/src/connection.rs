@@ -138,8 +138,8 @@ impl Connection {
     /// Starts TLS on a connection that has none (StartTLS, RFC 4511 section 4.14).
     ///
     /// # Errors
-    /// [`ClientError::Unexpected`] if the server refuses, or sends other octets after it has accepted; otherwise those
-    /// of [`Connection::open_tls`].
+    /// [`ClientError::Unexpected`] if the server refuses, or sends other octets after it has accepted; otherwise the
+    /// errors of [`Connection::open_tls`].
     pub fn start_tls(mut self, tls: &Tls, host: &str) -> Result<Connection, ClientError> {
         let outcome = self.extended(ldap::oids::START_TLS, None)?.outcome;
         if !outcome.is_success() {
@@ -384,7 +384,7 @@ impl Connection {
     /// Returns the final response.
     ///
     /// # Errors
-    /// `each` failed, which leaves the rest of the responses unread; or there was no response.
+    /// `each` failed, or there was no response. If `each` fails, the remaining responses stay unread.
     pub fn search_each<E: From<ClientError>>(
         &mut self,
         request: SearchRequest<'_>,

@@ -94,7 +94,8 @@ impl Content<'_> {
         each: Each<'_, E>,
     ) -> Result<(), E> {
         let mut reading = Reading { content: self, entries: 0, each };
-        // One search of all naming contexts returns entries in the server's order. Not every server supports it.
+        // One search of all naming contexts returns entries in the server's order. Not every server supports such a
+        // search.
         if self.base.is_none() && reading.search(connection, "")? {
             return Ok(());
         }

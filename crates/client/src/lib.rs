@@ -8,8 +8,8 @@
 //!
 //! Every read has a time limit, so that a server that hangs makes a test fail instead of hang.
 //!
-//! Omitted on purpose: client certificates, SASL mechanisms except EXTERNAL, referral chasing, reconnecting, pooling.
-//! The `bench` crate has the client for high load, with thousands of connections per thread.
+//! Omitted on purpose: SASL mechanisms except EXTERNAL, referral chasing, reconnecting, pooling. The `bench` crate has
+//! the client for high load, with thousands of connections per thread.
 #![forbid(unsafe_code)]
 
 mod connection;

@@ -37,7 +37,7 @@ fn wide_lines(name: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns true if a line has no space to break at: such as a hash, a link, or the definition of a link.
+/// Returns true if a line has no space to break at, as a hash or a link, or if it is the definition of a link.
 fn is_unbreakable(line: &str) -> bool {
     let content = line.trim_start().trim_start_matches(['/', '!', '#']).trim_start();
     let mut words = content.split_whitespace();

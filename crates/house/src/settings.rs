@@ -77,7 +77,7 @@ fn spans(page: &str) -> Vec<(usize, String)> {
     lines.flat_map(of_line).collect()
 }
 
-/// Returns the keys of tables in examples, which are indented, as `TABLE.KEY`.
+/// Returns the keys of tables in the examples of a page, as `TABLE.KEY`. Examples are indented lines.
 fn examples(page: &str, tables: &BTreeSet<&str>) -> Vec<(usize, String)> {
     let (mut table, mut found) = (None, Vec::new());
     for (line, text) in (1..).zip(page.lines()) {

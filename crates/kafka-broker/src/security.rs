@@ -11,7 +11,8 @@ use crate::Ports;
 const USER: &str = "pando";
 const PASSWORD: &str = "kafka-secret";
 
-/// PEM files that clients of the listeners with TLS need.
+/// Files that clients of the listeners with TLS need, and the key of the broker. All files except the password are PEM
+/// files.
 #[derive(Clone, Debug)]
 pub struct Security {
     /// Certificate of the authority.

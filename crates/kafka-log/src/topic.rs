@@ -99,7 +99,8 @@ impl ClientContext for LastError {
 
 impl ConsumerContext for LastError {}
 
-/// Queries the topic until there is an answer, or an error that persists on a retry.
+/// Queries the topic until there is an answer. Returns the error if a retry cannot succeed, or if there is no answer
+/// within [`PATIENCE`].
 fn metadata(consumer: &BaseConsumer<LastError>, topic: &str) -> Result<Metadata, KafkaError> {
     let started = Instant::now();
     loop {

@@ -14,7 +14,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Blocks this thread until the future is ready. A thread of rdkafka wakes it.
+/// Blocks this thread until the future is ready. A thread of rdkafka wakes this thread.
 pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));

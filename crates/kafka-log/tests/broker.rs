@@ -167,7 +167,8 @@ fn a_topic_is_a_log() {
     });
     assert_eq!(error, replication::AppendError::NotAppended);
 
-    // One of two candidates is elected. It stays elected when the other one joins, and is replaced when it leaves.
+    // One of two candidates is elected. This candidate stays elected when the other candidate joins. When the elected
+    // candidate leaves, the other candidate is elected.
     let (sink, first_said) = events();
     let first = Election::start(&settings, sink).unwrap();
     assert!(next_election(&first_said));

@@ -78,7 +78,7 @@ enum Place {
     Other,
 }
 
-/// Rules of one database.
+/// Access rules of one database.
 struct DatabaseRules {
     suffix: String,
     rules: Vec<String>,
@@ -86,7 +86,7 @@ struct DatabaseRules {
 
 /// Reads the configuration of a slapd.
 pub(crate) fn analyse(configuration: &Configuration, found: &mut Found) {
-    // slapd copies the definitions in the slapd.conf itself to `cn=config`.
+    // Definitions that are written in slapd.conf itself are in the entry `cn=config`.
     for entry in configuration.entries.iter().filter(|entry| !has_definitions_of_slapd(entry)) {
         found.add_definitions(entry);
     }
@@ -380,7 +380,7 @@ fn number(value: &ConfigValue, key: &'static str, found: &mut Found) {
 }
 
 /// Translates the access rules. slapd applies the rules of the database, then the rules for all databases. If there are
-/// none, it allows all clients to read.
+/// no rules, slapd allows all clients to read.
 fn access(databases: &[DatabaseRules], for_all: &[String], found: &mut Found) {
     let ruled: Vec<&DatabaseRules> = databases.iter().filter(|database| !database.rules.is_empty()).collect();
     if ruled.is_empty() && for_all.is_empty() {

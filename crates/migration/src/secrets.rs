@@ -12,7 +12,7 @@ const NAME_ENDS: [&str; 9] =
 /// `olcDbIDAssertBind`, or in the extension `x-bindpw=` of a URL.
 const WORD_KEYS: [&str; 7] = ["credentials", "cred", "password", "passwd", "secret", "bindpw", "rootpw"];
 
-/// Returns true if the values of an attribute are secrets. The name is in lower case.
+/// Returns true if the values of an attribute are secrets. The name must be in lower case.
 pub(crate) fn is_secret(name: &str) -> bool {
     NAME_ENDS.iter().any(|end| name.ends_with(end))
 }

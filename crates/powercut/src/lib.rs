@@ -97,7 +97,7 @@ pub fn library() -> &'static Path {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailKind {
     /// A write, truncation or allocation. If it fails with `EIO`, the bytes are in memory but never reach the disk;
-    /// other errors have no effect.
+    /// with any other error, nothing is written.
     Write,
     /// A sync, or a write through a descriptor opened with `O_DSYNC`.
     Sync,
@@ -147,7 +147,7 @@ pub fn counted(file: &Path) -> io::Result<Counted> {
 }
 
 impl PowerCut {
-    /// Creates a plan that watches the files below `directory`. At the cut it writes `journal`, which must not be below
+    /// Creates a plan that watches the files below `directory`. At the cut, `journal` is written. It must not be below
     /// `directory`. Both must exist or be possible to create; `directory` must be absolute and contain no symbolic
     /// link.
     pub fn new(directory: &Path, journal: &Path) -> PowerCut {

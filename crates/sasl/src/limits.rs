@@ -8,7 +8,7 @@ pub const DIGEST_MESSAGE_SIZE_MAX: usize = 4_095;
 pub const BEARER_MESSAGE_SIZE_MAX: usize = 32_768;
 /// Maximum size of a Kerberos token, in octets. Windows creates tokens of up to 64 KiB for users with many groups.
 pub const KERBEROS_TOKEN_SIZE_MAX: usize = 65_536;
-/// Maximum number of keys that an issuer has.
+/// Maximum number of keys of an issuer. Further keys are ignored.
 pub const TOKEN_KEYS_MAX: usize = 64;
 /// Maximum size of a name in a message, in octets.
 pub const NAME_SIZE_MAX: usize = 1_024;

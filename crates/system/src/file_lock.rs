@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd as _;
 
 /// Locks the first byte of a file, shared or `exclusively`. An exclusive lock requires a file open for writing. Returns
 /// false if the lock of another open file conflicts. The lock ends when the last descriptor of this open file is
-/// closed. It is independent of `flock` locks, which [`File::try_lock`] uses.
+/// closed. The lock is independent of the `flock` locks that [`File::try_lock`] uses.
 ///
 /// # Errors
 /// The file system has no such locks.

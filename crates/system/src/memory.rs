@@ -8,7 +8,7 @@ const HUGE_PAGES_LEN_MIN: usize = 4 << 20;
 
 const PAGE_LEN: usize = 4096;
 
-/// Has the processor load `values` into its cache, without waiting until they are loaded.
+/// Makes the processor load `values` into its cache. Does not wait until they are loaded.
 #[inline]
 pub fn prefetch<T>(values: &[T]) {
     let (start, len) = (values.as_ptr().cast::<u8>(), size_of_val(values));

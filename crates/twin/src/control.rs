@@ -18,7 +18,7 @@ use crate::limits::{COMMAND, COMMAND_SIZE_MAX, DRAIN};
 /// Command of the administrator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Report the differences found so far.
+    /// Reports the differences found so far.
     Report,
     /// Makes the new server answer the clients.
     Switch,

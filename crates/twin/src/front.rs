@@ -388,7 +388,7 @@ impl Client {
         })));
     }
 
-    /// Ends a request that received no response. If it is a change, it may have been made.
+    /// Ends a request that received no response. If the request is a change, the server may have made the change.
     fn unanswered(&self, id: i32) {
         let Some(mut pending) = self.pending.borrow_mut().remove(&id) else { return };
         if pending.kind.is_change() {

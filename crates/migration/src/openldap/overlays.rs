@@ -99,7 +99,7 @@ fn password_policy(value: &ConfigValue, found: &mut Found) {
     }
 }
 
-/// Reads an attribute of an overlay that has no settings in Pando.
+/// Reads an attribute of the overlay memberof. Pando computes memberOf without settings.
 fn member_of(value: &ConfigValue, found: &mut Found) {
     let is_default = match value.name.as_str() {
         "olcmemberofgroupoc" => value.value.eq_ignore_ascii_case("groupOfNames"),
@@ -153,7 +153,7 @@ fn unique(entry: &ConfigEntry, suffix: &str, found: &mut Found) {
                 found.decide_value(domain, "Pando has no rule for all attributes: write one for each.");
             }
             let base = if url.dn.is_empty() { suffix } else { &url.dn };
-            // Different attributes of one URL may have the same value.
+            // Different attributes of one URL may have the same value, so each attribute gets a separate rule.
             for attribute in types {
                 found.add_unique(
                     &domain.place,

@@ -1,4 +1,4 @@
-//! Backups in S3-compatible storage. The server is rclone; `./dev test-peers` also tests SeaweedFS.
+//! Backups in S3-compatible storage. The storage is served by rclone, and in `./dev test-peers` also by SeaweedFS.
 
 use std::fs;
 use std::net::SocketAddr;

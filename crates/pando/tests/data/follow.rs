@@ -160,7 +160,7 @@ fn source_changes(connection: Connection, links_follow: bool) -> Changes {
 
 /// Properties of a source for [`follows`].
 struct Traits<'t> {
-    /// Part of the source's cookies.
+    /// Text that every cookie of the source contains.
     cookie: &'t str,
     /// Attributes that are not compared.
     own: &'t [&'t str],

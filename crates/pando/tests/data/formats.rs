@@ -35,7 +35,7 @@ fn entries_of(ldif: &str) -> Entries {
     entries
 }
 
-/// Unpacks a kept directory as the data directory of the test.
+/// Unpacks the directory of an earlier version as the data directory of the test.
 fn unpack(name: &str, scratch: &Scratch) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/formats").join(name);
     let bytes = zstd::decode_all(&*fs::read(file).unwrap()).unwrap();

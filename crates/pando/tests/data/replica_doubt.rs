@@ -13,7 +13,7 @@ use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
 
 const LOST: [&str; 3] = ["replica", "promote", "--without-supplier"];
 
-/// One of two servers, each with the other as its supplier.
+/// One of two servers. Each server names the other server as its supplier.
 struct Twin {
     scratch: Scratch,
     node: PathBuf,
@@ -159,7 +159,7 @@ fn two_promotions_leave_one_writer() {
     let second = b.start();
     until("a change", || (add_code(&first, "known").0 == ResultCode::SUCCESS).then_some(()));
     equal(&a.scratch, &first, &second);
-    // The second server is promoted again, and makes a change that the first never receives.
+    // The second server is promoted again, and makes a change that the first server never receives.
     b.promote(&["replica", "promote"]).expect_code(0);
     assert!(first.stop().success());
     assert_eq!(add_code(&second, "lost").0, ResultCode::SUCCESS);

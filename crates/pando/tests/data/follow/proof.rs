@@ -103,8 +103,8 @@ fn change_at(address: SocketAddr, load: &Load, stop: &AtomicBool) -> u64 {
     made
 }
 
-/// Plants the source, copies it while it is changed, causes the faults, and compares both servers without the
-/// attributes in `leave_out`.
+/// Fills the source with data, copies the source while it is changed, causes the faults, and compares both servers
+/// without the attributes in `leave_out`.
 fn prove<P: Peer>(name: &str, mut source: Running<P>, leave_out: &[&str], renames_trees: bool) {
     let (entries, rate, faults) = (
         number("PANDO_FOLLOW_ENTRIES", 100_000),

@@ -109,8 +109,8 @@ fn an_entry_waits_for_a_superior_that_has_a_later_cookie() {
     until("an entry that waits", || (figure(&copy, "Rejected") == "1").then_some(()));
     until("its cookie", || figure(&copy, "Cookie").contains("20261127090002").then_some(()));
     assert!(!is_there(&copy, "uid=early,ou=later"));
-    // The connection is cut here. The last cookie is not used, because an entry is missing. The cookie before it is
-    // used instead.
+    // The connection is cut here. Because an entry is missing, the copy sends the previous cookie instead of the last
+    // one.
     drop(search);
     let mut search = source.search();
     assert_eq!(search.cookie, Some(cookie(1).into_bytes()));
