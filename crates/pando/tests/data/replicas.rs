@@ -412,7 +412,8 @@ fn a_promotion_loses_nothing() {
 }
 
 /// After a promotion without the supplier, the histories may differ. They are never merged: the old writer does not
-/// become a replica. The old writer stops making changes as soon as a replica of the new writer asks it for records.
+/// become a replica. The old writer stops making changes as soon as a replica of the new writer asks the old writer for
+/// records.
 #[test]
 fn a_replaced_writer_is_fenced_and_never_merged() {
     let scratch = Scratch::new("fence-old");

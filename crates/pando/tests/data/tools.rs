@@ -100,7 +100,7 @@ fn an_export_during_writes_has_one_moment() {
                 if stop.load(Ordering::Relaxed) {
                     break;
                 }
-                // Two entries are changed in sequence, so the second must never be ahead of the first.
+                // Two entries are changed in sequence, so the second entry must never be ahead of the first.
                 for uid in ["anna", "bert"] {
                     let text = number.to_string();
                     let changes = [

@@ -86,8 +86,9 @@ fn deleted_entries_come_back_with_their_groups() {
     command(&["verify"], Some(&Pando::data(&scratch))).expect_code(0);
 }
 
-/// Active Directory's control for deleted entries, as ldapsearch and ldap3 send it. The administrator gets values. A
-/// user with the right to undelete gets entries without values. For other users the control does not exist.
+/// The control of Active Directory that shows deleted entries (LDAP_SERVER_SHOW_DELETED_OID), as ldapsearch and ldap3
+/// send it. The administrator gets values. A user with the right to undelete gets entries without values. For other
+/// users the control does not exist.
 #[test]
 fn searches_show_deleted_entries_to_those_who_may_undelete() {
     let scratch = Scratch::new("show-deleted");

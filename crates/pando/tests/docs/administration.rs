@@ -54,7 +54,7 @@ pub(crate) fn configure() {
     all_used(&page, "how-to/configure.md");
 }
 
-/// Creates an authority, and a client certificate for the entry of a user.
+/// Commands that create an authority, and a client certificate for the entry of a user.
 const CLIENT_CERTIFICATE: &str =
     "new='openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30'
     $new -subj /CN=clients -keyout clients.key -out client-authorities.pem 2>&1
@@ -85,7 +85,7 @@ pub(crate) fn tls() {
     all_used(&page, "how-to/tls.md");
 }
 
-/// Receives the first message of a syslog client, and ends.
+/// Python program that receives the first message of a syslog client, and ends.
 const RECEIVER: &str = "import socket
 server = socket.create_server(('127.0.0.1', 514))
 print('listens', flush=True)
@@ -153,7 +153,7 @@ pub(crate) fn sasl() {
     all_used(&page, "how-to/sasl.md");
 }
 
-/// Creates the reader's realm, with the user of the page.
+/// Commands that create the reader's realm, with the user of the page.
 const REALM: &str = "
 rm -f /etc/krb5.conf
 cat > /etc/krb5.conf <<'END'
@@ -213,7 +213,8 @@ pub(crate) fn kerberos() {
     all_used(&page, "how-to/kerberos.md");
 }
 
-/// Runs the steps of the image without a container: its entry point, environment variables and node file.
+/// Shell function that runs the steps of the image without a container: its entry point, environment variables and node
+/// file.
 const PODMAN: &str = "
 podman() {
     test $1 = run || return 0

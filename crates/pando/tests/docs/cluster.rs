@@ -10,8 +10,8 @@ use crate::all_used;
 use crate::data::people;
 use crate::host::Host;
 
-/// Runs commands on the machine of a node. Each node has separate folders. `nodeN pando ...` stands for the page's
-/// `nodeN$ pando ...`.
+/// Shell functions that run commands on the machine of a node. Each node has separate folders. `nodeN pando ...` stands
+/// for the page's `nodeN$ pando ...`.
 const NODES: &str = r#"
 export PATH=$HOME/bin:$PATH
 node() {
@@ -33,7 +33,7 @@ stop() {
 }
 "#;
 
-/// Copies a file to another node.
+/// Script that copies a file to another node.
 const SCP: &str = "#!/bin/sh\ncp \"$1\" \"$HOME/${2%:}/home/\"\n";
 
 /// Returns the commands of a block with functions in place of the prompts.

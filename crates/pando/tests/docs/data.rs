@@ -7,7 +7,7 @@ use test_support::{SUFFIX, Scratch};
 use crate::all_used;
 use crate::host::Host;
 
-/// Serves the sample organisation at the address that the pages use for a trial.
+/// Command that serves the sample organisation at the address that the pages use for a trial.
 pub(crate) const SERVE_SAMPLE: &str = "PANDO_ADMIN_PASSWORD=secret pando serve --data /var/lib/pando --sample \
      --suffix dc=example,dc=com --listen ldap://127.0.0.1:1389";
 
@@ -29,7 +29,7 @@ fn groups(suffix: &str) -> String {
     )
 }
 
-/// Creates an authority, and the certificate of the old server.
+/// Commands that create an authority, and the certificate of the old server.
 const CERTIFICATES: &str = "cd /etc/ldap
     new='openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30'
     $new -subj /CN=authority -keyout ca.key -out ca.pem 2>&1

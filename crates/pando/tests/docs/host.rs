@@ -11,7 +11,7 @@ use test_support::page::without_output;
 use test_support::pando::program;
 use test_support::{DEADLINE, Scratch};
 
-/// Creates the namespaces. The first argument is the scratch folder, the others are host names.
+/// Script that creates the namespaces. The first argument is the scratch folder, and the others are host names.
 const SET_UP: &str = r#"
 set -e
 scratch=$1; shift
@@ -77,7 +77,7 @@ impl Host {
         Host { child, within, is_root, home: scratch.join("home").display().to_string() }
     }
 
-    /// Returns the command line that runs commands of a page in a shell, up to the first that fails.
+    /// Returns the command line that runs commands of a page in a shell, up to the first command that fails.
     fn shell(&self, commands: &str, has_terminal: bool) -> Vec<String> {
         let programs = Path::new(program()).parent().unwrap().display();
         let commands = without_output(commands);

@@ -94,7 +94,8 @@ fn answers_have_their_position_and_requests_wait_for_one() {
     let who = one.extended(oids::WHO_AM_I, None).unwrap().extended.value.unwrap();
     assert_eq!(who, b"");
 
-    // Keys are derived from the generation in the data file, so tokens do not contain the generation.
+    // Keys are derived from the generation that the data file contains, so tokens contain a different value in its
+    // place.
     server.stop();
     let file = std::fs::read(Pando::data(&scratch).join("data.mdb")).unwrap();
     assert!(!file.windows(first.generation.len()).any(|octets| octets == first.generation));

@@ -27,7 +27,7 @@ fn stored_and_computed_attributes() {
     let oid = |oid: &str| format!("{oid}:true");
     let both = [oid(oids::REAL_ATTRIBUTES_ONLY), oid(oids::VIRTUAL_ATTRIBUTES_ONLY)];
     search(&["--control", &both[0], "--control", &both[1]]).expect_code(2);
-    // For virtual entries, the server ignores a control that is not critical, and refuses a critical one.
+    // For virtual entries, the server ignores a control that is not critical, and refuses a critical control.
     let root = |critical: &str| {
         let control = format!("{critical}{}", oids::REAL_ATTRIBUTES_ONLY);
         ldap_utility("ldapsearch", pando.address(), &["-e", &control, "-s", "base", "-b", "", "+"], "")

@@ -93,8 +93,8 @@ fn a_commit_makes_all_changes_or_none() {
     assert_eq!(malformed.outcome.code, ResultCode::PROTOCOL_ERROR);
 }
 
-/// The response to the end of a transaction contains the entry copies, each with the message id of its change. An
-/// assertion is evaluated at its place in the sequence of changes.
+/// The response to the end of a transaction contains the entries of the pre-read and post-read controls, each with the
+/// message id of its change. An assertion is evaluated at its place in the sequence of changes.
 #[test]
 fn controls_of_changes_apply_in_the_transaction() {
     let (_scratch, _pando, mut admin) = planted("transaction-controls");
@@ -180,7 +180,7 @@ fn a_refused_change_prevents_the_commit() {
         }
         assert!(!is_there(&mut admin, "first"), "{oid}");
     }
-    // The control is supported for changes only.
+    // The transaction specification control is supported for changes only.
     let identifier = start(&mut admin);
     let who = Request::Extended(ExtendedRequest { name: oids::WHO_AM_I, value: None });
     let code = ResultCode::UNAVAILABLE_CRITICAL_EXTENSION;

@@ -133,7 +133,7 @@ fn a_hanging_event_loop_is_not_ready_within_five_seconds() {
     let (pando, _admin) = trial.start(Fault::new(FaultCall::Wait, EINTR).thread("pando-loop-0"));
     assert_eq!(metrics::page(&pando, "/ready").0, 200);
     trial.switch_on();
-    // The next health probe wakes the loop, and its next wait fails.
+    // The next health probe wakes the loop. The loop's next wait then fails.
     until("the loop hangs", || (trial.came() > 0).then_some(()));
     metrics::expect_not_ready(&pando, Instant::now(), "event loop 0 has not answered for");
     assert_eq!(metrics::page(&pando, "/ready/read").0, 503);

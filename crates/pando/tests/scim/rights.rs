@@ -90,7 +90,7 @@ fn a_lock_holds_without_a_policy() {
     }
 }
 
-/// Prints the status of a request over TLS that verifies the server's certificate.
+/// Python program that prints the status of a request over TLS and verifies the server's certificate.
 const ASK: &str = r"
 import ssl, sys, urllib.error, urllib.request
 url, authority, token = sys.argv[1:]
