@@ -330,7 +330,7 @@ impl<'r> RecordedState<'r> {
         small(self.0.get(attribute as usize).copied().flatten())
     }
 
-    /// Returns true if an administrator has locked the account, or set its start time or end time.
+    /// Returns true if an administrator has locked the account, or has set the start time or end time of the account.
     fn is_restricted(&self) -> bool {
         let has = |attribute| self.values(attribute).next().is_some();
         self.values(AccountAttribute::LockedTime).any(|value| is_permanent(&value))

@@ -348,7 +348,8 @@ impl Catalog {
     /// store.
     ///
     /// # Errors
-    /// A type or class in use is missing in the schema, its syntax or matching rules have changed, or rows are damaged.
+    /// A type or class in use is missing in the schema, the syntax or matching rules of a type in use have changed, or
+    /// rows are damaged.
     pub fn load(read: &Read) -> Result<Catalog, OpenError> {
         let settings = StoredSettings::decode(read.get(META, META_SETTINGS)?, read.get(META, META_SCHEMA)?);
         let settings = settings.ok_or(OpenError::damaged("settings"))?;
@@ -379,8 +380,8 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// If any entry has the attribute, checks that its syntax and its matching rules are unchanged. Stored normal
-    /// forms depend on the syntax and these rules.
+    /// If any entry has the attribute, checks that the syntax and the matching rules of the attribute are unchanged.
+    /// Stored normal forms depend on the syntax and these rules.
     fn check_rules(&mut self, read: &Read, allocation: &AttributeAllocation) -> Result<(), OpenError> {
         let Some(attribute_type) = self.schema.attribute_type(&allocation.oid) else {
             return allocation.checked_retired();
@@ -725,7 +726,7 @@ impl Catalog {
 }
 
 impl ClassSet {
-    /// Returns the class set of these classes, which need not be sorted.
+    /// Returns the class set of these classes. The classes need not be sorted.
     pub fn of(mut classes: Vec<ClassId>, schema: &Schema) -> ClassSet {
         classes.sort_by(|a, b| schema.class_by_id(*a).oid.cmp(&schema.class_by_id(*b).oid));
         classes.dedup();

@@ -93,8 +93,8 @@ pub(crate) struct Item {
     /// The asserted name and the entry that it denotes, if the asserted value is a name. If [`Target::name`] is `None`,
     /// the key of the test is empty.
     pub(crate) target: Option<Box<Target>>,
-    /// Numbers of the attributes that the subject includes. When the catalog allocates further attribute numbers, those
-    /// that match are added.
+    /// Numbers of the attributes that the subject includes. When the catalog allocates further attribute numbers, the
+    /// matching numbers are added.
     pub(crate) attributes: AttributeNumbers,
     /// Whether the test also accepts a dynamic group whose URLs find the target. False while the directory has no
     /// dynamic group.
@@ -103,7 +103,7 @@ pub(crate) struct Item {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Subject {
-    /// An attribute description. It includes subtypes, and descriptions with further options.
+    /// An attribute description. The subject also includes subtypes, and descriptions with further options.
     Attribute(AttributeDescription),
     /// A virtual attribute.
     Virtual(VirtualAttribute),

@@ -56,8 +56,8 @@ pub use verification::{Verification, VerificationResult};
 pub mod limits {
     /// Maximum size of a hashed value, in bytes. The longest known form, 389 DS's {PBKDF2_SHA256}, has about 450.
     pub const STORED_SIZE_MAX: usize = 4096;
-    /// PBKDF2: maximum number of runs of the inner HMAC, which is iterations times output blocks. In 389 DS, at most
-    /// 10,000,000 iterations of one block can be configured.
+    /// PBKDF2: maximum number of runs of the inner HMAC (iterations times output blocks). In 389 DS, at most 10,000,000
+    /// iterations of one block can be configured.
     pub const PBKDF2_ROUNDS_MAX: u64 = 10_000_000;
     /// Maximum memory of one verification with Argon2 or yescrypt, in KiB: 256 MiB.
     pub const MEMORY_KIB_MAX: u64 = 256 * 1024;

@@ -2,10 +2,10 @@
 //!
 //! [`DirectorySettings`] contains the settings as an administrator writes them: suffixes, indexes, schema texts and the
 //! [`GeneralSettings`] (limits, access, passwords, links). A proposal of settings arrives in a file for `pando apply`,
-//! or as a request for an entry below `cn=config` ([`entries`], [`change_entries`]). [`check`](mod@check) makes the
-//! proposal canonical, or reports problems with their places. [`decide`](mod@decide) makes one record of the difference
-//! from the settings in force. [`apply`](mod@apply) updates the rows and the catalog. [`Difference`]s describe the
-//! changes to an administrator, with the cost of each.
+//! or as a request to change an entry at or below `cn=config`, or `cn=subschema` ([`entries`], [`change_entries`]).
+//! [`check`](mod@check) makes the proposal canonical, or reports problems with their places. [`decide`](mod@decide)
+//! makes one record of the difference from the settings in force. [`apply`](mod@apply) updates the rows and the
+//! catalog. [`Difference`]s describe the changes to an administrator, with the cost of each.
 //!
 //! Settings of one machine are in [`NodeSettings`] (such as the administrator's name and password) or belong to the
 //! server (such as listeners and threads). For operations, [`Settings`] combines the settings of the directory and of

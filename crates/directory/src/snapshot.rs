@@ -78,7 +78,8 @@ impl Snapshot {
         self.view.cache_rows(bytes_max - names_bytes_max);
     }
 
-    /// Releases the position until the next renewal, so that its pages can be reused while the thread is idle.
+    /// Releases the position until the next renewal, so that the pages of the position can be reused while the thread
+    /// is idle.
     pub fn park(&mut self) {
         self.view.park();
     }
@@ -101,7 +102,8 @@ impl Snapshot {
     }
 
     /// Returns the effective rights of a requester. Rights under access rules are cached until a record changes one of
-    /// their sources, so that a revocation takes effect with its own change.
+    /// their sources. A revocation therefore takes effect as soon as the snapshot contains the change that revokes the
+    /// right.
     ///
     /// # Errors
     /// See [`EffectiveRights::of`].

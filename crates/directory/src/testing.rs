@@ -1,6 +1,5 @@
-//! A directory in a temporary folder, for the unit tests of this crate (`mod testing`) and for its integration tests,
-//! which include this file by `#[path]`. Time is a counter and UUIDs are numbers, so a run depends only on its
-//! requests.
+//! A directory in a temporary folder. The unit tests of this crate use it as `mod testing`. The integration tests
+//! include this file by `#[path]`. Time is a counter and UUIDs are numbers, so a run depends only on its requests.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

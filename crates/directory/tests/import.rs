@@ -199,7 +199,7 @@ fn keeps_and_adds_operational_attributes() {
     assert!(directory::password::verify(first("userPassword").as_bytes(), b"secret"));
 }
 
-/// End times of values are refused for attributes without links, and if they are malformed.
+/// An end time of a value is refused if the end time is malformed, or if the attribute has no links.
 #[test]
 fn keeps_ends_of_values() {
     let folder = empty(&[SUFFIX]);

@@ -112,7 +112,7 @@ impl<'a> Attributes<'a> {
         })
     }
 
-    /// Decodes a PartialAttributeList, in which attributes may have no values.
+    /// Decodes a PartialAttributeList. Attributes may have no values.
     pub(crate) fn decode_partial(reader: &mut Reader<'a>, limits: &DecodeLimits) -> Body<Attributes<'a>> {
         Attributes::decode_checked(reader, limits, |_| Ok(()))
     }
@@ -181,7 +181,7 @@ pub struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
-    /// Returns the changes in the order sent, in which they must be applied.
+    /// Returns the changes in the order sent. The changes must be applied in this order.
     pub fn iter(&self) -> impl Iterator<Item = Change<'a>> + Clone + use<'a> {
         let mut reader = Reader::new(self.content);
         std::iter::from_fn(move || {

@@ -144,7 +144,7 @@ impl<'a> Dn<'a> {
         if self.is_empty() { None } else { Some(self.ancestor(1)) }
     }
 
-    /// Returns the DN without its first `rdn_count` RDNs, or the root if the DN has at most that many.
+    /// Returns the DN without its first `rdn_count` RDNs, or the root if the DN has at most `rdn_count` RDNs.
     pub fn ancestor(&self, rdn_count: usize) -> Dn<'a> {
         let text = self.text_from(rdn_count);
         let removed = self.text.len() - text.len();
@@ -358,8 +358,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses a value without quotes; returns it and the offset of its end. Trailing spaces are not part of the value
-    /// unless they are escaped.
+    /// Parses a value without quotes; returns the value and the offset of its end. Trailing spaces are not part of the
+    /// value unless they are escaped.
     fn plain_value(&mut self) -> Result<(Cow<'a, [u8]>, usize), DnError> {
         let start = self.position;
         let rest = self.text.as_bytes().get(start..).unwrap_or_default();
@@ -464,8 +464,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Returns the content of a BER-encoded string, or the whole encoding if it is of another type; `None` if it is not
-/// BER.
+/// Returns the content of a BER-encoded string. Returns the whole encoding if it encodes another type, and `None` if it
+/// is not BER.
 fn string_content(encoding: &[u8]) -> Option<Vec<u8>> {
     const UTF8_STRING: u8 = 0x0c;
     const NUMERIC_STRING: u8 = 0x12;

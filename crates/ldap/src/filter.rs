@@ -186,15 +186,15 @@ impl<'a> Filter<'a> {
         ber::element_len(self.content.len())
     }
 
-    /// Reads the next element, which must be a validated filter.
+    /// Reads the next element. The element must be a validated filter.
     pub(crate) fn read(reader: &mut Reader<'a>) -> Filter<'a> {
-        // The default is never used, because a validated filter can always be read. It has the tag 0, which no filter
-        // has.
+        // The default is never used, because a validated filter can always be read. The default has the tag 0, which no
+        // filter has.
         let (tag, content) = reader.any().unwrap_or((Tag(0), &[]));
         Filter { tag, content }
     }
 
-    /// Reads and validates the next element, which must be a filter.
+    /// Reads the next element, and checks that the element is a valid filter within the limits.
     pub(crate) fn decode(reader: &mut Reader<'a>, limits: &DecodeLimits) -> Body<Filter<'a>> {
         let mut checker = Checker {
             terms: Budget::new(Limit::FilterTerms, limits.filter_terms_max),

@@ -298,7 +298,7 @@ impl<'t> Parser<'t, '_> {
         rest.split(')').next().unwrap_or_default()
     }
 
-    /// Decodes the escapes of `raw`, which starts at the current position, and advances past it.
+    /// Decodes the escapes of `raw`, and advances past `raw`. `raw` must start at the current position.
     fn value(&mut self, raw: &'t str) -> Parsed<Cow<'t, [u8]>> {
         let is_special = |octet: &u8| matches!(octet, b'\\' | b'(' | b'*' | 0);
         if !raw.as_bytes().iter().any(is_special) {

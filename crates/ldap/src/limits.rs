@@ -1,7 +1,8 @@
-//! All limits on the input that a peer sends.
+//! Limits on the input that a peer sends.
 //!
-//! The limits bound the work that one message can cause; none of them reserves memory. Decoding checks all of them
-//! before any other code receives the message.
+//! The limits bound the work that one message can cause; none of them reserves memory.
+//! [`Message::decode`](crate::Message::decode) checks the [`DecodeLimits`] before any other code receives the message.
+//! The functions that decode the values of controls check the limits of these controls.
 
 /// Maximum size of a message before authentication, in octets: 2 MiB.
 pub const MESSAGE_SIZE_MAX_UNAUTHENTICATED: usize = 2 << 20;

@@ -20,8 +20,8 @@ pub struct Message<'a> {
 pub(crate) const CONTROLS_TAG: Tag = Tag::context_constructed(0);
 
 impl<'a> Message<'a> {
-    /// Decodes one whole message, which [`frame_len`](crate::frame_len) found. Validates the whole message, so that
-    /// reading parts of the result later cannot fail. Does not allocate.
+    /// Decodes one whole message: the octets whose number [`frame_len`](crate::frame_len) returned. Validates the whole
+    /// message, so that reading parts of the result later cannot fail. Does not allocate.
     ///
     /// Unknown components after the known ones of a SEQUENCE are ignored, as RFC 4511 section 4 requires.
     ///

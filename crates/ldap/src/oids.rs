@@ -99,8 +99,8 @@ pub const SHOW_DELETED: &str = "1.2.840.113556.1.4.417";
 pub const PERSISTENT_SEARCH: &str = "2.16.840.1.113730.3.4.3";
 /// Entry change notification, on entries of a persistent search (draft-ietf-ldapext-psearch).
 pub const ENTRY_CHANGE_NOTIFICATION: &str = "2.16.840.1.113730.3.4.7";
-/// Position: the response contains the log position of the state that it shows. Pando defines this control, on a
-/// placeholder arc.
+/// Position: the response contains the log position of the state that the response shows. Pando defines this control,
+/// on a placeholder arc.
 pub const POSITION: &str = "1.3.6.1.4.1.99999.4.2";
 /// At least: the server must respond from a state at or after a position. Pando defines this control, on a placeholder
 /// arc.

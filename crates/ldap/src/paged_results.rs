@@ -1,4 +1,5 @@
-//! The value of the simple paged results control (RFC 2696 section 2), which is the same in request and response.
+//! The value of the simple paged results control (RFC 2696 section 2). The value has the same form in requests and
+//! responses.
 
 use ber::{Reader, Tag, Writer};
 

@@ -28,7 +28,7 @@ impl std::fmt::Debug for PasswordModify<'_> {
 }
 
 impl<'a> PasswordModify<'a> {
-    /// Decodes a request's value, which may be absent; returns `None` if it is malformed.
+    /// Decodes a request's value; returns `None` if the value is malformed. The value may be absent.
     pub fn decode(value: Option<&'a [u8]>) -> Option<PasswordModify<'a>> {
         let Some(value) = value else { return Some(PasswordModify::default()) };
         let mut reader = Reader::new(value);

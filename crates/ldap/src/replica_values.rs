@@ -10,7 +10,7 @@
 //!            comparison OCTET STRING }
 //! ```
 //!
-//! `generation` and `position` describe the replica's data and its last record; the root DSE has them as
+//! `generation` and `position` describe the replica's data and its last record. The root DSE contains these values as
 //! `pandoGeneration` and `pandoPosition`. `digest` is empty, or the first 16 octets of the SHA-256 of that record.
 //! `newest` is the supplier's last position. `first` is the position of the first record in the response. `comparison`
 //! is empty, or contains a report or a notice: see `crates/replication/src/comparison.rs`.

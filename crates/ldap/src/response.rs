@@ -290,8 +290,8 @@ pub fn put_search_entry_header(out: &mut Vec<u8>, id: MessageId, entry: SearchEn
 }
 
 /// Corrects the lengths of a search entry without controls that begins at `start` and extends to the end of `out`. Call
-/// it if the length of the attributes was only guessed when the header was written. Moves the octets after the header
-/// only if the correct lengths take a different number of octets.
+/// this function if the length of the attributes was only guessed when the header was written. Moves the octets after
+/// the header only if the correct lengths take a different number of octets.
 pub fn correct_search_entry(
     out: &mut Vec<u8>,
     start: usize,
@@ -355,7 +355,7 @@ pub fn add_controls(out: &mut Vec<u8>, start: usize, controls: Controls<'_>) {
     out.splice(start..start + head_len, head);
 }
 
-/// Appends the header of a search entry's attributes, which take `attributes_len` octets in total.
+/// Appends the header of a search entry's attributes. `attributes_len` is the size of all attributes in octets.
 #[inline]
 pub fn put_attributes_header(out: &mut Vec<u8>, attributes_len: usize) {
     put_header(out, Tag::SEQUENCE, attributes_len);

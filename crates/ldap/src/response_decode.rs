@@ -134,7 +134,7 @@ impl<'a> Uris<'a> {
 }
 
 impl<'a> ResponseMessage<'a> {
-    /// Decodes one whole message, which [`frame_len`](crate::frame_len) found. Does not allocate.
+    /// Decodes one whole message: the octets whose number [`frame_len`](crate::frame_len) returned. Does not allocate.
     ///
     /// # Errors
     /// The first error in the message, with the id and the operation's tag if they could be read.

@@ -6,7 +6,7 @@ use ber::{Reader, Tag, Writer};
 
 use crate::{BindRequest, Controls, ResultCode};
 
-/// Tag of the state of a multi-step exchange, which the server returns.
+/// Tag of the cookie. In the cookie, the server returns the state of a multi-step exchange.
 const COOKIE: Tag = Tag::context(0);
 const SERVER_CREDENTIALS: Tag = Tag::context(1);
 const CONTROLS: Tag = Tag::context_constructed(2);

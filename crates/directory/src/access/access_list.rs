@@ -241,8 +241,7 @@ enum Below {
     Everything,
 }
 
-/// Entries that a rule, or one place in a rule, covers: whether it covers a given entry, and how many of the entries
-/// below.
+/// Extent to which a rule, or one place in a rule, covers an entry and the entries below the entry.
 #[derive(Clone, Copy, Debug)]
 struct Coverage {
     covers_entry: bool,

@@ -498,8 +498,8 @@ impl EffectiveRights {
             {
                 return Ok(error);
             }
-            // If the referral or alias is hidden, an invalid name below it is reported as invalid, as if the referral
-            // or alias did not exist.
+            // If the referral or alias is hidden, an invalid name below the referral or alias is reported as invalid,
+            // as if the referral or alias did not exist.
             if let Some(failure) = NormalName::of(&parse_dn(dn)?, schema).failure {
                 return Ok(invalid_name(dn, &failure));
             }

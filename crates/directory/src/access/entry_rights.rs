@@ -148,8 +148,8 @@ impl EntryRights {
         self.by_value.as_ref().filter(|by_value| by_value.is_for(right, type_id))
     }
 
-    /// Returns the extent of a right. A right to the whole entry, which concerns no attribute, is granted in whole or
-    /// not at all.
+    /// Returns the extent of a right. If `type_id` is `None`, the right concerns the whole entry, and is granted in
+    /// whole or not at all.
     pub(crate) fn extent(&self, right: Rights, type_id: Option<TypeId>) -> RightExtent<'_> {
         if let Some(type_id) = type_id
             && let Some(by_value) = self.over_values(right, type_id)

@@ -375,7 +375,7 @@ fn name_of(subject: &Requester) -> &str {
     if *subject == Requester::Anonymous { "anonymous" } else { subject.dn() }
 }
 
-/// Sets the answer and the verdict that states it.
+/// Sets the answer, and the verdict that states the answer.
 fn set_answer(
     explanation: &mut AccessExplanation,
     state: TreeState<'_>,

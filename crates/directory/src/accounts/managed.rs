@@ -1,5 +1,5 @@
-//! Password Policy State extended operation (1.3.6.1.4.1.26027.1.6.1, compatible with OpenDJ), with which
-//! administrators query and set the state of passwords.
+//! Password Policy State extended operation (1.3.6.1.4.1.26027.1.6.1, compatible with OpenDJ). Administrators query and
+//! set the state of passwords with this operation.
 //!
 //! Each operation of a request concerns an attribute of the password's state. Under access rules, a query requires the
 //! right to read that attribute, and setting the state requires the right to write it. Without rules, only the
@@ -250,8 +250,8 @@ fn subject(kind: u32) -> Option<(&'static str, u32)> {
         40 => 39,
         46 | 47 => 45,
         60 => 59,
-        // The secret itself is never returned. The response only reveals whether there is a secret, which is no more
-        // sensitive than a lock.
+        // The secret itself is never returned. The response only reveals whether there is a secret. This fact is no
+        // more sensitive than a lock.
         76..=79 => return Some((TOTP_SECRET, 70)),
         other => other,
     };

@@ -364,7 +364,7 @@ fn has_password(types: &TypeSet, schema: &Schema) -> bool {
 }
 
 /// Returns true if filters may test the type in every entry that the requester may browse. This applies to objectClass:
-/// nearly every filter tests objectClass, and it reveals little more than the existence of an entry.
+/// nearly every filter tests objectClass, and such a test reveals little more than the existence of an entry.
 pub(crate) fn is_testable_with_browse(schema: &Schema, type_id: TypeId) -> bool {
     schema.type_by_id(type_id).oid == OBJECT_CLASS
 }

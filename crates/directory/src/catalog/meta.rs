@@ -21,7 +21,7 @@ pub(crate) const META_LAST_CSN: &[u8] = b"last csn";
 pub(crate) const META_GENERATION: &[u8] = b"generation";
 /// The administrator's password in stored form.
 pub(crate) const META_ADMINISTRATOR: &[u8] = b"administrator";
-/// Version of the indexes (8), which changes with every phase of an index. Local to the data directory.
+/// Version of the indexes (8). Each change of an index's phase changes the version. Local to the data directory.
 pub(crate) const META_INDEX_VERSION: &[u8] = b"index version";
 /// Settings: version 1 (1), position of the last record that changed any setting, suffix or index (varint), a count,
 /// then for each setting its key in a settings file and a list of values as text. Settings that earlier builds do not
@@ -35,9 +35,9 @@ pub(crate) const META_SCHEMA: &[u8] = b"schema";
 pub(crate) const META_SCHEMA_TIMES: &[u8] = b"schema times";
 /// Prefix of the keys that contain a cluster node's state of the shared log; see [`crate::replicated`].
 pub(crate) const META_REPLICATION: &[u8] = b"replication ";
-/// States of copied trees: version 2 (1), then for each tree the normal name of its top entry and its state, each after
-/// its length (4). A state is version 1 (1), number of entries that are not copied (8), length (4) and text of the
-/// source and content, then the cookie from the source. See [`crate::Directory::follow_state`].
+/// States of copied trees: version 2 (1), then for each tree the normal name of the top entry and the state of the
+/// tree, each after its length (4). A state is version 1 (1), number of entries that are not copied (8), length (4) and
+/// text of the source and content, then the cookie from the source. See [`crate::Directory::follow_state`].
 pub(crate) const META_FOLLOW: &[u8] = b"follow";
 /// States of copied trees whose copying has ended, in the format of [`META_FOLLOW`].
 pub(crate) const META_PROMOTED: &[u8] = b"promoted";

@@ -1,9 +1,9 @@
 //! The catalog under another schema, and numbers whose definitions were removed.
 //!
-//! A number never changes its meaning, because log records refer to the number. A definition can be removed if no
-//! entry uses it. The numbers of its attributes and class sets are then *retired*: `meta` marks them, and lookups by
-//! name do not find them. Histories show a retired attribute by its OID, without its values. A new definition with the
-//! same OID reuses its numbers.
+//! A number never changes its meaning, because log records refer to the number. A definition can be removed if no entry
+//! uses it. The numbers of the attributes and class sets that refer to the definition are then *retired*: `meta` marks
+//! these numbers, and lookups by name do not find them. Histories show a retired attribute by its OID, without its
+//! values. A new definition with the same OID reuses the numbers.
 
 use std::sync::Arc;
 

@@ -121,7 +121,7 @@ fn check(filter: Filter<'_>, types: Types<'_>) -> Result<(), String> {
     }
 }
 
-/// Returns the attribute type of a description, if a rule may test it.
+/// Returns the attribute type of a description, if a rule may test the type.
 fn known<'s>(description: &str, (schema, secrets): Types<'s>) -> Result<&'s AttributeType, String> {
     let parsed = schema.parse_description(description).map_err(|error| error.to_string())?;
     let attribute_type = schema.type_by_id(parsed.type_id);

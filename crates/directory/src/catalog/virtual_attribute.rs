@@ -26,15 +26,15 @@ pub enum VirtualAttribute {
     ContextCsn,
     /// Log position of the last change of the entry. 389 DS uses the same name.
     EntryUsn,
-    /// Seconds until a dynamic entry expires (RFC 2589). Only search results contain it, because it depends on the
-    /// clock.
+    /// Seconds until a dynamic entry expires (RFC 2589). Only search results contain this attribute, because its value
+    /// depends on the clock.
     EntryTtl,
     /// End times of the values of the entry's link attributes.
     ValueEnd,
     /// End times of the links that name the entry, such as its memberships.
     MembershipEnd,
-    /// Subentries that give the entry collective attributes (RFC 3671). Only search results contain it, because it
-    /// depends on the requester.
+    /// Subentries that give the entry collective attributes (RFC 3671). Only search results contain this attribute,
+    /// because its values depend on the requester.
     CollectiveAttributeSubentries,
 }
 

@@ -29,7 +29,7 @@ pub(super) fn check_none(controls: &RequestControls) -> Result<()> {
     ))
 }
 
-/// Returns the entry that `request` changes. `record` is the record of the change, which is not applied yet.
+/// Returns the entry that `request` changes. `record` is the record of the change. The record must not be applied yet.
 pub(super) fn subject(
     state: TreeState<'_>,
     request: &Request<'_>,
@@ -48,8 +48,8 @@ pub(super) fn subject(
     id.ok_or(OperationError::Defect("a change was decided for an entry that does not exist"))
 }
 
-/// Adds the copy for the pre-read or the post-read control, whose OID is `oid`. Returns the reason if no copy can be
-/// made and the control is not critical.
+/// Adds the copy for the pre-read or the post-read control. `oid` is the OID of the control. Returns the reason if no
+/// copy can be made and the control is not critical.
 ///
 /// # Errors
 /// No copy can be made, and the control is critical. The caller must not apply the change, or must roll it back.

@@ -17,7 +17,7 @@ use crate::write::{dynamic_entries, linking, undelete, value_ends};
 impl WriteBatch<'_> {
     /// Makes a limited number of the changes that are due at the time of the stamp. Removes values whose end time has
     /// passed, deletes expired dynamic entries, purges expired tombstones, converts plain values to links, and adds
-    /// entries to groups. Returns true if it made any change. In other respects, works like
+    /// entries to groups. Returns true if any change was made. In other respects, works like
     /// [`execute`](WriteBatch::execute).
     ///
     /// If the batch has no room for more records, the records made so far stay, and the other changes remain due.

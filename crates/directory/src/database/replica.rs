@@ -147,9 +147,9 @@ impl Writer {
         Ok((snapshot.position()?, snapshot.lineage()?.to_vec()))
     }
 
-    /// Makes this directory, which was a replica of `supplier`, the writer of the data. Stores the role, and the
-    /// lineage with the new writer's epoch. Durable on return. From then on, this server executes the changes of
-    /// clients.
+    /// Makes this directory the writer of the data. The directory must have been a replica of `supplier`. Stores the
+    /// role, and the lineage with the new writer's epoch. Durable on return. From then on, this server executes the
+    /// changes of clients.
     ///
     /// # Errors
     /// The store failed.
@@ -161,8 +161,8 @@ impl Writer {
         batch.commit()
     }
 
-    /// Gives this directory, which was the writer, another role. Durable on return. From then on, the directory
-    /// executes no changes of clients.
+    /// Gives this directory another role. The directory must have been the writer. Durable on return. From then on, the
+    /// directory executes no changes of clients.
     ///
     /// # Errors
     /// The store failed.

@@ -6,8 +6,8 @@
 //! the same commit store the node's state of the shared log. The keys and values of these rows are opaque to this
 //! crate.
 //!
-//! A data directory with such rows is a node. Only the follower of the log may change it, because nodes stay equal only
-//! if they apply the same records at the same positions.
+//! A data directory with such rows is a node. Only the follower of the log may change a node, because nodes stay equal
+//! only if they apply the same records at the same positions.
 
 use std::path::Path;
 
@@ -87,7 +87,7 @@ pub fn copy_plain(from: &Path, to: &Path, options: &store::Options) -> Result<()
     copy(from, to, options, false)
 }
 
-/// Like [`copy_node`], but replaces the data of `to`, which must not be open.
+/// Like [`copy_node`], but replaces the data of `to`. The data of `to` must not be open.
 ///
 /// # Errors
 /// See [`OpenError`]; or `from` is not a node. The data of `to` is then unchanged.
@@ -204,9 +204,9 @@ impl WriteBatch<'_> {
         self.batch.log_records(position + 1).map(|record| Ok(record?.1.to_vec())).collect()
     }
 
-    /// Limits the number of further records and their total size, to which each record adds `overhead` bytes. A change
-    /// whose records do not fit is refused without effect. [`take_rejected_room`](WriteBatch::take_rejected_room) then
-    /// returns the room that the refused change needs.
+    /// Limits the number and the total size of further records. Each record counts with its own size and with
+    /// `overhead` bytes. A change whose records do not fit is refused without effect.
+    /// [`take_rejected_room`](WriteBatch::take_rejected_room) then returns the room that the refused change needs.
     pub fn limit_records(&mut self, room: RecordRoom, overhead: usize) {
         self.record_limit = RecordLimit::new(room, overhead);
     }

@@ -72,8 +72,8 @@ mod tests {
     }
 
     /// The reported size must be the size of all records of the transaction, because the writer of a cluster compares
-    /// it with the capacity of a message. The record that did not fit would fit alone. If only the size of this record
-    /// were reported, the writer would retry the transaction forever.
+    /// the reported size with the capacity of a message. The record that did not fit would fit alone. If only the size
+    /// of this record were reported, the writer would retry the transaction forever.
     #[test]
     fn a_transaction_that_does_not_fit_reports_the_size_of_all_its_records() {
         let mut directory = TestDirectory::with_suffix_entry();
@@ -120,8 +120,8 @@ mod tests {
         files.map(|file| (file.file_name(), std::fs::read(file.path()).unwrap())).collect()
     }
 
-    /// Opens a directory with these files, in which `log` has the content `bytes`. Returns the names and descriptions
-    /// of its units.
+    /// Opens a directory with these files. The file `log` has the content `bytes`. Returns the names and descriptions
+    /// of the units in the directory.
     fn found(files: &BTreeMap<OsString, Vec<u8>>, (log, bytes): (&OsString, &[u8])) -> Vec<(String, String)> {
         let folder = Arc::new(TemporaryFolder::new());
         for (name, content) in files {

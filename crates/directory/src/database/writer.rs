@@ -177,8 +177,8 @@ impl Writer {
         self.directory.index_progress()
     }
 
-    /// Builds or removes some index rows in a separate batch, which takes a few milliseconds and one sync. Returns true
-    /// if more rows remain. If the process ends, a later process continues after the last committed slice.
+    /// Builds or removes some index rows in a separate batch. A batch takes a few milliseconds and one sync. Returns
+    /// true if more rows remain. If the process ends, a later process continues after the last committed slice.
     ///
     /// # Errors
     /// The disk is nearly full, or the store failed. No row of the slice is stored.
@@ -751,7 +751,7 @@ impl WriteBatch<'_> {
     pub fn commit(mut self) -> Result<(), OperationError> {
         self.check_failure()?;
         self.trim_log()?;
-        // Publish the catalog first, because a reader of the new rows needs the numbers that they contain. Numbers
+        // Publish the catalog first, because a reader of the new rows needs the numbers that the rows contain. Numbers
         // that are not used yet do no harm.
         let is_changed = !Arc::ptr_eq(&self.catalog, self.committed);
         if is_changed {

@@ -13,7 +13,7 @@ use crate::tree::damaged_row;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Removes the end time of a value and returns it; 0 if the value has none.
+/// Removes and returns the end time of a value. Returns 0 if the value has no end time.
 pub(crate) fn take(
     batch: &mut Batch<'_>,
     (source, attribute): (EntryId, AttrId),

@@ -46,8 +46,8 @@ impl std::fmt::Debug for Verification {
 }
 
 impl Verification {
-    /// Creates a verification that succeeds if one of `stored` matches. A failure costs as much as a verification of
-    /// `scheme`, which is the scheme of the settings.
+    /// Creates a verification that succeeds if one of `stored` matches. `scheme` must be the scheme of the settings. A
+    /// failure costs as much as a verification of this scheme.
     pub fn new(stored: Vec<Vec<u8>>, scheme: StorageScheme) -> Verification {
         Verification { stored, scheme }
     }
@@ -62,7 +62,7 @@ impl Verification {
         self.stored.iter().any(|stored| is_weaker(stored, scheme))
     }
 
-    /// Returns the stored value that matches `asserted`, if it is weaker than a value of `scheme`.
+    /// Returns the stored value that matches `asserted`, if the stored value is weaker than a value of `scheme`.
     pub fn weaker_match(&self, asserted: &[u8], scheme: StorageScheme) -> Option<&[u8]> {
         let mut weaker = self.stored.iter().filter(|stored| is_weaker(stored, scheme));
         weaker.find(|stored| verify(stored, asserted)).map(Vec::as_slice)

@@ -1,4 +1,4 @@
-//! Settings that a request proposes as a change of an entry below `cn=config` or of `cn=subschema`.
+//! Settings that a request proposes as a change of `cn=config`, of an entry below `cn=config`, or of `cn=subschema`.
 //!
 //! An add, delete or modify request is applied to the entry in memory. The result is checked against the entry's
 //! object class, like other entries, and parsed as settings. The settings then take effect like settings from a

@@ -302,7 +302,7 @@ fn check_secrets(names: &[String], schema: &Schema, problems: &mut Vec<SettingsP
     canonical
 }
 
-/// Checks a DN, which may be empty. An entry with the DN need not exist.
+/// Checks a DN. The DN may be empty, and an entry with the DN need not exist.
 fn check_name(key: &str, text: &str, schema: &Schema, problems: &mut Vec<SettingsProblem>) {
     if !text.is_empty()
         && let Err(what) = entry_name(text, schema)

@@ -199,7 +199,7 @@ impl Obstacles<'_> {
         Ok(())
     }
 
-    /// Returns true if all values of an attribute keep their normal forms, although they may contain names.
+    /// Returns true if all values of an attribute keep their normal forms, although the values may contain names.
     fn keeps_forms(&self, id: EntryId, attribute: &AttributeRow<'_>) -> Result<bool> {
         let (state, now) = (self.state, self.catalog);
         let def = state.catalog.attribute(attribute.id);

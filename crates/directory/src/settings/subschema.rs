@@ -6,7 +6,7 @@
 //! definition with the same OID. The resulting settings are checked like other settings, so a definition in use cannot
 //! be deleted.
 //!
-//! Schema entries of OpenLDAP's `cn=config` can be added unchanged. Each becomes a schema text.
+//! Schema entries of OpenLDAP's `cn=config` can be added unchanged. Each such entry becomes a schema text.
 
 use ldap::{AddRequest, Change, ChangeOperation, ModifyRequest, ResultCode};
 use schema::{DefinitionRef, DefinitionSet, Schema};

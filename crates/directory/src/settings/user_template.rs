@@ -17,7 +17,7 @@ const PLACEHOLDERS: [&str; 5] = ["uid", "full_name", "first_name", "last_name", 
 pub struct UserTemplate {
     /// Name of the template.
     pub name: String,
-    /// Attributes with their values, which can contain placeholders such as `{uid}`.
+    /// Attributes with their values. Values can contain placeholders such as `{uid}`.
     pub attributes: Vec<(String, String)>,
     /// DN of the entry below which users are added.
     pub parent: Option<String>,

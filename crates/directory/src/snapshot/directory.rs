@@ -55,8 +55,8 @@ impl Directory {
         self.page_key.secret(purpose)
     }
 
-    /// Keeps the log's records from this position on, regardless of their number, because a reader still needs them. If
-    /// the position is `u64::MAX`, which is the initial value, only the settings determine which records are kept.
+    /// Keeps the log's records from this position on, regardless of their number, because a reader still needs them.
+    /// The initial position is `u64::MAX`: only the settings determine which records are kept.
     pub fn keep_log_from(&self, position: u64) {
         self.log_floor.store(position, Ordering::Release);
     }

@@ -167,8 +167,8 @@ impl Snapshot {
         Ok(None)
     }
 
-    /// Returns the entry with this DN, if its superior is cached, so that only one RDN needs a lookup. The entry may be
-    /// an alias, a referral or a subentry.
+    /// Returns the entry with this DN, if the superior of the DN is cached. Only one RDN then needs a lookup. The entry
+    /// may be an alias, a referral or a subentry.
     pub(crate) fn entry_below_known(
         &self,
         dn: &Dn<'_>,

@@ -253,7 +253,7 @@ impl Rule {
 
     /// Returns true if the rule covers the right. `allow read` allows search and compare, and any `allow` rule allows
     /// browse. `deny read` denies search and compare, and `deny browse` denies everything. The right to write
-    /// userPassword includes its reset.
+    /// userPassword includes the right to reset userPassword.
     fn has(&self, right: Right) -> bool {
         let named = |right: &str| self.rights.contains(&right);
         let by_read = matches!(right, "search" | "compare") && named("read");

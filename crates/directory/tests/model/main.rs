@@ -34,8 +34,7 @@ const SEEDS: u64 = 12;
 const OPERATIONS: usize = 400;
 const BATCH_MAX: usize = 5;
 
-/// Reference time for times in the tests, in seconds since 1970. The reference time precedes the first time of the test
-/// clock.
+/// Reference time for times in the tests, in seconds since 1970. The test clock begins at this time.
 const BEGINNING: u64 = 1_700_000_000;
 
 #[test]
