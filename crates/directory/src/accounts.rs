@@ -416,7 +416,8 @@ fn policy_of(
     policy_at(state, id, 0, recorded.values(AccountAttribute::PolicySubentry).next().as_deref())
 }
 
-/// Returns the policy for entries `below` levels below the entry `at`.
+/// Returns the policy for entries `below` levels below the entry `at`. `named` is the DN of the policy that such an
+/// entry names.
 fn policy_at(
     state: TreeState<'_>,
     at: EntryId,

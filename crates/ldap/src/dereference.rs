@@ -18,8 +18,8 @@ pub struct DereferenceSpec<'a> {
 }
 
 impl<'a> DereferenceSpec<'a> {
-    /// Decodes the value of a request control; returns `None` if it is malformed, or has more than [`DEREFERENCED_MAX`]
-    /// descriptions.
+    /// Decodes the value of a request control; returns `None` if it is malformed, or has no descriptions, or more than
+    /// [`DEREFERENCED_MAX`] descriptions.
     pub fn decode_list(value: &'a [u8]) -> Option<Vec<DereferenceSpec<'a>>> {
         let mut reader = Reader::new(value);
         let mut list = reader.sequence(Tag::SEQUENCE).ok()?;

@@ -6,7 +6,8 @@ use crate::limits::MATCHED_ITEMS_MAX;
 use crate::{DecodeLimits, Filter, FilterKind};
 
 /// Decodes the items of the control. The search returns only values that match at least one of these items. Returns
-/// `None` if the value is malformed, or has no item or more than [`MATCHED_ITEMS_MAX`].
+/// `None` if the value is malformed, has an item that RFC 3876 does not permit, or has no items or more than
+/// [`MATCHED_ITEMS_MAX`] items.
 pub fn decode_matched_values(value: &[u8]) -> Option<Vec<Filter<'_>>> {
     let mut reader = Reader::new(value);
     let mut list = reader.sequence(Tag::SEQUENCE).ok()?;

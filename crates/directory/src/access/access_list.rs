@@ -50,8 +50,8 @@ pub struct ListedRule {
 pub struct ListedRequester {
     /// The requesters.
     pub requester: RequesterSpec,
-    /// Number of a rule that denies the right at the entry to all these requesters; `None` if no single rule denies it
-    /// to all of them.
+    /// Number of a rule that denies the right at the entry to all these requesters; `None` if no single rule is known
+    /// to deny the right to all of them without a condition, and for requesters of a `deny` rule.
     pub denied_by: Option<usize>,
 }
 

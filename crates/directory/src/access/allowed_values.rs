@@ -60,7 +60,8 @@ impl AllowedValues<'_> {
             .all(|known| !schema.rule_applies(rule, known) || !is_readable(known.id) || self.has(known.id))
     }
 
-    /// Returns true if the right covers all tests of a filter.
+    /// Returns true if the right covers all tests of a filter. Returns false for tests of memberships, chains of links
+    /// and dynamic groups, because they depend on other entries that may be hidden.
     pub(crate) fn may_test(self, term: &Term, catalog: &Catalog) -> bool {
         match term {
             // objectClass is readable wherever the entry is visible, and structuralObjectClass reveals no more than

@@ -398,8 +398,8 @@ fn set_answer(
         format!("{} {may} {}{some}{of} {}", Quoted(name_of(subject)), question.word, Quoted(question.dn));
 }
 
-/// Returns text that names the rule that refuses a right, if the requester has the right `explain` at the entry;
-/// otherwise an empty text.
+/// Returns text that names the rule that refuses a right, or states that no rule allows the right. Returns an empty
+/// text if the requester does not have the right `explain` at the entry.
 ///
 /// # Errors
 /// The store failed.
@@ -494,7 +494,7 @@ impl Explainer<'_> {
         Ok(None)
     }
 
-    /// Adds the deciding rules and, if no rule grants the right, alternatives that would.
+    /// Adds the deciding rules and, unless the right is granted, alternatives that would grant the right.
     fn add(&self, explanation: &mut AccessExplanation, question: RightQuestion<'_>) -> Result<()> {
         let rules = &self.applicable.rules().rules;
         let holding = self.applicable.holding(self.state, question.id, question.parent)?;
@@ -550,7 +550,8 @@ impl Explainer<'_> {
         Ok(())
     }
 
-    /// Adds the rules that grant the right at this entry to other requesters.
+    /// Adds as alternatives the rules that would grant the right at this entry if they applied to the requester. If
+    /// there is no alternative, adds the alternative of a new rule, except under the default rules.
     fn add_others(
         &self,
         explanation: &mut AccessExplanation,

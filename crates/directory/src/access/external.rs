@@ -53,7 +53,8 @@ impl BindStrength {
 }
 
 impl OfferedBinds {
-    /// Returns the mechanisms of the settings that can work on this connection. The root DSE lists them.
+    /// Returns the mechanisms of the settings that can work on this connection and are strong enough for it. The root
+    /// DSE lists these mechanisms.
     pub fn mechanisms(self, settings: &GeneralSettings) -> Vec<&'static str> {
         let works = |mechanism: &&str| match *mechanism {
             EXTERNAL => self.external.mechanism().is_some(),

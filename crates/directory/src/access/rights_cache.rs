@@ -62,7 +62,8 @@ impl RightsCache {
         Ok(rights)
     }
 
-    /// Caches rights that were computed from `view`. The view must be at the position of the other cached rights.
+    /// Caches rights that were computed from `view`, unless they have too many sources. The view must be at the
+    /// position of the other cached rights.
     fn keep(&mut self, view: &View, key: RightsKey, rules: &Arc<RuleRights>) -> Result<(), StoreError> {
         let Sources { names, own } = rules.sources();
         if own.len() > RIGHTS_SOURCES_MAX {

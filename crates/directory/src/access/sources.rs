@@ -1,8 +1,10 @@
 //! Sources of effective rights, and the log records that invalidate them.
 //!
-//! Rules name entries and groups of requesters. A log record invalidates cached rights in three cases: a name in a rule
-//! now denotes another entry, an entry begins to name the requester or one of the requester's groups, or a group of the
-//! requester changes. All other records leave cached rights valid.
+//! Rules name entries, groups, and users who match a filter. A log record invalidates cached rights if a name in a rule
+//! now denotes another entry, if an entry begins to name the requester or one of the requester's groups, if a group of
+//! the requester changes, or if an entry changes on which a filter for the requester depends. Records that change
+//! settings, suffixes or DNs, delete a tree or restore entries invalidate all cached rights. All other records leave
+//! cached rights valid.
 
 use std::collections::HashSet;
 

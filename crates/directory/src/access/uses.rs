@@ -1,7 +1,7 @@
 //! Permission to use controls and extended operations. If no rule names a control or operation, all requesters may use
 //! it. Some operations are an exception: no requester may use them without a rule. If an `allow` rule names a control
 //! or operation, only the requesters of such rules may use it. If a `deny` rule names a control or operation, the
-//! requesters of that rule may not use it.
+//! requesters of that rule may not use it. The administrator may use all controls and operations.
 
 use super::requester::RequesterFacts;
 use crate::catalog::access_rules::{AccessRules, Rule};

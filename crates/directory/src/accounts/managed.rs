@@ -58,10 +58,9 @@ impl ManagedAccount {
         Ok(if changes { rights.may_write(type_id) } else { rights.may_read(type_id) })
     }
 
-    /// Refuses operations that are unknown or not allowed.
+    /// Refuses operations that are unknown or not allowed, and queries with values.
     ///
-    /// # Errors
-    /// unwillingToPerform or insufficientAccessRights.
+    /// # Errors unwillingToPerform, insufficientAccessRights or protocolError.
     pub(crate) fn check(&self, state: TreeState<'_>, request: &StateRequest<'_>) -> Result<()> {
         for StateOperation { kind, values } in &request.operations {
             let Some((attribute, reported)) = subject(*kind) else {
@@ -258,7 +257,7 @@ fn subject(kind: u32) -> Option<(&'static str, u32)> {
     REPORTED.iter().find(|(known, _)| *known == reported).map(|(_, attribute)| (*attribute, reported))
 }
 
-/// Returns the conditions that prevent a bind, in the format of UnboundID's SDK.
+/// Returns the conditions that prevent or restrict a bind, in the format of UnboundID's SDK.
 fn errors(account: &Account, now: i64) -> Vec<String> {
     let known = [
         (account.is_disabled(), 1, "account-disabled", "an administrator has locked the account"),
@@ -294,7 +293,7 @@ fn errors(account: &Account, now: i64) -> Vec<String> {
     condition_texts(&known)
 }
 
-/// Returns the conditions that will prevent a bind later.
+/// Returns the conditions that may prevent a bind later.
 fn warnings(account: &Account, now: i64) -> Vec<String> {
     let warns = account.verified(now).response.warning.is_some() && !account.is_expired(now);
     let known = [

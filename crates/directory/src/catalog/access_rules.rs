@@ -317,8 +317,8 @@ pub(super) fn normal(dn: &str, schema: &Schema) -> Result<NormalName, String> {
 }
 
 /// Returns the types that the names in a rule cover, with their subtypes. Without names, an `allow` rule covers all
-/// types except secrets, and a `deny` rule covers all types. `*` and `+` exclude secrets in both kinds of rule, so a
-/// rule must name secrets to cover them.
+/// types except secrets, and a `deny` rule covers all types. `*`, `+` and `@class` exclude secrets in both kinds of
+/// rule, so a rule must name secrets to cover them.
 fn types(names: &[String], is_allow: bool, schema: &Schema, secrets: &Secrets) -> Result<TypeSet, String> {
     let all = || (0..).map(TypeId).take(schema.attribute_types().len());
     let mut set = TypeSet::default();

@@ -58,7 +58,8 @@ impl WriteBatch<'_> {
         Ok(is_settled.contains(&false).then_some(JoinCandidate { id, is_settled }))
     }
 
-    /// Adds the entry to the groups whose rules cover it now. A rule whose group does not exist has no effect.
+    /// Adds the entry to the groups whose rules cover it now, except for rules that `joining` marks as settled. A rule
+    /// whose group does not exist has no effect.
     ///
     /// # Errors
     /// A group cannot have the member. The whole change must then be refused.
@@ -95,8 +96,8 @@ impl WriteBatch<'_> {
         Ok(())
     }
 
-    /// Adds existing entries to the group of one pending rule, at most `count_max`. Returns false if no rule can be
-    /// processed.
+    /// Adds existing entries to the group of one pending rule, at most `count_max`. If the group refuses the entries,
+    /// records the refusal. Returns false if no rule can be processed.
     ///
     /// # Errors
     /// The batch has no room for more records, or the store failed.

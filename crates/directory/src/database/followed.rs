@@ -106,8 +106,8 @@ impl WriteBatch<'_> {
         Ok(last)
     }
 
-    /// Refuses a client's change in a copied tree, with a referral to the other server. Also refuses to delete or
-    /// rename a superior of a copied tree.
+    /// Refuses a client's change in a copied tree, with a referral to the other server if the settings contain its URL.
+    /// Also refuses to delete or rename a superior of a copied tree.
     #[cold]
     #[inline(never)]
     pub(super) fn check_not_followed(&self, request: &Request<'_>) -> Result<()> {

@@ -173,7 +173,8 @@ fn become_replica(writer: &mut store::Writer, is_new: bool) -> Result<(), OpenEr
     Ok(())
 }
 
-/// Initializes a new directory, and adds missing naming contexts.
+/// Initializes a new directory, and adds missing naming contexts. Also updates stored definitions and schema times that
+/// have changed.
 fn prepare(
     writer: &mut store::Writer,
     catalog: &mut Arc<Catalog>,

@@ -53,7 +53,7 @@ pub(crate) fn is_too_costly(stored: &[u8], scheme: StorageScheme) -> bool {
 }
 
 /// Returns a stored form that costs as much as other values of its scheme, but matches no password, because its salt
-/// and hash are zeros.
+/// and hash are zeros. For clear text, returns a value of {SSHA}.
 pub(super) fn decoy(scheme: StorageScheme) -> &'static str {
     match scheme {
         StorageScheme::Pbkdf2Sha256 => {

@@ -221,7 +221,8 @@ impl Account {
         failures.iter().for_each(|time| self.apply_failure(*time));
     }
 
-    /// Applies a failure (draft section 8.1.3). A failure whose time is already recorded is not applied again.
+    /// Applies a failure (draft section 8.1.3). Does nothing if a failure with this time is already recorded, or if the
+    /// account was locked at this time.
     fn apply_failure(&mut self, time: i64) {
         if self.failures.contains(&time) || self.is_disabled() || self.is_failure_locked(time) {
             return;

@@ -104,8 +104,9 @@ impl Verification {
         self.stored.iter().map(Vec::len).sum()
     }
 
-    /// Verifies a password within microseconds if possible: if a fast value matches, or if no value matches and no
-    /// value is slow. Otherwise returns `None`, and [`run`](Verification::run) must be called on the hash pool.
+    /// Verifies a password within microseconds if possible: if a fast value matches, or if neither a value nor the
+    /// settings' scheme is slow. Otherwise returns `None`, and [`run`](Verification::run) must be called on the hash
+    /// pool.
     pub fn run_quick(&self, asserted: &[u8]) -> Option<bool> {
         // Try all fast values, so that the duration does not reveal which value matches.
         let mut is_right = false;

@@ -212,7 +212,8 @@ impl<'s> Draft<'s> {
         Ok(())
     }
 
-    /// Checks the entry against `class`, which is its only object class.
+    /// Checks that the entry conforms to the object class `class`. Except for `class` and its superclasses, the entry
+    /// may have no object classes.
     fn check(&self, class: &str) -> Result<()> {
         let violation = |what: String| Err(refused(ResultCode::OBJECT_CLASS_VIOLATION, what));
         let Some(class) = self.schema.object_class(class) else {

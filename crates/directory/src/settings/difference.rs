@@ -210,7 +210,7 @@ fn indexes(kinds: IndexKinds, parts: &[IndexPart]) -> String {
     }
 }
 
-/// Counts the rows of an index part.
+/// Returns the approximate number of rows of an index part.
 fn row_count(state: TreeState<'_>, attribute: &str, part: IndexPart) -> Result<u64, OperationError> {
     let Some(base) = base_of(state.catalog, attribute) else { return Ok(0) };
     let prefix = part.key_prefix(base);

@@ -82,7 +82,7 @@ fn check_names<'a>(dns: impl Iterator<Item = &'a String>, schema: &Schema) -> Re
 }
 
 /// Returns a problem for each expectation that the proposed rules do not meet. Skips expectations about trees without
-/// entries.
+/// entries. Returns a single problem if the proposed rules need definitions of the schema that are not in force yet.
 ///
 /// # Errors
 /// The store failed.

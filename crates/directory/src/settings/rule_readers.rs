@@ -15,7 +15,8 @@ type Result<T> = std::result::Result<T, OperationError>;
 
 /// Returns a problem if the rules in force have a rule reader, and the proposed rules would have no rule reader. The
 /// first rules of a directory are never refused, nor is the removal of all rules, because without rules there is
-/// nothing to query.
+/// nothing to query. A change is also not refused if a proposed rule denies `explain`, but not browse, to every
+/// requester: such a rule states that no rule reader is intended.
 ///
 /// # Errors
 /// The store failed.

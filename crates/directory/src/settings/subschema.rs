@@ -144,8 +144,7 @@ const OPENLDAP_DEFINITIONS: [&str; 4] =
 
 /// Returns the schema text that a schema entry of OpenLDAP contains. Returns `None` for another entry.
 ///
-/// # Errors
-/// The entry has an attribute that is not part of a schema.
+/// # Errors The entry has an attribute that is not part of a schema, or a value that is not one line of UTF-8.
 pub(super) fn text_of_openldap(request: &AddRequest<'_>) -> Result<Option<String>> {
     let is = |description: &str, name: &str| description.eq_ignore_ascii_case(name);
     let is_class = |value: &[u8]| value.eq_ignore_ascii_case(OPENLDAP_CLASS);

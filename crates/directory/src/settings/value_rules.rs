@@ -118,7 +118,8 @@ pub(super) fn missing_groups(
 }
 
 /// Returns the pending rules of `auto_members` under the new settings: rules that are new or changed, and rules that
-/// were pending before and remain. Returns `None` if the list does not change.
+/// were pending before and remain. New and changed rules are not pending in a directory without entries. Returns `None`
+/// if the list does not change.
 ///
 /// # Errors
 /// The store failed.

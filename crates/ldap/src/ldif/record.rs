@@ -240,7 +240,7 @@ impl RecordBuffer {
         self.text_value(line).ok_or(LdifError { line: line.number, kind: LdifErrorKind::NotUtf8 })
     }
 
-    /// Interprets the lines. There must be at least one line.
+    /// Interprets the lines. Returns `None` if there are no lines.
     pub(super) fn record(&self) -> Parsed<Option<LdifRecord<'_>>> {
         let Some((first, rest)) = self.lines.split_first() else { return Ok(None) };
         if !self.is_named(first, "dn") {
