@@ -168,7 +168,7 @@ impl Targets {
     /// Resolves the names.
     ///
     /// # Errors
-    /// A target is not `ldap://HOST:PORT` or `ldaps://HOST:PORT`, or its host is unknown.
+    /// There is no target, a target is not `ldap://HOST:PORT` or `ldaps://HOST:PORT`, or its host is unknown.
     pub fn resolve<S: AsRef<str>>(uris: &[S]) -> Result<Targets, DriveError> {
         let (mut addresses, mut hosts) = (Vec::new(), Vec::new());
         for uri in uris {

@@ -232,7 +232,7 @@ impl SampleEntry {
 }
 
 /// Returns the mail domain of the sample, such as example.com for `dc=example,dc=com`. If the suffix has other
-/// attributes, the mail domain is also example.com.
+/// attributes or values that are not ASCII, the mail domain is also example.com.
 fn mail_domain(suffix: &Dn<'_>) -> String {
     let labels: Option<Vec<String>> = suffix
         .rdns()

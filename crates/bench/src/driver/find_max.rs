@@ -30,7 +30,8 @@ struct Step {
     p99_micros: u64,
 }
 
-/// Raises the load to the knee, and measures there. The notes of the result list the steps.
+/// Raises the load to the knee, and measures there. The notes of the result list the steps. If the server does not
+/// support the workload, returns the result that says so.
 ///
 /// # Errors
 /// The same as for [`run_watched`].

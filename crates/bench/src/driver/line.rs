@@ -209,8 +209,8 @@ impl Line {
         Ok(())
     }
 
-    /// Reads once. Fills `buffer` with the stored incomplete message and the octets that were read after it. Returns
-    /// the number of octets in `buffer`.
+    /// Reads at most `size` octets. Fills `buffer` with the stored incomplete message and the octets that were read
+    /// after it. Returns the number of octets in `buffer`, and how the read ended.
     pub(crate) fn read(&mut self, buffer: &mut Vec<u8>, size: usize) -> io::Result<(usize, ReadEnd)> {
         let start = self.partial.len();
         if buffer.len() < start + size {

@@ -47,8 +47,8 @@ impl RequestTemplate {
         RequestTemplate { steps: steps.into() }
     }
 
-    /// Prepends the message for a key to `out`. `controls` contains the encoded controls, which are the last component
-    /// of a message, or is empty.
+    /// Prepends the message for a key to `out`. `controls` contains the encoded controls, or is empty. Controls are the
+    /// last component of a message.
     pub(crate) fn write(
         &self,
         id: i32,

@@ -451,7 +451,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Starts the due operations of an open loop.
+    /// Starts the due operations of open loops, as long as slots are free.
     fn pump(&mut self, now: u64) {
         for index in 0..self.jobs.len() {
             let Some(interval) = self.jobs[index].interval else { continue };
@@ -510,8 +510,8 @@ impl<'a> Worker<'a> {
         [client.main, client.bind].into_iter().flatten().all(|line| self.lines[line].state != State::GivenUp)
     }
 
-    /// Waits for outstanding requests, and sends the requests that restore changed entries. Operations that were due
-    /// and could not be sent are dropped, because they would not be measured.
+    /// Waits for outstanding requests, at most for [`DRAIN_NANOS_MAX`], and sends the requests that restore changed
+    /// entries. Operations that were due and could not be sent are dropped, because they would not be measured.
     fn drain(&mut self) -> io::Result<()> {
         self.is_draining = true;
         let began = self.now();

@@ -84,7 +84,7 @@ impl Ds389 {
         command
     }
 
-    /// Adds the access control item that allows anonymous clients to read. A second call changes nothing.
+    /// Adds the access control item that allows anonymous clients to read, if the suffix entry exists.
     fn open_for_reading(&self, server: &Server) -> Result<(), PeerError> {
         let mut connection = server.bound(&self.setup.admin_dn, &self.setup.admin_password)?;
         let done = connection.modify(&self.setup.suffix, &[(ChangeOperation::Add, "aci", &[READ_ACCESS])]);

@@ -377,7 +377,8 @@ fn spawn(command: &Command, log: &Path, cores: &[usize]) -> Result<Child, PeerEr
     spawned.map_err(|error| PeerError::Io { what: format!("start {} by setpriv", program.display()), error })
 }
 
-/// Runs a function on certain cores. A program that the function starts inherits these cores.
+/// Runs a function on certain cores. A program that the function starts inherits these cores. If `cores` is empty, the
+/// cores are not restricted.
 pub(crate) fn on_cores<T>(cores: &[usize], run: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     if cores.is_empty() {
         return run();

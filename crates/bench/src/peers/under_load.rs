@@ -98,8 +98,8 @@ pub struct Grouped {
 }
 
 /// Sorts workloads into groups. `entries` replaces the numbers of entries in the workloads, and `more` are additional
-/// indexes. A workload that neither uses nor excludes indexes joins a group with indexes, because loading the data
-/// separately without indexes would give the same result.
+/// indexes. A workload that neither uses nor excludes indexes joins a group with the same data and any indexes, because
+/// loading the data separately without indexes would give the same result.
 pub fn groups(workloads: Vec<Workload>, entries: Option<u64>, more: &[Index]) -> Grouped {
     let Grouped { mut groups, mut left_out } = Grouped::default();
     let (indifferent, others): (Vec<_>, Vec<_>) = workloads.into_iter().partition(is_indifferent);

@@ -158,7 +158,7 @@ fn clock(seconds: f64, whole: f64) -> String {
 }
 
 /// Returns a round step between ticks that is close to the wanted step. It is 1, 2, 2.5 or 5 times a power of ten, a
-/// power of two for octets, and a round clock time for seconds.
+/// power of two for octets, and a round clock time for a time of up to two hours.
 fn step(quantity: Quantity, wanted: f64) -> f64 {
     const TIMES: [f64; 14] =
         [1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0];

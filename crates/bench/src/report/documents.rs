@@ -228,7 +228,7 @@ impl Table {
         })
     }
 
-    /// Returns the pairs of a server and a size of the data that have a figure for this table.
+    /// Returns the combinations of server, size of the data and memory limit that have a figure for this table.
     fn variants(&self, groups: &Groups<'_>) -> Vec<Variant> {
         let mut variants = Vec::new();
         let wanted = |workload: &str| self.rows.iter().any(|row| row.workload.as_deref() == Some(workload));
@@ -348,7 +348,7 @@ fn descriptions<'a>(groups: &Groups<'a>, server: usize) -> Vec<&'a ServerDescrip
     groups.servers[server].results.iter().map(|result| &result.server).collect()
 }
 
-/// Returns how long it took to load data of this template.
+/// Returns the time or the rate of loading data of this template, depending on the measure.
 fn load_cell(
     measure: Measure,
     template: Option<&str>,

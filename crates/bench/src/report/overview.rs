@@ -133,7 +133,7 @@ fn cell(group: &Group<'_>, server: usize) -> Cell {
     }
 }
 
-/// Writes two tables for a README, one of rates and one of CPU times.
+/// Writes two tables for a README, one of rates and one of CPU times, and lists what was not measured.
 pub(crate) fn write_markdown(overview: &Overview, sink: impl Write) -> io::Result<()> {
     let mut sink = io::BufWriter::new(sink);
     let first = overview.servers.first().map(String::as_str).unwrap_or_default();

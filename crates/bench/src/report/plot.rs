@@ -215,7 +215,7 @@ fn shortened(label: &str) -> String {
 }
 
 /// Moves sorted positions apart, so that neighbors are at least `distance` apart. All positions stay between `top` and
-/// `bottom`.
+/// `bottom`, as long as there is room.
 fn spread(places: &mut [f64], distance: f64, top: f64, bottom: f64) {
     let mut lowest = top;
     for place in places.iter_mut() {

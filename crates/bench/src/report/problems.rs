@@ -114,7 +114,7 @@ pub(crate) fn all(
     without_repetition(problems)
 }
 
-/// Merges problems with the same text, such as the same problem with several data sets.
+/// Merges equal problems, such as the same problem with several data sets.
 fn without_repetition(problems: Vec<Problem>) -> Vec<Problem> {
     let mut counted: Vec<(Problem, usize)> = Vec::new();
     for problem in problems {

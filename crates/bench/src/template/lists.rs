@@ -20,8 +20,8 @@ fn plain(names: &'static [String]) -> Vec<&'static str> {
     names
 }
 
-/// Returns the lines of a file for `<file:NAME>`. If the template's folder does not contain the file, returns one of
-/// the lists that OpenDJ's templates expect.
+/// Returns the lines of a file for `<file:NAME>`. If the file cannot be read and has the name of one of the lists
+/// that OpenDJ's templates expect, returns this list.
 pub(super) fn lines(
     name: &str,
     folder: Option<&Path>,

@@ -61,7 +61,7 @@ impl Merge {
         Ok(if winner.ended { None } else { Some(winner.row()) })
     }
 
-    /// Finds the first winner. Source `i` of `n` is below node `n + i`, and the nodes `2k` and `2k + 1` are below node
+    /// Finds the first winner. Source `i` of `n` is the leaf `n + i`, and the nodes `2k` and `2k + 1` are below node
     /// `k`.
     fn play_all(&mut self) {
         let count = self.sources.len();

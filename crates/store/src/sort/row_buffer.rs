@@ -133,7 +133,7 @@ impl RowBuffer {
 }
 
 /// Packs up to seven bytes at the beginning of `bytes` into an integer that compares like the bytes: zeroes replace
-/// missing bytes, and the last byte is the number of bytes.
+/// missing bytes, and the last byte is the number of bytes. If there are more bytes, the last byte is [`MORE`].
 #[inline]
 pub(crate) fn head_of(bytes: &[u8]) -> u64 {
     match bytes.first_chunk::<8>() {

@@ -104,7 +104,8 @@ impl RowCache {
         self.awaited = None;
     }
 
-    /// Activates the cache for the committed state of this number, which is the previous state or a later state.
+    /// Activates the cache for the committed state of this number: the previous state or a later state. If the commits
+    /// up to this state are not recorded yet, the cache stays inactive.
     pub(crate) fn resume(&mut self, txn_id: u64) {
         self.is_in_use = true;
         self.awaited = None;
