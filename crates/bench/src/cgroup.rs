@@ -89,8 +89,8 @@ impl Drop for MemoryLimit {
     }
 }
 
-/// Drops the files of a folder and its subfolders from the page cache. Otherwise the cached pages would not count toward
-/// the limit of a new group.
+/// Drops the files of a folder and its subfolders from the page cache. Otherwise these pages would not count toward the
+/// limit of a new group.
 ///
 /// # Errors
 /// A file cannot be read.

@@ -183,8 +183,8 @@ fn label(servers: &mut [Server<'_>]) {
     }
 }
 
-/// Returns the null responder's result under the same load, if possible for the same workload. The number of connections
-/// may differ; the result with the nearest number is used.
+/// Returns the null responder's result under the same load, if possible for the same workload. The number of
+/// connections may differ; the result with the nearest number is used.
 fn floor_of<'a>(runs: &'a [RunResult], result: &WorkloadResult) -> Option<&'a WorkloadResult> {
     let run = runs.iter().find(|run| run.workloads.iter().any(|other| std::ptr::eq(other, result)))?;
     let same = |limit: &&WorkloadResult| {

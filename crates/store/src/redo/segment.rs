@@ -45,7 +45,7 @@ impl Segment {
     }
 
     /// Reuses the file as a segment with another number. The file and its name are durable on return. Old frames do not
-    /// belong to the new life, so they are not erased. If the file is renamed but an error follows, the file is removed.
+    /// belong to the new life, so they are not erased. If an error follows after the renaming, the file is removed.
     ///
     /// The power may fail between any two steps, and the steps may reach the disk in another order. As long as name and
     /// header disagree, the file is not a segment, and the next open removes it.
