@@ -39,8 +39,8 @@ pub(crate) use memberships::{GroupsOf, MemberUse, Memberships};
 const END_EQUALITY: &str = "2.5.13.27";
 const END_ORDERING: &str = "2.5.13.28";
 
-/// A value of three-valued logic. In the order of the variants, *and* is the minimum of its terms and *or* is the
-/// maximum of its terms.
+/// A value of three-valued logic. The variants are in ascending order, so *and* is the minimum of its terms and *or*
+/// is the maximum of its terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Truth {
     False,
@@ -158,8 +158,8 @@ impl Test {
         }
     }
 
-    /// Returns true if the test compares times. The virtual attributes for the ends (expiration times) of links have
-    /// values that begin with a time. If this function returns true, the test compares only this time.
+    /// Returns true if the test compares times. On a virtual attribute that contains the ends (expiration times) of
+    /// links, such a test compares only the time at the beginning of each value.
     fn is_of_times(&self) -> bool {
         self.rule().is_some_and(|rule| [END_EQUALITY, END_ORDERING].contains(&rule.oid()))
     }
@@ -319,8 +319,8 @@ impl Term {
         names
     }
 
-    /// Returns true if the result for an entry may change when only other entries change, such as entries that its
-    /// values name, or groups.
+    /// Returns true if a change of other entries alone may change the result for an entry. Such other entries are
+    /// groups, and entries that the tested entry's values name.
     pub(crate) fn depends_on_other_entries(&self, catalog: &Catalog) -> bool {
         let mut asks = false;
         self.visit(&mut |item| {
@@ -331,8 +331,8 @@ impl Term {
         asks
     }
 
-    /// Returns true if the filter tests an attribute that entries may have from a collective subentry. If so, neither
-    /// indexes nor stored rows show which entries match.
+    /// Returns true if the filter tests an attribute that entries may inherit from a collective attribute subentry
+    /// (RFC 3671). If so, neither indexes nor stored rows show which entries match.
     #[inline]
     pub(crate) fn tests_collective(&self, state: TreeState<'_>) -> bool {
         let mut asks = false;
@@ -405,7 +405,7 @@ impl Term {
 }
 
 impl Item {
-    /// Returns true if entries may have one of the item's attributes from a collective subentry.
+    /// Returns true if entries may inherit one of the item's attributes from a collective attribute subentry.
     #[inline]
     pub(crate) fn tests_collective(&self, state: TreeState<'_>) -> bool {
         state.collective.is_some_and(|subentries| subentries.have_one_of(&self.attributes))

@@ -1,8 +1,8 @@
 //! Rights to read and write single values: access rules with filters for values.
 //!
-//! A hidden value is treated as absent: no result contains it, and no filter matches it. A rule depends only on the
-//! value itself, not on its spelling (`catalog::rule_filter::value_filter`). Therefore the decision about an asserted
-//! value reveals nothing about stored values.
+//! A hidden value is treated as absent: no result contains it, and no filter matches it. The filter of a rule tests
+//! only the value that the decision concerns, and not its spelling (`catalog::rule_filter::value_filter`). Therefore
+//! a decision about an asserted value reveals nothing about stored values.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) struct ValueRule {
     pub(crate) is_allow: bool,
     pub(crate) rights: Rights,
     pub(crate) types: TypeSet,
-    /// Text of the filter. Rules are equal if their texts are equal.
+    /// Text of the filter. Comparisons of rules compare this text, not the compiled filter.
     pub(crate) text: String,
     pub(crate) filter: Term,
 }
@@ -128,7 +128,7 @@ impl ByValue {
     }
 }
 
-/// Evaluates a filter for values on a value. All items of the filter concern the attribute of the value.
+/// Evaluates the filter of a value rule on one value. All items of the filter concern the attribute of the value.
 fn of_value(filter: &Term, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> Truth {
     match filter {
         Term::Constant(truth) => *truth,

@@ -39,7 +39,7 @@ type Ids = HashSet<u64, RandomState>;
 /// Maximum number of filter items whose chains are cached.
 const CHAINS_MAX: usize = 16;
 
-/// Number of links that cost as much to read as one check of a link by access rules.
+/// Number of link reads that cost as much as one check of a link against access rules.
 const LINKS_PER_DECISION: u64 = 4;
 
 /// The links that chains follow: the attributes, and the direction.
@@ -85,9 +85,9 @@ impl ChainLinks {
     }
 }
 
-/// Follows the links that lead onward from an entry. Calls `each` with the entries that contain these links as values,
-/// and the attributes of the values. If `is_nested`, continues with the links from the entries at the ends of these
-/// links. After [`CHAIN_LINKS_MAX`] links, further links are omitted.
+/// Follows the links of an entry in the direction of the chains. Calls `each` with every entry that contains such a
+/// link as a value, and with the attribute of the value. If `is_nested`, also follows the links of the entries at the
+/// ends of these links. After [`CHAIN_LINKS_MAX`] links, further links are omitted.
 pub(crate) fn for_each_holder(
     state: TreeState<'_>,
     hops: &ChainLinks,

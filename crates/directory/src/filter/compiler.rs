@@ -66,8 +66,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Compiles an equality test of a resolved attribute, for compare. Returns `None` if the value does not conform to
-    /// the syntax of the matching rule.
+    /// Compiles an equality test of a resolved attribute, for the compare operation. Returns `None` if the value does
+    /// not conform to the syntax of the matching rule.
     pub(crate) fn equality_of(
         &self,
         description: AttributeDescription,
@@ -311,8 +311,8 @@ impl Compiler<'_> {
     }
 }
 
-/// Returns true if a test asks which groups contain an entry. Dynamic groups whose URLs find the entry also pass such a
-/// test.
+/// Returns true if a test asks which groups contain an entry and the directory has dynamic groups. Dynamic groups
+/// whose URLs find the entry also pass such a test.
 #[inline]
 pub(super) fn counts_described(catalog: &Catalog, description: &AttributeDescription, test: &Test) -> bool {
     !catalog.dynamic_groups.is_empty()

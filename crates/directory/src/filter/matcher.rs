@@ -43,8 +43,8 @@ impl<'s> Candidate<'s> {
         Candidate { id, node, entry: Cell::new(Some(entry)), merged: OnceCell::new() }
     }
 
-    /// Returns the entry's attributes, with collective attributes if `state` has them. All calls must use the same
-    /// snapshot.
+    /// Returns the entry's attributes, including its collective attributes if `state` has any. All calls must use the
+    /// same snapshot.
     pub(crate) fn entry(&self, state: TreeState<'s>) -> Result<EntryRow<'_>, OperationError> {
         let entry = self.stored(state)?;
         match state.collective {
@@ -83,8 +83,8 @@ impl<'s> Candidate<'s> {
 
 /// Evaluates filters on entries, with reusable buffers.
 pub(crate) struct Matcher {
-    /// Secrecy of the types that may be tested. This secrecy applies to items that test values in the DN with a
-    /// matching rule but no attribute.
+    /// Secrecy of the types that may be tested. Only items with `:dn:` and a matching rule, but no attribute, use
+    /// this field.
     shown: Shown,
     /// The requester's view of groups; `None` if no groups are hidden from the requester.
     visible_groups: Option<GroupsOf>,
@@ -122,7 +122,7 @@ impl Matcher {
         self.chains = None;
     }
 
-    /// Returns the number of links of other entries that were read since the last call, as a measure of cost.
+    /// Returns the cost of following chains since the last call, as a number of links read.
     #[inline]
     pub(crate) fn take_cost(&mut self) -> u64 {
         self.chains.as_mut().map_or(0, |chains| chains.take_cost())
@@ -547,8 +547,9 @@ impl Term {
         }
     }
 
-    /// Appends the names with which the term compares values of the attribute, if the term is evaluated on an entry
-    /// outside the tree. Returns false if the term also has a test of these values that is not an equality test.
+    /// Appends to `found` the asserted names that the term compares with values of the attribute when it is evaluated
+    /// on an entry outside the tree. Returns false if the term also contains a test of these values that is not an
+    /// equality test.
     pub(crate) fn compared_names<'t>(
         &'t self,
         schema: &Schema,

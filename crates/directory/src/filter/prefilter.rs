@@ -1,9 +1,9 @@
 //! Evaluation of a filter on the bytes of an entry row alone.
 //!
 //! A scan that needs values reads entry rows in storage order and tests them here first. The scan skips a row that
-//! fails, without reading the node row or verifying the checksum. A row that passes, or that these tests cannot decide,
-//! is evaluated like any other candidate. Therefore a scan may skip a damaged row but never returns one. `pando verify`
-//! finds damaged rows.
+//! fails, without reading the node row or verifying the checksum. A row that passes, or that these tests cannot
+//! decide, is evaluated like any other candidate. Therefore a scan may skip a damaged row but never returns a damaged
+//! row. `pando verify` finds damaged rows.
 //!
 //! A [`Guard`] rejects most rows. It is one test of one attribute, or a few tests such that every result of the search
 //! passes at least one of them. A scan locates these attributes in a block of rows and prefetches their values before
@@ -24,7 +24,7 @@ const GUARD_TESTS_MAX: usize = 8;
 pub(crate) struct Guard<'f> {
     attribute: AttrId,
     test: &'f Test,
-    /// Items of all tests except the first test. Each item has one attribute number or none.
+    /// Items of all tests except the first test. Each item has at most one attribute number.
     others: &'f [Term],
     /// Whether the filter has further terms, so that rows that pass the guard must still be tested against the whole
     /// filter.
@@ -54,8 +54,8 @@ impl<'f> Guard<'f> {
         tests.collect()
     }
 
-    /// Returns a guard of these items. Returns `None` if an entry row cannot decide an item, or if an item has more
-    /// than one attribute number.
+    /// Returns a guard of these items. Returns `None` if an entry row cannot decide an item, if an item has more than
+    /// one attribute number, if no item has an attribute number, or if there are more than `GUARD_TESTS_MAX` items.
     fn of_items(first: &'f Term, others: &'f [Term]) -> Option<Guard<'f>> {
         let is_single = others.len() < GUARD_TESTS_MAX && others.iter().all(|term| single(term).is_some());
         match single(first)? {

@@ -4,8 +4,8 @@
 //! |---|---|---|---|
 //! | values | `index` | attribute, normal value | 1 |
 //! | presence | `pieces` | attribute, `p` | 1, shared by all values of the entry |
-//! | grams | `pieces` | attribute, `s`, three bytes | as many as the normal form of the value has bytes |
-//! | sounds | `pieces` | attribute, `a`, code | one per word |
+//! | grams | `pieces` | attribute, `s`, three bytes | at most as many as the normal form of the value has bytes |
+//! | sounds | `pieces` | attribute, `a`, code | at most one per word |
 //!
 //! Grams are taken from the normal form with a mark byte at its beginning and at its end, so that grams also match the
 //! ends of a value: `abc` has the grams `<ab`, `abc` and `bc>`. An entry with a value too long for grams or sounds is
@@ -154,7 +154,7 @@ pub enum NeededGrams {
     Nothing,
 }
 
-/// Returns the grams that every value with these pieces must have.
+/// Returns grams that every value with these pieces must have, at most `NEEDED_GRAMS_MAX`.
 pub fn needed_grams<'a>(pieces: impl Iterator<Item = SubstringPiece<'a>>) -> NeededGrams {
     let mut grams = Vec::new();
     let mut beginning: &[u8] = &[];

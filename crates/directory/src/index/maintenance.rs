@@ -117,7 +117,7 @@ pub fn is_pending(catalog: &Catalog) -> bool {
     has_orders || catalog.attributes().iter().any(|def| def.index.has_work())
 }
 
-/// Returns true if the next slice builds rows. Otherwise the next slice removes rows, which frees space.
+/// Returns true if the next slice builds rows. Slices that remove rows come first, because they free space.
 pub(crate) fn builds_rows(catalog: &Catalog) -> bool {
     has_part(catalog, Phase::Building) && !is_clearing(catalog)
 }

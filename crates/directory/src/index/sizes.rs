@@ -44,11 +44,11 @@ pub struct IndexSizes {
     pub entries: u64,
     /// Number of sampled entries. If all entries were sampled, the sizes are exact.
     pub sampled: u64,
-    /// Sizes by attribute type. Indexes whose rows are not complete are missing.
+    /// Sizes of the complete parts, by attribute type. Indexes without a complete part are missing.
     pub by_attribute: BTreeMap<String, IndexSize>,
 }
 
-/// Size of an index with all of its parts.
+/// Size of all complete parts of an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexSize {
     /// Number of pairs of a key and an entry.
@@ -67,7 +67,7 @@ struct Sums {
     bytes: u128,
 }
 
-/// Returns the sizes of all indexes whose rows are complete.
+/// Returns the sizes of the complete parts of all indexes.
 ///
 /// # Errors
 /// The store failed, or a row is damaged.

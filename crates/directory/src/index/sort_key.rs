@@ -154,8 +154,8 @@ impl SortKey {
         }
     }
 
-    /// Returns the part of a key for a value, as a bound. Entries with lower values have lower keys. Returns `None` if
-    /// the value is invalid.
+    /// Returns the part of a key for a value, for use as a bound. Entries that sort before the value have lower keys.
+    /// Returns `None` if the value is invalid.
     pub(crate) fn key_of(&self, schema: &Schema, value: &[u8]) -> Option<Vec<u8>> {
         let (mut normal, mut key) = (Vec::new(), Vec::new());
         self.rule.normalize_assertion(schema, value, &mut normal).ok()?;

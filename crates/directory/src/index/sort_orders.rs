@@ -26,7 +26,7 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Default settings, because reading rows requires settings. Neither the keys nor the filters of orders depend on
+/// Default settings, because a [`TreeState`] requires settings. Neither the keys nor the filters of orders depend on
 /// settings.
 static NO_SETTINGS: LazyLock<Settings> = LazyLock::new(Settings::default);
 

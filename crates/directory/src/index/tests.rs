@@ -181,7 +181,7 @@ fn refuses_impossible_indexes_with_the_reason() {
         let error = directory.writer.define_index(attribute, kinds, &stamp).unwrap_err();
         assert!(error.to_string().contains(part), "{attribute}: {error}");
     }
-    // Defining an index again without a change makes no record.
+    // Defining an index again without a change writes no log record.
     let position = directory.snapshot.position().unwrap();
     directory.define_index("uid", "equality,ordering");
     directory.define_index("title", "none");

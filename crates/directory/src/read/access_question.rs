@@ -249,8 +249,8 @@ fn check_requester(
     }
 }
 
-/// Resolves an identity that a question names. If `requester`, who asks, may not see the entry of that identity, the
-/// identity is reported as unknown.
+/// Resolves an identity that a question of `requester` names. If `requester` may not see the entry of this identity,
+/// the identity is reported as unknown.
 ///
 /// # Errors
 /// As [`subject`].

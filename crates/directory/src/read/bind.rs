@@ -1,9 +1,10 @@
 //! Bind (RFC 4511 section 4.2, RFC 4513 section 5): establishes the identity of a client.
 //!
-//! The directory returns the stored passwords, one of which the asserted password must match. The caller verifies them
-//! on a thread pool, because verification is slow by design. Every failure is invalidCredentials and takes as long as
-//! one verification with the scheme of the settings. Thus neither the response nor its time reveals whether a name
-//! exists or how its password is stored. See [`Verification`] for the remaining differences.
+//! The directory returns the stored passwords, one of which the asserted password must match. The caller verifies
+//! them on a thread pool, because verification is slow by design. Every failed simple bind with a name and a password
+//! results in invalidCredentials and takes as long as one verification with the scheme of the settings. Thus neither
+//! the response nor its time reveals whether a name exists or how its password is stored. See [`Verification`] for
+//! the remaining differences.
 //!
 //! A bind does not follow aliases (RFC 4511 section 4.2) and returns no referrals (RFC 3296 section 5.6.1).
 
@@ -186,7 +187,7 @@ impl BindFailure {
     }
 }
 
-/// Returns the reason why a simple bind as `name` failed at `now_micros`, without verifying its password.
+/// Returns the reason why a simple bind as `name` failed at `now_micros`. Verifies no password.
 pub fn bind_failure(snapshot: &Snapshot, name: &str, now_micros: i64) -> BindFailure {
     let state = snapshot.state();
     let why = || -> Result<BindFailure, OperationError> {

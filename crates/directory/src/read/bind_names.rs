@@ -1,8 +1,8 @@
 //! Simple binds with names that are not DNs, under the rules of the setting `bind_names`.
 //!
-//! A name denotes an entry if the rules find exactly that one entry. If they find several, the name denotes none. Only
-//! indexes are searched, so the cost of a name is a few rows, whether it exists or not. A name that is a DN is always
-//! used as a DN.
+//! A name denotes an entry if the rules find exactly one entry. If they find several entries, the name denotes no
+//! entry. Only indexes are searched, so a lookup reads only a few rows, whether or not the name exists. A name that
+//! is a DN is always used as a DN.
 
 use ldap::Dn;
 

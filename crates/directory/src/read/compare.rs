@@ -121,7 +121,8 @@ fn try_compare(
     let description = described(&state.catalog.schema, request.description)?;
     let type_id = description.type_id;
     rights.check_compare(state, target, type_id)?;
-    // The rules cover a secret only if one of them names it. For other secrets, `check_compare` alone decides.
+    // Access rules cover a secret attribute only if a rule names it. For all other secrets, `check_compare` alone
+    // decides.
     let at = at.filter(|_| Shown::AsRulesSay.includes(&state.catalog.secrets, type_id));
     if let Some(at) = &at
         && at.extent(COMPARE, Some(type_id)) == RightExtent::Nothing
@@ -145,8 +146,8 @@ fn try_compare(
             Matcher::new(rights.shown()).truth(&present, state, &candidate)? == Truth::True
         }
     };
-    // A rule about single values cannot cover the members that a dynamic group computes. Therefore these members do not
-    // count if such a rule applies.
+    // A rule about single values cannot cover the members that come from the URLs of a dynamic group. Therefore these
+    // members do not count if such a rule applies.
     if !is_there && (allowed.is_some() || !has_described(state, rights, target, &description)?) {
         return Err(no_such_attribute(request.description));
     }

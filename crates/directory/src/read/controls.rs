@@ -245,9 +245,9 @@ pub fn fits(oid: &str, context: ControlContext) -> bool {
     SUPPORTED_CONTROLS.iter().any(|known| known.oid == oid && known.contexts.contains(&context))
 }
 
-/// Returns the value of the "what failed" response control (draft-masarati-ldap-whatfailed section 2.3). It lists the
-/// OIDs of the critical controls that caused the refusal of the request. Returns `None` if the client did not request
-/// this control, or if no critical control caused a refusal.
+/// Returns the value of the "what failed" response control (draft-masarati-ldap-whatfailed section 2.3). The value
+/// lists the OIDs of the critical controls that caused the refusal of the request. Returns `None` if the client did
+/// not request the response control, or if no critical control caused a refusal.
 #[cold]
 pub fn failed_controls(controls: &Controls<'_>, context: ControlContext) -> Option<Vec<u8>> {
     controls.find(oids::WHAT_FAILED)?;
@@ -266,7 +266,8 @@ pub fn failed_controls(controls: &Controls<'_>, context: ControlContext) -> Opti
     (!failed.is_empty()).then_some(value)
 }
 
-/// Returns the maximum total size, in octets, of the entry copies that the controls of a change request (RFC 4527).
+/// Returns the maximum total size, in octets, of the entry copies that a change request asks for with the pre-read
+/// and post-read controls (RFC 4527).
 pub fn copies_bytes_max(controls: &Controls<'_>) -> usize {
     let count =
         [oids::PRE_READ, oids::POST_READ].into_iter().filter(|oid| controls.find(oid).is_some()).count();
@@ -276,48 +277,54 @@ pub fn copies_bytes_max(controls: &Controls<'_>) -> usize {
 /// Controls that few requests have. They are a separate allocation, so that other requests hold only a pointer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RareControls {
-    /// Assertion: the request is carried out only if this filter matches its entry (RFC 4528).
+    /// Assertion control (RFC 4528): the request is carried out only if this filter matches its entry.
     pub assertion: Option<FilterBuf>,
-    /// The response contains a copy of the entry before the change (RFC 4527).
+    /// Pre-read control (RFC 4527): the response contains a copy of the entry before the change.
     pub copy_before: Option<EntryCopyOptions>,
-    /// The response contains a copy of the entry after the change (RFC 4527).
+    /// Post-read control (RFC 4527): the response contains a copy of the entry after the change.
     pub copy_after: Option<EntryCopyOptions>,
-    /// The search dereferences attributes: each result includes attributes of the entries that the values of the result
-    /// name.
+    /// Dereference control (draft-masarati-ldap-deref): each result includes attributes of the entries that the
+    /// values of the result name.
     pub dereference: Option<DereferenceOptions>,
-    /// A delete also removes all subordinates of the entry.
+    /// Tree delete control: a delete also removes all subordinates of the entry.
     pub tree_delete: bool,
-    /// The change is decided but not applied (draft-zeilenga-ldap-noop).
+    /// No operation control (draft-zeilenga-ldap-noop): the change is decided but not applied.
     pub no_operation: bool,
-    /// The change may set operational attributes and change the structural class (draft-zeilenga-ldap-relax).
+    /// Relax rules control (draft-zeilenga-ldap-relax): the change may set operational attributes and change the
+    /// structural class.
     pub relaxes_rules: bool,
     /// The change repeats, in a copied tree, a change of the source server. Clients cannot set this flag.
     pub follows_source: bool,
-    /// The request belongs to a transaction (RFC 5805).
+    /// Transaction specification control (RFC 5805): the request belongs to a transaction.
     pub in_transaction: bool,
-    /// A search returns no referrals (Active Directory).
+    /// Domain scope control of Active Directory: a search returns no referrals. The search options control can also
+    /// set this flag.
     pub domain_scope: bool,
-    /// The search also returns deleted entries (Active Directory). The value is the control's criticality.
+    /// Show deleted control of Active Directory: the search also returns deleted entries. The value is the control's
+    /// criticality.
     pub shows_deleted: Option<bool>,
-    /// The server must not answer the search or compare from a copy (RFC 6171).
+    /// Don't use copy control (RFC 6171): the server must not answer the search or compare from a copy.
     pub needs_original: bool,
-    /// The search counts its results and returns none.
+    /// Search no-op or matching entry count control: the search counts its results.
     pub count: Option<CountKind>,
-    /// The search returns only attributes of one origin: stored or computed.
+    /// Real attributes only or virtual attributes only control: the search returns only stored or only computed
+    /// attributes.
     pub origin: Option<AttributeOrigin>,
-    /// The results include the effective rights of one requester.
+    /// Effective rights control: the results include the effective rights of one requester.
     pub effective_rights: Option<EffectiveRightsOptions>,
-    /// Results contain only values that match one of these filters (RFC 3876). Empty to return all values.
+    /// Matched values control (RFC 3876): results contain only values that match one of these filters. If the list is
+    /// empty, results contain all values.
     pub matched_values: Vec<FilterBuf>,
-    /// The search returns one page of its results (RFC 2696).
+    /// Paged results control (RFC 2696): the search returns one page of its results.
     pub page: Option<PageRequest>,
-    /// The results are sorted.
+    /// Server-side sorting control (RFC 2891): the results are sorted.
     pub sort: Option<SortOptions>,
-    /// The search returns only the requested part of the sorted results.
+    /// Virtual list view control: the search returns only the requested part of the sorted results.
     pub window: Option<ListViewOptions>,
-    /// The search returns the changes of its results since the last synchronization.
+    /// Content synchronization control (RFC 4533): the search returns the changes of its results since the last
+    /// synchronization.
     pub sync: Option<SyncOptions>,
-    /// The search continues with later changes (draft-ietf-ldapext-psearch).
+    /// Persistent search control (draft-ietf-ldapext-psearch): the search continues with later changes.
     pub persistent: Option<PersistentSearch>,
     /// Name of a critical control that applies only to entries of the tree.
     pub needs_tree: Option<&'static str>,
@@ -327,24 +334,27 @@ pub struct RareControls {
 /// about the request that do not come from its controls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestControls {
-    /// Referral entries are treated as ordinary entries (RFC 3296 section 3).
+    /// ManageDsaIT control (RFC 3296 section 3): referral entries are treated as ordinary entries.
     pub manage_dsa_it: bool,
-    /// A modify may add values that already exist and delete values that do not exist (Active Directory).
+    /// Permissive modify control of Active Directory: a modify may add values that already exist and delete values
+    /// that do not exist.
     pub permissive_modify: bool,
-    /// The subentries control (RFC 3672 section 3), for searches below the base. `Some(true)` makes only subentries
+    /// Subentries control (RFC 3672 section 3), for searches below the base. `Some(true)` makes only subentries
     /// visible; `Some(false)` and `None` make all entries except subentries visible.
     pub subentries: Option<bool>,
-    /// The searchResDone contains an explanation of the plan.
+    /// Explain control of Pando: the searchResDone contains an explanation of the plan.
     pub explain: bool,
-    /// The client understands the password policy response (draft-behera-ldap-password-policy section 6.1).
+    /// Password policy control (draft-behera-ldap-password-policy section 6.1): the client understands the response
+    /// control.
     pub password_policy: bool,
-    /// Each result reports whether its password can be used to bind.
+    /// Account usability control: each result reports whether its password can be used to bind.
     pub account_usability: bool,
-    /// The request runs with another identity: see [`proxied_identity`](crate::identity::proxied_identity).
+    /// Proxied authorization control (RFC 4370): the request runs with another identity. See
+    /// [`proxied_identity`](crate::identity::proxied_identity).
     pub proxied: bool,
     /// Controls that few requests have.
     pub seldom: Option<Box<RareControls>>,
-    /// The response contains the log position of the state on which the response is based.
+    /// Position control of Pando: the response contains the log position of the state on which the response is based.
     pub wants_position: bool,
 }
 

@@ -2,8 +2,8 @@
 //! authorization (RFC 4370).
 //!
 //! `dn:` followed by a DN denotes the entry with that DN. `u:` followed by a name, or a name alone, denotes the only
-//! entry that has the name as a value of one of the attributes in the setting `identity_attributes`. If several entries
-//! have that value, the name denotes none. Only indexes are searched, so the cost of a name is a few rows.
+//! entry that has the name as a value of one of the attributes in the setting `identity_attributes`. If several
+//! entries have that value, the name denotes no entry. Only indexes are searched, so a lookup reads only a few rows.
 
 use ber::{Reader, Tag};
 use ldap::oids::{PROXIED_AUTHORIZATION, PROXIED_AUTHORIZATION_V1};
@@ -139,7 +139,7 @@ pub(crate) fn requester(state: TreeState<'_>, identity: &str) -> Result<Option<R
 }
 
 /// Returns the requester for the authorization identity that an authenticated `requester` requests in SASL. Returns
-/// `None` if the identity does not exist or the requester may not assume it. An empty identity is the requester's own
+/// `None` if the identity does not exist or the requester may not assume it. An empty identity denotes `requester`
 /// (RFC 4422 section 3.4.1).
 ///
 /// # Errors
@@ -228,8 +228,8 @@ fn refused(code: ResultCode, text: &str) -> Outcome {
     Outcome::new(code, format!("proxied authorization: {text}"))
 }
 
-/// Decodes the DN in the first version of the control: `SEQUENCE { proxyDN LDAPDN }` (draft-weltman-ldapv3-proxy-04
-/// section 3).
+/// Decodes the DN in version 1 of the proxied authorization control: `SEQUENCE { proxyDN LDAPDN }`
+/// (draft-weltman-ldapv3-proxy-04 section 3).
 fn proxy_dn(value: &[u8]) -> Option<&[u8]> {
     let mut reader = Reader::new(value);
     let mut sequence = reader.sequence(Tag::SEQUENCE).ok()?;

@@ -38,9 +38,9 @@ pub fn read_ahead(
     traverse(snapshot, requester, message, budget, scratch).octets
 }
 
-/// Does the same as [`read_ahead`] without waiting for the disk, and returns the pages that were not in memory. If it
-/// returns no pages, the request is unlikely to wait for the disk. If the budget ended the dry run before a page was
-/// missing, the result has `is_walk` set.
+/// Does the same as [`read_ahead`] without waiting for the disk, and returns the pages that were not in memory. If
+/// all pages were in memory, the request is unlikely to wait for the disk. If the budget ended the dry run before a
+/// page was missing, the result has `is_walk` set.
 pub fn dry_run(
     snapshot: &Snapshot,
     requester: &Requester,

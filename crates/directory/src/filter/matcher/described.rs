@@ -103,7 +103,7 @@ impl<'a> Described<'a> {
     }
 }
 
-/// Returns the base entry of a URL; the root of the tree for the empty DN.
+/// Returns the base entry of a URL, if the entry exists. The base entry of the empty DN is the root of the tree.
 ///
 /// # Errors
 /// The store failed.

@@ -2,7 +2,7 @@
 
 use ldap::SelectionBuf;
 
-/// Effective rights that a search requests.
+/// Value of the effective rights control: the effective rights that a search requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EffectiveRightsOptions {
     /// The authorization identity as the client wrote it; `None` for the client's own identity.
@@ -43,13 +43,13 @@ pub struct SortOptions {
 pub struct RequestedSortKey {
     /// The attribute description as the client wrote it.
     pub attribute: String,
-    /// The name or OID of a matching rule; `None` for the ordering rule of the attribute.
+    /// The name or OID of a matching rule; `None` for the default rule of the attribute.
     pub rule: Option<String>,
     /// Whether the order is descending.
     pub reverse: bool,
 }
 
-/// Requested part of a sorted list (draft-ietf-ldapext-ldapv3-vlv).
+/// Requested part of a sorted list, from the virtual list view control (draft-ietf-ldapext-ldapv3-vlv).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListViewOptions {
     /// Number of entries before the target.

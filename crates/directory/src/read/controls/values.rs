@@ -22,8 +22,9 @@ pub(super) fn read_account_usability(
     no_value(control)
 }
 
-/// Ignores the value, which only the audit trail records. A malformed value is no reason to refuse the request, because
-/// intermediaries may have appended to it (draft-wahl-ldap-session sections 2.2 and 2.3).
+/// Ignores the value of the session tracking control. Only the audit trail records this value. A malformed value is
+/// no reason to refuse the request, because intermediaries may have appended to it (draft-wahl-ldap-session sections
+/// 2.2 and 2.3).
 pub(super) fn read_session_tracking(_: &mut RequestControls, _: &Control<'_>) -> Result<(), &'static str> {
     Ok(())
 }
@@ -80,7 +81,8 @@ pub(super) fn read_subentries(
     Ok(())
 }
 
-/// Reads the control of draft-ietf-ldup-subentry section 3. With this control, a search returns only subentries.
+/// Reads the subentries control of draft-ietf-ldup-subentry section 3. With this control, a search returns only
+/// subentries.
 pub(super) fn read_subentries_draft(
     controls: &mut RequestControls,
     control: &Control<'_>,
@@ -110,8 +112,8 @@ pub(super) fn read_count(controls: &mut RequestControls, kind: CountKind) -> Res
     }
 }
 
-/// Reads the options of a search. The option to include all naming contexts below the base has no effect, because
-/// searches always include them.
+/// Reads the search options control of Active Directory. Its option to include all naming contexts below the base has
+/// no effect, because searches always include them.
 pub(super) fn read_search_options(
     controls: &mut RequestControls,
     control: &Control<'_>,
