@@ -176,9 +176,9 @@ struct Record {
     operation: String,
 }
 
-/// Returns lines joined with their continuations. A line that begins with a blank continues the previous line. In LDIF
-/// the blank is dropped, and in slapd.conf it is kept. Empty lines are kept, because they end a record. Comments are
-/// dropped.
+/// Returns lines joined with their continuations. A line that begins with a blank continues the previous line, unless
+/// that line is empty. In LDIF the blank is dropped, and in slapd.conf it is kept. Empty lines are kept, because they
+/// end a record. Comments are dropped.
 fn logical_lines(text: &str) -> Vec<(usize, String)> {
     let mut lines: Vec<(usize, String)> = Vec::new();
     for (number, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
@@ -195,8 +195,8 @@ fn logical_lines(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// Returns the attribute of an LDIF line, in lower case and without options, and its value. The returned value is
-/// `None` if the value in the line is not valid.
+/// Returns the attribute of an LDIF line, in lower case and without options, and its value. The value is `None` if the
+/// value in the line is not valid. The result is `None` if the line has no colon.
 fn attribute_of(line: &str) -> Option<(String, Option<String>)> {
     let (name, value) = line.split_once(':')?;
     let name = name.split(';').next().unwrap_or_default().to_ascii_lowercase();

@@ -201,7 +201,8 @@ impl Identity {
     /// node N from 1000 N + 1 on.
     ///
     /// # Errors
-    /// This node does not have the key of the authority, has no more numbers, or cannot write the folder.
+    /// This node does not have the key of the authority, has no more numbers, or cannot write the folder. Or
+    /// `may_invite` is true, and the new node would have no numbers to assign.
     pub fn invite(&self, may_invite: bool) -> Result<(String, NodeId), IdentityError> {
         let (key, key_file) = self.authority_key()?;
         let authority_key = may_invite.then(|| key.serialize_pem());

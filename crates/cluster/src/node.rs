@@ -439,7 +439,7 @@ impl Node {
     }
 
     /// Claims to be the writer if this node is elected, is not the writer, has no claim in flight and has not stopped,
-    /// and the delay after the last failed claim has passed.
+    /// the log is open, and the time is not before `claim_after`.
     fn claim_if_due(&mut self) {
         let now = self.now();
         let patience = self.parts.claim_patience + TICK;

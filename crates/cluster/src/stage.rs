@@ -14,7 +14,7 @@ pub const MESSAGE_FILE: &str = "message";
 /// of that generation.
 ///
 /// # Errors
-/// There is an unfinished generation.
+/// There is an unfinished generation, or the folder cannot be read.
 pub fn refuse_unfinished(data: &Path) -> Result<(), ClusterError> {
     let stage = data.join(STAGE);
     let file = stage.join(MESSAGE_FILE);

@@ -1,5 +1,6 @@
 //! Communication between nodes: frames over mutual TLS. A node sends frames of requests to the writer, one at a time,
-//! and receives one frame of answers for each. So one frame carries all changes that are waiting.
+//! and receives one frame of answers for each. Changes that arrive while a frame is in flight are sent together in the
+//! next frame.
 
 pub mod keys;
 pub mod snapshot;

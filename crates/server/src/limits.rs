@@ -219,13 +219,13 @@ pub const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum time without progress while a message is incomplete or the client does not read answers.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Maximum time that a client has to read the notice that its connection ends.
+/// Maximum time that a client has to read the Notice of Disconnection (RFC 4511 section 4.4.1).
 pub const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum time that operations have to finish when the server stops.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum time that a client has to read the notice that its connection ends. It applies in place of
+/// Maximum time that a client has to read the Notice of Disconnection (RFC 4511 section 4.4.1). It applies in place of
 /// [`LINGER_TIMEOUT`] if the server is stopping.
 pub const DRAIN_LINGER_TIMEOUT: Duration = Duration::from_millis(200);
 

@@ -59,11 +59,13 @@ pub struct Opened {
 impl Opened {
     /// Opens the data directory. Creates it if it does not exist.
     ///
-    /// If the settings contain a clear administrator password, it is hashed. Otherwise the first start generates a
-    /// password, which [`generated_password`](Opened::generated_password) returns.
+    /// If the settings contain a clear administrator password, it is hashed. If the data directory has no administrator
+    /// password and receives no changes from a log, a password is generated, which
+    /// [`generated_password`](Opened::generated_password) returns.
     ///
     /// # Errors
-    /// The schema files, the settings or the data directory cannot be used.
+    /// The schema files, the settings or the data directory cannot be used, or the directory belongs to a replica or a
+    /// cluster node, and the settings do not.
     pub fn open(config: Config) -> Result<Opened, ServeError> {
         let is_clustered = config.cluster.is_some();
         let part = replica::part(&config)?;

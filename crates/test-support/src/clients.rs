@@ -49,8 +49,8 @@ impl fmt::Display for Run {
     }
 }
 
-/// Runs a program to its end, with `input` as its standard input. Each of these programs limits its wait for an answer,
-/// so it ends even if the server does not answer.
+/// Runs a program to its end, with `input` as its standard input. This function has no time limit. Therefore the
+/// program must limit its wait for an answer.
 pub fn run<A: AsRef<OsStr>>(program: &str, arguments: &[A], input: &str) -> Run {
     let arguments: Vec<&OsStr> = arguments.iter().map(AsRef::as_ref).collect();
     let command = format!("{program} {}", arguments.join(OsStr::new(" ")).to_string_lossy());
@@ -101,8 +101,8 @@ pub fn unboundid_tool(class: &str, server: SocketAddr, arguments: &[&str], input
     unboundid_jar_tool(class, &all, input)
 }
 
-/// Runs a tool with a complete command line. It is started by its class, because the launcher of the jar always exits
-/// with 0.
+/// Runs a tool with a complete command line. The tool is started by its class, because the launcher of the jar always
+/// exits with 0.
 pub fn unboundid_jar_tool(class: &str, arguments: &[&str], input: &str) -> Run {
     let jar = unboundid_jar();
     let class = format!("com.unboundid.ldap.sdk.{class}");

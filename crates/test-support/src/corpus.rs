@@ -130,7 +130,7 @@ pub fn parse(file: &str, text: &str) -> Vec<Operation> {
     parse_for(Server::Slapd, file, text)
 }
 
-/// Reads the text of one file, without the lines for other servers than Pando and `peer`.
+/// Reads the text of one file, without the lines for servers other than Pando and `peer`.
 ///
 /// # Panics
 /// The same as for [`parse`].

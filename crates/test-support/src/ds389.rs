@@ -10,7 +10,7 @@ use ldap::ChangeOperation;
 pub type RunningDs389 = Running<Ds389>;
 
 impl RunningDs389 {
-    /// Starts a server over an empty database in `scratch`, with an equality index of each of these attributes.
+    /// Starts a server over an empty database in `scratch`, with an equality index of each attribute in `indexes`.
     ///
     /// # Panics
     /// If 389 DS is not installed, or does not answer on its port.

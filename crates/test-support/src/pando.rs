@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// if the folder is Cargo's `deps`.
 ///
 /// # Panics
-/// If Cargo has not built it. For a test of the package `pando` Cargo always does.
+/// If Cargo has not built the binary. For a test of the package `pando`, Cargo always builds it.
 pub fn program() -> &'static str {
     static PATH: LazyLock<String> = LazyLock::new(|| {
         let mut folder = std::env::current_exe().unwrap();
@@ -163,7 +163,7 @@ impl Start {
     /// Starts the server and waits until it is ready.
     ///
     /// # Panics
-    /// If the server ends or prints nothing; the message contains its log.
+    /// If the server ends or is not ready in time. The message contains the server's log.
     #[track_caller]
     pub fn ready(self) -> Pando {
         let log = self.log.clone();
@@ -173,7 +173,8 @@ impl Start {
         })
     }
 
-    /// Starts the server, and waits until it is ready or has ended. Returns the exit status and output if it has ended.
+    /// Starts the server, and waits until it is ready or has ended. Kills the server if it is not ready in time.
+    /// Returns the exit status and the output if the server has ended or was killed.
     pub fn ready_or_ended(mut self) -> Result<Pando, (ExitStatus, String)> {
         let log: Stdio = match self.is_log_closed {
             true => std::io::pipe().unwrap().1.into(),

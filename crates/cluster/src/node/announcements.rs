@@ -32,7 +32,8 @@ impl AnnouncedCommits {
 
 impl Node {
     /// Announces the offset up to which this node has committed. The first announcement, at the start, registers the
-    /// node. Further announcements follow at intervals if the node has applied more groups.
+    /// node. Further announcements follow at intervals if the node has applied more groups. Also announces the feature
+    /// level of this node if the log has another level for it.
     pub(super) fn announce_if_due(&mut self) {
         let Some(member) = self.member.as_ref().filter(|_| self.parts.log.is_open()) else { return };
         let is_due = match self.announced.last {

@@ -1,5 +1,5 @@
 //! Comparison of this node's data with the data of the other nodes. At digest barriers of the log each node computes
-//! digests of its data, by part, and announces them.
+//! digests of a slice of its data, by part, and announces them.
 //!
 //! A barrier lies between two messages, so correct nodes have equal data there. A separate thread computes the digests,
 //! so changes are not slowed down. The thread reads the stored rows, so it detects rows that the disk lost or

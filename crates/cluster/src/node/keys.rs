@@ -129,8 +129,8 @@ impl Node {
         }
     }
 
-    /// Puts the offered key in force if this node is the writer, and all nodes have the key or the time limit has
-    /// passed.
+    /// Puts the offered key in force if this node is the writer, and all nodes have the key, or most nodes have it and
+    /// the time limit has passed.
     fn rotate_if_due(&mut self) {
         let now = self.now();
         let (Some(member), Some((_, since))) = (&mut self.member, self.keys.offered) else { return };

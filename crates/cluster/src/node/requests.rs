@@ -255,8 +255,8 @@ impl Node {
         }
     }
 
-    /// Sends waiting changes to the writer, if another node is the writer, no frame is in flight, and the delay after a
-    /// failed frame has passed.
+    /// Sends waiting changes to the writer, if another node is the writer, no frame is in flight, and the time is not
+    /// before `send_after`.
     pub(super) fn forward_if_due(&mut self) {
         let now = self.now();
         let Some(member) = &self.member else { return };

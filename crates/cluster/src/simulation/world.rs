@@ -559,8 +559,8 @@ impl World {
         }
     }
 
-    /// Transports a frame to the writer. If the transport fails, the connection is not used again, and the frame may
-    /// still arrive.
+    /// Sends a frame to the writer. If the frame is lost or the writer's process does not run, the node receives an
+    /// error after [`FRAME_TIMEOUT`] and uses a new connection.
     fn send(&mut self, node: usize, process: u64, number: u64, to: u32, requests: Vec<forward::Request>) {
         let (is_lost, delay) = (self.is_lost(), self.delay());
         let to = to as usize - 1;

@@ -107,8 +107,8 @@ pub struct TrialRestore {
 /// of the check is recorded in the backup.
 ///
 /// # Errors
-/// A file is damaged or missing, or cannot be decrypted with any identity. There is no backup, there is not enough
-/// room, or `scratch` exists.
+/// A file is damaged or missing, cannot be read, or cannot be decrypted with any identity. There is no backup, there is
+/// not enough room, or `scratch` exists.
 pub fn try_backup(
     place: &BackupPlace,
     identities: &BackupIdentities,
@@ -119,7 +119,7 @@ pub fn try_backup(
     let found = Folder::read(&*storage)?;
     let last = found.parts().last().filter(|last| last.is_encrypted && identities.is_empty());
     if let Some(last) = last {
-        // If no identity decrypts the last file, this call fails early, before all other files are read.
+        // The last file is encrypted and there are no identities. This call fails early, before all files are read.
         Content::open(&*storage, last, identities)?;
     }
     for part in found.parts() {

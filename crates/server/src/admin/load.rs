@@ -18,7 +18,8 @@ impl Opened {
     /// Clear passwords are stored unchanged. The caller must hash them before the call.
     ///
     /// # Errors
-    /// The directory refuses an entry or fails. In that case no entry is added.
+    /// The directory refuses an entry or fails, there are more than [`LOAD_ENTRIES_MAX`] entries, or the settings are
+    /// those of a cluster node. In each case no entry is added.
     pub fn load(&mut self, entries: impl IntoIterator<Item = NewEntry>) -> Result<usize, ServeError> {
         if self.config().cluster.is_some() {
             return Err(LoadError::Node.into());

@@ -231,8 +231,8 @@ pub fn trim_log(config: &Config, is_rehearsal: bool) -> Result<TrimOutcome, Serv
 }
 
 /// Requests a new key of the cluster from the process that serves this node. The other nodes receive the key. The key
-/// comes into force when most nodes have it. Waits until this node has read in the log that the key is in force, and
-/// then returns the number of the key.
+/// comes into force when all nodes have it, or when most nodes have it and a time limit has passed. Waits until this
+/// node has read in the log that the key is in force, and then returns the number of the key.
 ///
 /// # Errors
 /// The node is not served, too few nodes are running, or not all nodes support the feature level.

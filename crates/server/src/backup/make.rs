@@ -51,11 +51,12 @@ pub enum WrittenPart {
     Changes(u64),
 }
 
-/// Adds the missing changes to the backup in `storage`. Creates the folder of the backup if it does not exist.
+/// Adds the missing changes to the backup in `storage`, or writes all rows if a new chain must begin. Creates the
+/// folder of the backup if it does not exist.
 ///
 /// # Errors
-/// The data cannot be read, a file of the backup cannot be written, read back or removed, or another process writes to
-/// the backup.
+/// The data cannot be read, a file of the backup cannot be written, read back or removed, another process writes to the
+/// backup, or the backup is encrypted and `rules` has no recipients.
 pub(crate) fn make(
     storage: &dyn Storage,
     now_micros: u64,

@@ -16,8 +16,8 @@ const OF_OWN_GROUP: u32 = 0o050;
 
 impl Config {
     /// Returns the problems with the modes of the data directory and of the files that the settings name. Each message
-    /// contains the mode and the command that corrects it. The permissions of a group are a problem unless the process
-    /// belongs to the group, or the data directory does.
+    /// contains the mode and the command that corrects it. The permission of a group to read a secret is a problem
+    /// unless the process or the data directory belongs to the group.
     pub fn exposed_files(&self, node_file: Option<&Path>) -> Vec<String> {
         let tls = &self.tls;
         let key = tls.key.clone().or_else(|| tls.certificate.clone());

@@ -13,9 +13,9 @@ pub(crate) const HTTP_CONNECTIONS_DESCRIPTORS_DIVISOR: u64 = 8;
 /// Divisor of the maximum number of HTTP connections. The quotient is the maximum number from one address.
 pub(crate) const HTTP_CONNECTIONS_SHARE_DIVISOR: usize = 2;
 
-/// Time for which a new HTTP connection without a request is not closed in favour of another. While all connections are
-/// newer than this time, further clients wait in the kernel. Therefore at most [`HTTP_CONNECTIONS_MAX`] connections are
-/// accepted in this time.
+/// Time for which a new HTTP connection without a request is not closed in favour of another. While the age of every
+/// connection is less than this time, further clients wait in the kernel. Therefore at most [`HTTP_CONNECTIONS_MAX`]
+/// connections are accepted in this time.
 pub(crate) const HTTP_GRACE: Duration = Duration::from_millis(100);
 
 /// Maximum number of HTTP connections that are accepted before the accepted connections are served.

@@ -104,7 +104,8 @@ impl IndexAdvice {
     }
 
     /// Returns one proposal for each attribute. The proposal with the highest cost is first. `is_defined` must return
-    /// true for an index that is defined now. Such an index is not proposed.
+    /// true for an index that is defined now. Such an index, and an index that was being built during the search, is
+    /// not proposed.
     pub(crate) fn proposals(
         &self,
         is_defined: impl Fn(&MissingIndex) -> bool,

@@ -150,8 +150,8 @@ fn describe_request(request: &Request<'_>, disclosure: &Disclosure<'_>, event: &
     };
     match request {
         Request::Bind(bind) => {
-            // The target is recorded here only if the bind contains a name that is a DN. Otherwise the user is known
-            // only after the bind.
+            // The target is recorded here only if a simple bind contains a DN, or a SASL bind contains a name.
+            // Otherwise the user is known only after the bind.
             let is_sasl = matches!(bind.authentication, Authentication::Sasl { .. });
             if if is_sasl { !bind.name.is_empty() } else { is_dn(bind.name) } {
                 event.text(Field::Target, &name_text(bind.name, disclosure));
@@ -230,9 +230,9 @@ fn describe_filter(filter: &Filter<'_>, disclosure: &Disclosure<'_>, event: &mut
     event.put(Field::Filter, filter.encoded_len(), |out| filter.encode(out));
 }
 
-/// Returns the fields of each session tracking control in a request (draft-wahl-ldap-session section 2.1): source
-/// address, source name, OID of the format, and identifier. Malformed controls are omitted, as section 2.3 requires.
-/// Long fields are shortened.
+/// Returns the fields of the first [`TRACKING_MAX`] session tracking controls in a request (draft-wahl-ldap-session
+/// section 2.1): source address, source name, OID of the format, and identifier. Malformed controls are omitted, as
+/// section 2.3 requires. Long fields are shortened.
 pub(crate) fn session_tracking(controls: &Controls<'_>) -> Vec<[String; 4]> {
     let tracking = controls.iter().filter(|control| control.oid == ldap::oids::SESSION_TRACKING);
     tracking.take(TRACKING_MAX).filter_map(|control| tracking_parts(control.value?)).collect()
@@ -358,9 +358,9 @@ pub(crate) fn is_dn(text: &str) -> bool {
     Dn::parse(text).is_ok()
 }
 
-/// Returns a DN or RDN, or a note in its place if it may contain a password. The text may contain a password in these
-/// cases: it is not a DN, because users type passwords into the wrong field; it contains a password attribute; or it
-/// contains an attribute type that is not in the schema.
+/// Returns a DN or RDN, or a note in its place if it may contain a password. A long text is shortened. The text may
+/// contain a password in these cases: it is not a DN, because users type passwords into the wrong field; it contains a
+/// password attribute; or it contains an attribute type that is not in the schema.
 fn name_text<'t>(text: &'t str, disclosure: &Disclosure<'_>) -> Cow<'t, str> {
     let Ok(dn) = Dn::parse(text) else { return NO_NAME.into() };
     let mut types = dn.rdns().flat_map(|rdn| rdn.avas).map(|ava| ava.attribute);

@@ -40,8 +40,8 @@ impl Readiness {
         Readiness { started: now, loops, space: Mutex::new(SpaceCheck { started: now, refusal: None }) }
     }
 
-    /// Returns true if the caller must send a probe to an event loop. Returns false while the previous probe has no
-    /// answer.
+    /// Returns true if the caller must send a probe to an event loop, and records the time of the probe. Returns false
+    /// while the previous probe has no answer.
     pub(crate) fn begin_probe(&self, event_loop: usize, now: Instant) -> bool {
         let Some(answers) = self.loops.get(event_loop) else { return false };
         let is_answered = answers.answered.load(Ordering::Acquire) >= answers.probed.load(Ordering::Relaxed);

@@ -257,8 +257,8 @@ impl TraceFeed {
         }
     }
 
-    /// Waits until the queue contains an operation, and then a short time for further operations. Returns at most one
-    /// batch of operations, and whether the queue is closed.
+    /// Waits until the queue contains an operation or is closed, and then a short time for further operations. Returns
+    /// at most one batch of operations, and whether the queue is closed.
     pub(crate) fn fetch(&self) -> (Vec<TracedOperation>, bool) {
         let is_idle = |waiting: &mut Waiting| waiting.operations.is_empty() && !waiting.is_closed;
         let is_small = |waiting: &mut Waiting| waiting.operations.len() < TRACE_BATCH && !waiting.is_closed;

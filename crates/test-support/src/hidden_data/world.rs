@@ -1,9 +1,10 @@
 //! Two directories that differ only in hidden data, and the access rules that hide it.
 //!
 //! The hidden data are entries (below a hidden unit, next to visible entries, below a visible entry, above a visible
-//! entry), three attributes of visible entries, and single values of two other attributes. Each directory has different
-//! hidden data: an entry may differ between the two, or exist in only one. Visible entries refer to hidden entries as
-//! members, managers, friends (whose values became links) and by aliases, with the same values in both directories.
+//! entry), three attributes of visible entries, a collective attribute, and single values of other attributes. Each
+//! directory has different hidden data: an entry may differ between the two, or exist in only one. Visible entries
+//! refer to hidden entries as members, managers, friends (whose values became links) and by aliases, with the same
+//! values in both directories.
 //!
 //! The rules of a scene are random, except for those that hide data: by a filter, by places, by allowing only visible
 //! data, or differently for each user. Because `deny` has precedence, no random rule shows hidden data.
