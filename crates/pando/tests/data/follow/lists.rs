@@ -1,7 +1,7 @@
 //! Copies of sources that have a list of changes instead of content synchronization.
 //!
-//! The exchanges with Active Directory and with the retro change log are scripted, according to MS-ADTS and the
-//! documentation of 389 DS: neither server runs in these tests.
+//! The exchanges with Active Directory, the retro change log and OpenDJ are scripted, according to MS-ADTS, the
+//! documentation of 389 DS, and what OpenDJ 5.0.3 answered: none of these servers runs in these tests.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -201,6 +201,7 @@ fn person(
     let mut values = vec![("objectClass", classes), ("cn", text(cn)), ("sn", text(cn))];
     values.push(match identifier {
         "objectGUID" => (identifier, guid(number)),
+        "entryUUID" => (identifier, text(&format!("{number:08x}-0707-0707-0707-070707070707"))),
         _ => (identifier, text(&format!("{number:08x}-07070707-07070707-07070707"))),
     });
     (dn, values)
@@ -410,4 +411,56 @@ fn a_content_that_breaks_off_takes_nothing_from_the_copy() {
     until("a message", || copy.log().contains("the source refuses the search for entries").then_some(()));
     until("a delete", || (!is_there(ANNA)).then_some(()));
     assert!(is_there(BERT));
+}
+
+/// Regression test, found with OpenDJ: after a kill, its change log lacked the newest deletes.
+#[test]
+fn deletes_that_a_killed_opendj_has_lost_are_found() {
+    let root = vec![
+        ("supportedControl", texts(&[oids::CHANGE_LOG_COOKIE, oids::PAGED_RESULTS])),
+        ("changelog", text("cn=changelog")),
+        ("lastExternalChangelogCookie", text("dc=example,dc=com:1;")),
+    ];
+    let people =
+        || [(ANNA, "Anna", 2), (BERT, "Bert", 3)].map(|(dn, cn, id)| person(dn, cn, id, "entryUUID"));
+    let (top, mut values) = domain();
+    values[2] = ("entryUUID", text("00000001-0707-0707-0707-070707070707"));
+    let content = || {
+        let entries = [(top, values.clone())].into_iter().chain(people());
+        answer(SUFFIX, "(objectClass=*)", entries.collect())
+    };
+    let started = |time| answer("cn=monitor", "", vec![("cn=monitor", vec![("startTime", text(time))])]);
+    let refused = || Answer { code: ResultCode::BUSY, ..answer("cn=changelog", "", vec![]) };
+    let source = ListSource::start(root, vec![content(), started("20261129085132Z"), content()]);
+    let scratch = Scratch::new("follow-opendj-lost");
+    let copy = follower(&scratch, source.address);
+    let is_there = |dn| copy.administrator().entry(dn, &["1.1"]).unwrap().is_some();
+    source.all_given();
+    until("the copy", || (figure(&copy, "State") == "following").then_some(()));
+    // After a lost connection to the same process, the entries are not compared again.
+    let change = ("changeLogCookie", text("dc=example,dc=com:2;"));
+    let uuid = ("targetEntryUUID", text("00000003-0707-0707-0707-070707070707"));
+    let changes = vec![("", vec![change, uuid, ("changeType", text("modify"))])];
+    let [_, bert] = people();
+    source.push([
+        refused(),
+        started("20261129085132Z"),
+        answer("cn=changelog", "", changes),
+        answer(SUFFIX, "(entryUUID=00000003-", vec![bert.clone()]),
+    ]);
+    source.all_given();
+    until("the cookie", || figure(&copy, "Cookie").ends_with(":2;").then_some(()));
+    assert!(is_there(ANNA) && is_there(BERT));
+    // After a restart, they are compared.
+    let rest = answer(SUFFIX, "(objectClass=*)", vec![(top, values.clone()), bert]);
+    source.push([
+        refused(),
+        started("20261129090000Z"),
+        rest,
+        answer(SUFFIX, "(entryUUID=00000002-", vec![]),
+    ]);
+    source.all_given();
+    until("a delete", || (!is_there(ANNA)).then_some(()));
+    assert!(is_there(SUFFIX) && is_there(BERT));
+    assert_eq!(figure(&copy, "Rejected"), "0", "{}", copy.log());
 }

@@ -5,6 +5,7 @@
 //! is not used. Instead the entry is read as it is now, so that nothing depends on the form in which a server describes
 //! changes. If the entry is not found, it was deleted or has left the content.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -368,31 +369,39 @@ impl ChangeList {
         (base, filter): (&str, &str),
         each: Each<'_>,
     ) -> Result<()> {
-        let filter = FilterBuf::parse(filter).map_err(ClientError::Filter)?;
-        let selection = SelectionBuf::from_iter(["*", "+", self.kind.identifier()]);
-        let mut cookie = Vec::new();
-        loop {
-            let page = PagedResults { size: FOLLOW_PAGE_ENTRIES, cookie: &cookie }.encode();
-            let controls = ControlsBuf::from_iter([
-                Control { oid: oids::PAGED_RESULTS, critical: true, value: Some(&page) },
-                Control { oid: oids::MANAGE_DSA_IT, critical: false, value: None },
-            ]);
-            let (filter, selection) = (filter.as_filter(), selection.as_selection());
-            let request = SearchRequest::new(base, Scope::WholeSubtree, filter, selection);
-            let last = exchange.search(request, controls.as_controls(), each)?;
-            match code(&last) {
-                (ResultCode::SUCCESS, _) => {}
-                (ResultCode::NO_SUCH_OBJECT, _) if cookie.is_empty() => return Ok(()),
-                (code, diagnostic) => {
-                    return Err(FollowError::Refused { what: "the search for entries", code, diagnostic });
-                }
-            }
-            let control = last.message().controls.find(oids::PAGED_RESULTS).and_then(|control| control.value);
-            cookie =
-                control.and_then(PagedResults::decode).map(|page| page.cookie.to_vec()).unwrap_or_default();
-            if cookie.is_empty() {
-                return Ok(());
-            }
+        exchange.search_by_pages((base, filter), &["*", "+", self.kind.identifier()], each)
+    }
+
+    /// Reads the identifiers of all entries of the content.
+    pub(super) fn identifiers(
+        &self,
+        exchange: &mut Exchange<'_>,
+        settings: &FollowSettings,
+    ) -> Result<HashSet<SyncUuid>> {
+        let (mut found, name) = (HashSet::new(), self.kind.identifier());
+        exchange.search_by_pages((settings.source_base(), &settings.filter), &[name], &mut |entry| {
+            found.extend(value(entry, name).and_then(identifier));
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Returns true if a source that is killed can lose deletes from its list. A killed OpenDJ can lose the newest
+    /// changes of its list. It recovers them from the entries, which record their last changes, and deleted entries
+    /// record nothing.
+    pub(super) fn loses_deletes(&self) -> bool {
+        self.kind == Kind::Cookie
+    }
+
+    /// Returns the time at which an OpenDJ was started; `None` if the identity may not read it.
+    pub(super) fn start_time(&self, exchange: &mut Exchange<'_>) -> Result<Option<String>> {
+        let mut start = None;
+        let read = exchange.entry("cn=monitor", &["startTime"], &mut |entry| {
+            start = value(entry, "startTime").map(|time| String::from_utf8_lossy(time).into_owned());
+        });
+        match read {
+            Ok(_) | Err(FollowError::Refused { .. }) => Ok(start),
+            Err(error) => Err(error),
         }
     }
 }
@@ -414,6 +423,41 @@ impl Exchange<'_> {
             (ResultCode::SUCCESS | ResultCode::NO_SUCH_OBJECT, _) => Ok(is_there),
             (code, diagnostic) => {
                 Err(FollowError::Refused { what: "the search for an entry", code, diagnostic })
+            }
+        }
+    }
+
+    /// Reads the entries at and below `base` page by page, with the attributes `names`.
+    fn search_by_pages(
+        &mut self,
+        (base, filter): (&str, &str),
+        names: &[&str],
+        each: Each<'_>,
+    ) -> Result<()> {
+        let filter = FilterBuf::parse(filter).map_err(ClientError::Filter)?;
+        let selection = SelectionBuf::from_iter(names.iter().copied());
+        let mut cookie = Vec::new();
+        loop {
+            let page = PagedResults { size: FOLLOW_PAGE_ENTRIES, cookie: &cookie }.encode();
+            let controls = ControlsBuf::from_iter([
+                Control { oid: oids::PAGED_RESULTS, critical: true, value: Some(&page) },
+                Control { oid: oids::MANAGE_DSA_IT, critical: false, value: None },
+            ]);
+            let (filter, selection) = (filter.as_filter(), selection.as_selection());
+            let request = SearchRequest::new(base, Scope::WholeSubtree, filter, selection);
+            let last = self.search(request, controls.as_controls(), each)?;
+            match code(&last) {
+                (ResultCode::SUCCESS, _) => {}
+                (ResultCode::NO_SUCH_OBJECT, _) if cookie.is_empty() => return Ok(()),
+                (code, diagnostic) => {
+                    return Err(FollowError::Refused { what: "the search for entries", code, diagnostic });
+                }
+            }
+            let control = last.message().controls.find(oids::PAGED_RESULTS).and_then(|control| control.value);
+            cookie =
+                control.and_then(PagedResults::decode).map(|page| page.cookie.to_vec()).unwrap_or_default();
+            if cookie.is_empty() {
+                return Ok(());
             }
         }
     }

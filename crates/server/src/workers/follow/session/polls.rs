@@ -23,13 +23,20 @@ impl Session<'_> {
         // A cookie is empty if the list had no change at that time. Such a cookie is not used, because the list may
         // have been trimmed since.
         let own_cookie = own_cookie.filter(|cookie| !cookie.is_empty()).map(<[u8]>::to_vec);
+        let start = if list.loses_deletes() { list.start_time(&mut exchange)? } else { None };
         let mut cookie = match own_cookie {
             Some(cookie) => {
-                self.resume(list.stored(&cookie));
+                (self.refresh, self.cookie) = (None, list.stored(&cookie));
+                if list.loses_deletes() && !follow.has_compared(start.as_deref()) {
+                    self.delete_lost(&mut exchange, list)?;
+                }
+                self.was_complete = true;
+                follow.figures.set_stage(FollowStage::Following);
                 cookie
             }
             None => self.read_all(&mut exchange, list)?,
         };
+        follow.set_compared(start);
         loop {
             self.check_end()?;
             let polled = match list.poll(&mut exchange, &cookie) {
@@ -64,10 +71,17 @@ impl Session<'_> {
         }
     }
 
-    /// Continues from a stored cookie.
-    fn resume(&mut self, cookie: Vec<u8>) {
-        (self.refresh, self.cookie, self.was_complete) = (None, cookie, true);
-        self.follow.figures.set_stage(FollowStage::Following);
+    /// Deletes the entries that the source no longer has, although its list may lack their deletes.
+    fn delete_lost(&mut self, exchange: &mut Exchange<'_>, list: &ChangeList) -> Result<()> {
+        let settings = &self.follow.settings;
+        let present = list.identifiers(exchange, settings)?;
+        let snapshot = self.follow.directory.snapshot()?;
+        let missing = others_below(&snapshot, settings.base(), &|uuid| present.contains(uuid))?;
+        drop(snapshot);
+        for uuid in missing {
+            self.take_change(exchange, list, &Change { uuid, may_be_moved: false })?;
+        }
+        self.flush()
     }
 
     /// Compares the whole content. Returns a cookie of the source's state before the content was read.
