@@ -198,13 +198,18 @@ pub fn bind_failure(snapshot: &Snapshot, name: &str, now_micros: i64) -> BindFai
         Ok(match state.find(&name)? {
             Found::Missing { .. } => BindFailure::NoEntry,
             Found::Entry(_, flags) if flags.is_alias() || flags.is_referral() => BindFailure::NoPerson,
-            Found::Entry(id, _) if stored_passwords(state, id)?.is_empty() => BindFailure::NoPassword,
-            Found::Entry(id, _)
-                if accounts::account(state, id)?.is_some_and(|account| account.is_locked(now_micros)) =>
-            {
-                BindFailure::Locked
+            Found::Entry(id, _) => {
+                let account = accounts::account(state, id)?;
+                let has_application_password =
+                    account.as_ref().is_some_and(|account| !account.apps.is_empty());
+                if !has_application_password && stored_passwords(state, id)?.is_empty() {
+                    BindFailure::NoPassword
+                } else if account.is_some_and(|account| account.is_locked(now_micros)) {
+                    BindFailure::Locked
+                } else {
+                    BindFailure::WrongPassword
+                }
             }
-            Found::Entry(..) => BindFailure::WrongPassword,
         })
     };
     why().unwrap_or(BindFailure::NoEntry)

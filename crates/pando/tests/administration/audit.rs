@@ -713,12 +713,14 @@ fn the_trail_reports_a_locked_account() {
     let settings =
         format!("suffixes = [\"{SUFFIX}\"]\npassword_scheme = \"ssha\"\npassword_policy = \"{policy}\"\n");
     let settings = scratch.write("settings.toml", settings);
+    let bert = format!("uid=bert,{SUFFIX}");
     let anna = format!("uid=anna,{SUFFIX}");
     let tree = format!(
         "dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n\
          dn: {policy}\nobjectClass: device\nobjectClass: pandoPwdPolicy\ncn: default\n\
-         pwdAttribute: userPassword\npwdLockout: TRUE\npwdMaxFailure: 2\n\n\
-         dn: {anna}\nobjectClass: inetOrgPerson\nuid: anna\ncn: anna\nsn: anna\nuserPassword: anna-secret\n\n"
+         pwdAttribute: userPassword\npwdLockout: TRUE\npwdMaxFailure: 2\npandoPwdAppPasswords: 1\n\n\
+         dn: {anna}\nobjectClass: inetOrgPerson\nuid: anna\ncn: anna\nsn: anna\nuserPassword: anna-secret\n\n\
+         dn: {bert}\nobjectClass: inetOrgPerson\nuid: bert\ncn: bert\nsn: bert\n\n"
     );
     let tree = scratch.write("tree.ldif", tree);
     let data = Pando::data(&scratch);
@@ -729,11 +731,16 @@ fn the_trail_reports_a_locked_account() {
     for password in ["wrong", "wrong", "anna-secret"] {
         assert_eq!(user.bind(&anna, password).unwrap().code, ResultCode::INVALID_CREDENTIALS);
     }
+    // The only password of an entry may be that of an application.
+    command(&["account", "app-add", &bert, "mail"], Some(&data)).expect_code(0);
+    assert_eq!(user.bind(&bert, "wrong").unwrap().code, ResultCode::INVALID_CREDENTIALS);
     assert!(pando.stop().success());
     let binds = events(&scratch, &["--operation", "bind", "--target", &anna]);
     assert_eq!(binds.len(), 3);
     assert_eq!(binds[0]["reason"], "wrong password");
     assert_eq!(binds[2]["reason"], "the account is locked");
+    let binds = events(&scratch, &["--operation", "bind", "--target", &bert]);
+    assert_eq!(binds[0]["reason"], "wrong password");
     let recorded = events(&scratch, &["--operation", "administration", "--target", &anna]);
     assert!(recorded.iter().any(|event| event["name"] == "account"), "{recorded:#?}");
 }
