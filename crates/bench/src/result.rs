@@ -141,7 +141,7 @@ pub enum ResultError {
         /// Error of the parser, with its position.
         source: serde_json::Error,
     },
-    /// A newer version of the program wrote the file.
+    /// This program does not read the format of the file, usually because a newer version of the program wrote it.
     #[error(
         "{path} has format {found}, this program reads up to {FORMAT}: use the pando that wrote it, or a newer one"
     )]

@@ -30,8 +30,8 @@ impl KeySequence {
         KeySequence { order, first: positions.start, count, seed, drawn: AtomicU64::new(0) }
     }
 
-    /// Returns the number of times that the whole sequence of keys was used; 0 until every key was used once. For
-    /// random keys with repetition, the result is always 0.
+    /// Returns the number of times that threads have drawn the whole sequence of keys; 0 until every key was drawn
+    /// once. For random keys with repetition, the result is always 0.
     pub(crate) fn rounds(&self) -> u64 {
         self.drawn.load(Ordering::Relaxed) / self.count
     }

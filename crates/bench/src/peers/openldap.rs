@@ -115,7 +115,7 @@ impl OpenLdap {
         self.folder.join("data")
     }
 
-    /// Returns the address on which the server listens for `ldaps://`.
+    /// Returns the address on which the server listens for `ldaps://`; `None` if it does not.
     pub fn secure_address(&self) -> Option<SocketAddr> {
         self.secure
     }

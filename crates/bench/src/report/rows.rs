@@ -113,7 +113,7 @@ pub(crate) fn write_results(runs: &[RunResult], sink: impl Write) -> io::Result<
     writer.flush()
 }
 
-/// Writes the rows of [`write_results`] as JSON, with the conditions of each run.
+/// Writes the rows of [`write_results`] as JSON, with the conditions and the comparisons of each run.
 pub(crate) fn write_json(runs: &[RunResult], sink: impl Write) -> io::Result<()> {
     #[derive(Serialize)]
     struct Run<'a> {

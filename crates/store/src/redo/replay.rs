@@ -43,9 +43,9 @@ pub(crate) struct Survey {
     pub(crate) foreign: Vec<(PathBuf, Identity)>,
     /// The highest number in the name of a segment.
     pub(crate) highest_number: u64,
-    /// The higher of two sequence numbers: the last group's and `checkpointed`.
+    /// The higher of two sequence numbers: that of the last group in the log, and that of the last checkpointed group.
     pub(crate) last: u64,
-    /// Groups after `checkpointed`: the index of the segment, and the frame.
+    /// Groups after the last checkpointed group: the index of the segment, and the frame.
     groups: Vec<(usize, Found)>,
     checkpointed: u64,
     /// The torn group with the highest sequence number: the path of its segment, and that number. The head or the tail
@@ -213,7 +213,7 @@ impl Survey {
         self.after_last.as_ref().map_or_else(|| mark::path(directory), |(path, _)| path.clone())
     }
 
-    /// Returns a replay of the groups after `checkpointed`.
+    /// Returns a replay of the groups after the last checkpointed group.
     pub(crate) fn replay(&self, room: Room) -> Replay {
         let segments = self.segments.iter().map(|surveyed| surveyed.segment.clone()).collect();
         Replay::of_groups(segments, self.groups.clone(), room)
@@ -274,7 +274,7 @@ impl Replay {
     /// Returns the next group. Only that group is in memory.
     ///
     /// # Errors
-    /// `Engine` if it cannot be read, `DamagedRedo` if it no longer exists.
+    /// `Engine` if the group cannot be read, `DamagedRedo` if its payload has changed since it was found.
     #[expect(clippy::indexing_slicing, reason = "a group was found in one of these segments")]
     pub(crate) fn next_group(&mut self) -> Result<Option<ReplayedGroup<'_>>> {
         let Some((index, found)) = self.groups.get(self.next) else { return Ok(None) };

@@ -167,8 +167,8 @@ impl Trial {
         }
     }
 
-    /// Opens the store, compares it with the model of as many batches as it claims to contain, and returns their
-    /// number.
+    /// Opens the store, compares it with the model of as many batches as the store claims to contain, and returns this
+    /// number of batches.
     pub(crate) fn check(&self) -> u64 {
         let (store, mut writer) = patiently(|| Store::open(&self.data(), MAPS, &Options::default())).unwrap();
         let number = last_batch(&store);
