@@ -26,7 +26,8 @@ pub(super) struct AttributeStream {
     id: EntryId,
     /// The stored attributes to send.
     stored: Vec<StreamedAttribute>,
-    /// The attributes to send whose values are already encoded, such as virtual attributes: their names and values.
+    /// Pairs of a name and encoded values, for the attributes to send whose values are computed, such as virtual
+    /// attributes.
     made: Vec<(String, Vec<u8>)>,
     /// Rights to single values; set if the requester may read only some values of an attribute.
     view: Option<Arc<ByValue>>,

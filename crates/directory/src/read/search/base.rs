@@ -148,7 +148,7 @@ impl LookupOptions<'_> {
         flags.is_referral() && (!self.manages || below_count > 0)
     }
 
-    /// Returns true if the requester may see an alias or its target.
+    /// Returns true if the requester may see the entry `id`, an alias or the target of an alias.
     fn sees(self, state: TreeState<'_>, id: EntryId) -> Result<bool, OperationError> {
         self.rights.may_browse(state, id)
     }

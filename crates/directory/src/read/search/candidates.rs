@@ -24,7 +24,7 @@ const BLOCK: usize = 128;
 /// Number of entry rows that a scan fetches at a time.
 const ROWS_AHEAD: usize = 16;
 
-/// Number of bytes of an attribute's values that are prefetched before they are tested.
+/// Maximum number of bytes of an attribute's values that are prefetched before the values are tested.
 const VALUES_BYTES: usize = 512;
 
 /// Rows that a scan reads.

@@ -57,8 +57,8 @@ pub struct ChangeSet {
     changed: Vec<u64>,
     /// Depth of each entry below a moved entry, counted from the moved entry. Other changed entries are not included.
     depths: HashMap<u64, u32, RandomState>,
-    /// For each superior, before or after the changes, the indexes in `changed` of entries below it; `None` if not
-    /// computed.
+    /// For each superior that an entry has before or after the changes, the indexes in `changed` of the entries below
+    /// that superior; `None` if not computed.
     below: Option<HashMap<u64, Vec<u32>, RandomState>>,
     /// Moves that affect too many entries to report one by one.
     wide: Vec<WideMove>,

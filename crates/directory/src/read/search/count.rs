@@ -50,8 +50,8 @@ impl Count {
         out.truncate(start);
     }
 
-    /// Adds the response control. A search that fails receives no such control. Thus the responses for a hidden base
-    /// and for a missing base are equal.
+    /// Adds the response control, unless the search failed for a reason other than the size limit or the time limit.
+    /// Thus the responses for a hidden base and for a missing base are equal.
     pub(super) fn put(&self, code: ResultCode, controls: &mut ControlsBuf) {
         if ![ResultCode::SUCCESS, ResultCode::SIZE_LIMIT_EXCEEDED, ResultCode::TIME_LIMIT_EXCEEDED]
             .contains(&code)

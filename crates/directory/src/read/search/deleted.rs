@@ -1,11 +1,12 @@
 //! Deleted entries among the results of a search (control "show deleted" of Active Directory, MS-ADTS section
 //! 3.1.1.3.4.1.14).
 //!
-//! After the entries of the tree, the search examines the tombstones in the order of the deletes. A deleted entry is in
-//! scope if it would be in scope without its delete. In results, its DN is its entryUUID followed by the DN that it
-//! would have without its delete. This DN is unique, and a search with this DN as the base finds the deleted entry. The
-//! administrator receives a deleted entry with its values. Other requesters with the right `undelete` receive only what
-//! the list of deleted entries contains, because access rules cover only entries in the tree.
+//! After the entries of the tree, the search examines the tombstones in the order of the deletes. A deleted entry is
+//! in scope if it would be in scope had it not been deleted. In results, its DN is its entryUUID followed by the DN
+//! that it would have if it had not been deleted. This DN is unique, and a search with this DN as the base finds the
+//! deleted entry. The administrator receives a deleted entry with its values. Other requesters with the right
+//! `undelete` receive only what the list of deleted entries contains, because access rules cover only entries in the
+//! tree.
 
 use std::borrow::Cow;
 use std::ops::Bound;

@@ -1,9 +1,10 @@
 //! The dereference control (draft-masarati-ldap-deref): returns attributes of the entries that a result names.
 //!
 //! For example, a client that reads a group receives attributes of the members and needs no further search for each
-//! member. Only values that the requester may read are dereferenced. Each value names the entry with this DN, even if
-//! that entry is an alias or a referral. Access rules restrict the attributes of the named entry in the same way as the
-//! attributes of a result. Only the requested attributes are returned, not their subtypes (section 2.1).
+//! member. Only values that the requester may read are dereferenced. A value is a DN and denotes the entry with that
+//! DN, even if the entry is an alias or a referral. Access rules restrict the attributes of the named entry in the
+//! same way as the attributes of a result. Only the requested attributes are returned, not their subtypes (section
+//! 2.1).
 //!
 //! A result with too much data (see [`Dereferencing::gather`]) is sent as a stream, including its control. A result is
 //! never sent without its control, because the client would conclude that the result names no entries.

@@ -35,7 +35,8 @@ pub(super) struct EntryControls {
 }
 
 impl EntryControls {
-    /// Creates the controls that a request asks for. Returns `None` if there are none, as for most requests.
+    /// Creates the controls that a request asks for. Returns `None` if the request asks for none, as most requests
+    /// do, or if the search only counts its results.
     ///
     /// # Errors
     /// A control that the search cannot honor.

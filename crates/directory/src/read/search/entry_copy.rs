@@ -1,4 +1,4 @@
-//! A copy of an entry before or after a change (RFC 4527).
+//! A copy of an entry before or after a change, for the pre-read and post-read controls (RFC 4527).
 //!
 //! The copy is the result that a search for the entry would return to the requester. The writer builds the copy on the
 //! same state on which it decides the change. Thus no other change occurs between the copy and the change.

@@ -1,5 +1,5 @@
 //! Explanation of a plan: the source of the candidates, the cost of each filter term alone, and missing indexes. The
-//! command `pando explain`, the request control for explanations, and refusals use this explanation.
+//! command `pando explain`, the explain control, and the diagnostic messages of refusals use this explanation.
 //!
 //! Terms are described by attribute and kind of test, never by the asserted value, because explanations end up in logs.
 
@@ -29,7 +29,7 @@ pub struct Explanation {
     pub examined_count: u64,
     /// Number of entries returned.
     pub returned_count: u64,
-    /// Terms of the filter, in its order.
+    /// Terms, in the order of the filter.
     pub terms: Vec<ExplainedTerm>,
     /// Missing indexes that would have narrowed the search, such as `a substring index on cn`.
     pub missing: Vec<String>,

@@ -25,7 +25,7 @@ use crate::snapshot::shared::SharedSnapshot;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Key of a search in the event loop: the slot of its connection, and its number in that connection.
+/// Key of a search in the event loop: the slot of the connection, and the number of the search in that connection.
 pub type ListenerKey = (usize, u64);
 
 /// Feed of the searches of an event loop that listen for changes.
@@ -115,8 +115,8 @@ impl Shared {
 }
 
 impl Feed {
-    /// Returns true if a search has begun to listen since the last call of [`has_listeners`](Feed::has_listeners). If
-    /// so, commits must notify the event loop.
+    /// Returns true if, since the last call of [`has_listeners`](Feed::has_listeners), a search has begun to listen
+    /// or to wait for the feed. If so, commits must notify the event loop.
     #[inline]
     pub fn has_new_listeners(&self) -> bool {
         self.shared.has_new_listeners.load(Ordering::Relaxed)

@@ -168,7 +168,7 @@ impl Results {
         self.ends.len() as u64
     }
 
-    /// Returns the total number of results on earlier pages and on this one.
+    /// Returns the total number of results on earlier pages and on this page.
     pub(super) fn next(&self) -> u64 {
         self.passed_over as u64 + self.entries_sent
     }

@@ -23,10 +23,10 @@
 //! ```
 //!
 //! Integers are big-endian. The key of the HMAC is the generation of the data directory, so a cookie is valid on any
-//! connection, more than once, and after a restart. A cookie is refused with another request and from another
-//! requester. A directory with a new generation refuses earlier cookies, because its entry ids denote other entries. A
-//! forged cookie would reveal only entries that its sender may find anyway. The seal ensures that a wrong cookie
-//! results in an error and not in wrong results.
+//! connection, more than once, and after a restart. A cookie is refused if it comes with a different request or from
+//! a different requester. A directory with a new generation refuses earlier cookies, because its entry ids denote
+//! other entries. A forged cookie would reveal only entries that its sender may find anyway. The seal ensures that a
+//! wrong cookie results in an error and not in wrong results.
 //!
 //! An entry that matches throughout is on exactly one page, whatever is added, changed and deleted between pages. An
 //! entry that begins to match between pages is on at most one page. For sorted results this holds as long as the sort

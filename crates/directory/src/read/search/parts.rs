@@ -22,7 +22,7 @@ use crate::tree::TreeState;
 /// Scanner for ranges of the candidates of one search. It is `Send` and owns all its data.
 pub struct PartScanner(Scanner);
 
-/// Piece: the results of a range of ids.
+/// The results of a range of ids.
 #[derive(Debug)]
 pub struct Piece {
     /// The messages of the results, one after another.
@@ -134,7 +134,7 @@ impl Piece {
     }
 }
 
-/// A piece only counts. [`Search::take`](super::Search::take) enforces the limits.
+/// A piece only counts candidates. [`Search::take`](super::Search::take) enforces the limits.
 impl Sink for Piece {
     fn examined(&mut self) {
         self.examined_count += 1;

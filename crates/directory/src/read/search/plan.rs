@@ -91,7 +91,7 @@ pub(crate) struct Plan {
     /// Ids that are still to be gathered. Together with the postings of the source they are the candidates.
     pub(crate) gathering: Option<Box<Gathering>>,
     pub(crate) implied: Implied,
-    /// Upper bound of the number of candidates, if it is known.
+    /// Upper bound of the number of candidates; an estimate if counting them would cost too much.
     pub(crate) candidate_count: u64,
     /// Whether the scope, not the filter, supplies the candidates.
     pub(crate) is_by_place: bool,

@@ -55,7 +55,7 @@ pub(super) struct Scanner {
     collective_items: Vec<usize>,
     /// Buffer for keys of values.
     key: Vec<u8>,
-    /// Cost of a candidate in the budget; it grows with the filter.
+    /// Cost of a candidate in the budget. The cost grows with the number of tests in the filter.
     candidate_cost: u32,
     /// Version of the snapshot on which the plan collected the candidates.
     planned_version: u64,
@@ -199,7 +199,8 @@ impl Scanner {
         self.is_part = true;
     }
 
-    /// Keeps only the estimate of the plan. From now on the search examines entries that its caller names.
+    /// Stops the gathering of ids. From now on the search examines entries that its caller names, and the plan serves
+    /// only as an estimate.
     pub(super) fn examine_given_entries(&mut self) {
         self.plan.gathering = None;
         self.is_part = true;
@@ -352,7 +353,8 @@ impl Scanner {
         self.entry_controls.as_ref()?.dereferencing.as_ref()
     }
 
-    /// Writes a result with its controls. Returns false if it is too large for memory.
+    /// Writes a result with its controls. Returns false if the result is too large for memory, or if results have no
+    /// controls.
     pub(super) fn put_result<'s>(
         &mut self,
         snapshot: &'s Snapshot,

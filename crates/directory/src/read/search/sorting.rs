@@ -255,7 +255,7 @@ impl Sorting {
         Ok(self.within_bounds(cost))
     }
 
-    /// Returns the cost of a result; `None` if the keys use too much memory.
+    /// Gives up sorting if the keys use too much memory. Returns `cost`, or `None` if sorting was given up.
     fn within_bounds(&mut self, cost: Option<u32>) -> Option<u32> {
         if self.bytes > SORT_BYTES_MAX {
             self.given_up = Some(SortOutcome::too_much());

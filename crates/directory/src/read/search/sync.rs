@@ -85,7 +85,7 @@ pub(super) struct Sync {
 }
 
 impl Sync {
-    /// Creates the poll of a request; `None` if the request does not ask for one.
+    /// Creates the synchronization state of a request; `None` if the request has no content synchronization control.
     ///
     /// # Errors
     /// The request combines the synchronization control with an incompatible option.
@@ -289,7 +289,7 @@ impl Sync {
 
     /// Sends the UUIDs of the unchanged entries that have not been sent yet. In a delete phase, first sends the UUIDs
     /// of the entries that the client must delete: the deleted entries, and the entries in `changed` that were not
-    /// sent. The latter are no longer results.
+    /// sent because they are no longer results.
     pub(super) fn name_present(&mut self, out: &mut Vec<u8>) {
         if self.is_listed {
             let mut deleted = std::mem::take(&mut self.deleted);

@@ -1,4 +1,4 @@
-//! Tests of requests that are carried out only if an assertion is true (RFC 4528).
+//! Tests of the assertion control (RFC 4528): a request is carried out only if an assertion is true.
 
 use ldap::ChangeOperation::{Add, Replace};
 use ldap::{
@@ -51,7 +51,7 @@ fn a_change_applies_if_the_assertion_is_true_of_the_entry() {
     let in_group = "(memberOf=cn=few,ou=groups,dc=example,dc=com)";
     assert_eq!(run(&mut directory, &modify, in_group), ResultCode::SUCCESS);
     assert_eq!(directory.read(ADA).unwrap().texts("employeeNumber"), ["8"]);
-    // A request that is refused without the assertion is refused in the same way with it.
+    // A request that is refused without the assertion is refused in the same way with the assertion.
     let mut broken = ChangesBuf::new();
     broken.push(Add, "uidNumber", ["1"]);
     let broken = Request::Modify(ModifyRequest { object: ADA, changes: broken.as_changes() });

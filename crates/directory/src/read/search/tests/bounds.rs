@@ -1,5 +1,5 @@
-//! Behavior of each control at its bounds: a row for every supported control. For each bound the row has a request that
-//! exceeds the bound and in which the control is critical. No such request is answered with success.
+//! Behavior of each control at its bounds. A table has a row for every supported control. For each bound, the row has
+//! a request that exceeds the bound and in which the control is critical. No such request is answered with success.
 //!
 //! A new control without a row here and in the table of docs/reference/protocol.md fails this test.
 

@@ -85,7 +85,7 @@ fn chains_lead_to_the_asserted_entry_in_both_directions() {
             ("uniqueMember", "cn=cid,dc=example,dc=com", &[]),
             ("manager", "cn=ann,dc=example,dc=com", &["cn=bob", "cn=cid", "cn=dan"]),
             ("manager", "cn=cid,dc=example,dc=com", &["cn=dan"]),
-            // Asserted names without an entry.
+            // No entry has these asserted names.
             ("manager", "cn=ghost,dc=example,dc=com", &["cn=cid", "cn=dan"]),
             ("member", "cn=ghost,dc=example,dc=com", &["cn=dev", "cn=staff", "cn=web"]),
             ("memberOf", "cn=ghost,dc=example,dc=com", &[]),

@@ -275,7 +275,8 @@ fn controls_see_the_values() {
     let controls = with(RareControls { matched_values, ..RareControls::default() });
     let question = Question { controls, ..Question::new(ADA, Scope::BaseObject, "(uid=*)") };
     assert_eq!(question.attributes(&["*"]).ask(&directory).entries[0].texts("c-l"), ["Bergen"]);
-    // With the control for real attributes only, results have no collective attributes, because these are not real.
+    // With the real attributes only control, results have no collective attributes, because entries do not store
+    // them.
     let controls = || {
         let origin = Some(AttributeOrigin::Stored);
         with(RareControls { origin, ..RareControls::default() })

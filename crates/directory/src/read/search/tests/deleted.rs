@@ -86,8 +86,8 @@ fn results_mix_live_and_deleted_entries() {
     let plain = Question::everywhere("(|(isDeleted=*)(mail=p0@example.com))").ask(&directory);
     assert!(plain.dns().is_empty());
     assert_eq!(Question::new(&names[0], Scope::BaseObject, "(cn=*)").ask(&directory).code.0, 32);
-    // The DN of a deleted entry follows a rename of the superior. An entry that is undeleted is no longer found as a
-    // deleted one.
+    // The DN of a deleted entry follows a rename of the superior. After an entry is undeleted, the search no longer
+    // finds a deleted entry for it.
     ok(directory.modify_dn(PEOPLE, "ou=staff", true, None));
     let moved = showing(SUFFIX, Scope::WholeSubtree, "(&(isDeleted=TRUE)(cn=p0))").ask(&directory);
     let now = deleted_name(&directory, &person(0), &format!("cn=p0,ou=staff,{SUFFIX}"));
@@ -130,7 +130,7 @@ fn values_that_name_entries_are_returned_by_name() {
 fn deleted_groups_are_found_by_each_kind_of_member() {
     let mut directory = keeping();
     let team = format!("cn=team,{PEOPLE}");
-    // One member exists. Another member has no entry, so the group has its name as text.
+    // One member exists. Another member has no entry, so the group stores the name of that member as text.
     let text = format!("cn=nobody,{PEOPLE}");
     ok(directory.modify(&team, &[(ChangeOperation::Add, "member", &[&text])]));
     ok(directory.delete(&team));

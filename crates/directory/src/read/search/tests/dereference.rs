@@ -146,7 +146,7 @@ fn add_group(directory: &mut TestDirectory, name: &str, members: &[String]) -> S
     dn
 }
 
-/// Adds devices, each with the description.
+/// Adds devices, each with this description.
 fn add_devices(directory: &mut TestDirectory, name: &str, count: usize, description: &str) -> Vec<String> {
     let dns: Vec<String> = (0..count).map(|number| format!("cn={name}{number},{SUFFIX}")).collect();
     for dn in &dns {
@@ -165,7 +165,7 @@ fn large_results_are_streamed() {
     assert!(members.len() * long.len() > GATHERED_MAX);
     let few = add_group(&mut directory, "few-octets", &members[..3]);
     let many = add_group(&mut directory, "many-octets", &members);
-    // Some DNs have entries. The others have none and are stored as text.
+    // Some DNs have entries. The other DNs have no entries and are stored as text.
     let mut names = add_devices(&mut directory, "n", DEREFERENCED_AT_ONCE_MAX, "short");
     names.extend((0..DEREFERENCED_AT_ONCE_MAX).map(|number| format!("cn=nobody{number},{SUFFIX}")));
     let some = add_group(&mut directory, "some-names", &names[1..DEREFERENCED_AT_ONCE_MAX]);

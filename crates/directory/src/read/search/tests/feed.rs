@@ -151,7 +151,8 @@ fn every_copy_is_the_content_after_each_step() {
     }
 }
 
-/// Regression test: a rename of any entry with subordinates ended every listening search, wherever it was.
+/// Regression test: a rename of any entry with subordinates ended every listening search, even if its base was
+/// elsewhere.
 #[test]
 fn a_rename_ends_nothing_elsewhere() {
     let mut directory = TestDirectory::with_suffix_entry();

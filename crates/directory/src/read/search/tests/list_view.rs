@@ -1,4 +1,4 @@
-//! Tests of parts of sorted lists (draft-ietf-ldapext-ldapv3-vlv).
+//! Tests of the virtual list view control (draft-ietf-ldapext-ldapv3-vlv): parts of sorted lists.
 
 use ldap::{DecodeLimits, ListViewResult, PagedResults, ResponseMessage, ResultCode, oids};
 

@@ -1,4 +1,4 @@
-//! Tests of values that are returned because they match an item (RFC 3876).
+//! Tests of the matched values control (RFC 3876).
 
 use ldap::{FilterBuf, ResultCode, Scope};
 
