@@ -39,8 +39,8 @@ pub struct Options {
     pub segment_bytes: u64,
     /// Age in microseconds at which a new segment begins.
     pub segment_micros: u64,
-    /// Maximum total size of all segments in bytes; 0 means no maximum. Above this size, the oldest segments are
-    /// removed.
+    /// Maximum total size of all segments in bytes; 0 means no maximum. Above this size, the oldest complete segments
+    /// are removed.
     pub keep_bytes: u64,
     /// Maximum age of a segment in microseconds; 0 means no maximum. The age is the time since the segment was
     /// completed. Older segments are removed.

@@ -583,7 +583,7 @@ impl Config {
 }
 
 /// Returns the URLs to listen on. First come the URLs of the command line, or those of the node file if the command
-/// line has none. The URLs of the tables `[[listener]]` follow.
+/// line has none. The URLs of the tables `[[listener]]` follow. If there is no URL at all, returns the default URL.
 fn listen(
     arguments: &Arguments,
     of_file: Vec<ServerUrl>,

@@ -102,7 +102,7 @@ impl Opened {
     }
 
     /// Opens the data directory. `follows_log` must be true for a cluster node and for a replica, because they receive
-    /// changes from a log.
+    /// changes from a log. If `becomes_replica` is true, the directory becomes a replica.
     pub(crate) fn open_to(
         config: Config,
         follows_log: bool,

@@ -92,8 +92,8 @@ pub fn ldap_utility(program: &str, server: SocketAddr, arguments: &[&str], input
     run(program, &all, input)
 }
 
-/// Runs a tool from the jar of the UnboundID LDAP SDK, bound as the administrator. `class` is the end of its class
-/// name.
+/// Runs a tool from the jar of the UnboundID LDAP SDK, bound as the administrator. `class` is the end of the tool's
+/// class name.
 pub fn unboundid_tool(class: &str, server: SocketAddr, arguments: &[&str], input: &str) -> Run {
     let port = server.port().to_string();
     let bound = ["--hostname", "127.0.0.1", "--port", &port, "--bindDN", ADMIN_DN];

@@ -23,8 +23,8 @@ pub struct Kdc {
 }
 
 impl Kdc {
-    /// Creates a realm with these principals, and a keytab for each principal. A keytab is named after its principal,
-    /// with hyphens in place of slashes.
+    /// Creates a realm with `principals`, and a keytab for each principal. A keytab is named after its principal, with
+    /// hyphens in place of slashes.
     pub fn start(scratch: &Scratch, principals: &[&str]) -> Kdc {
         let folder = scratch.join("kdc");
         std::fs::create_dir_all(&folder).unwrap();

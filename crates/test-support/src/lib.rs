@@ -1,5 +1,5 @@
-//! Support for black-box tests: scratch folders, the real `pando` binary on a free loopback port, Debian's slapd as a
-//! peer, and common clients.
+//! Support for black-box tests: scratch folders, the real `pando` binary on a free loopback port, other LDAP servers as
+//! peers, and common clients.
 //!
 //! Tests never wait by sleeping for a fixed time. They wait for a line, an answer or an exit, and deadlines only limit
 //! the time until a failure.

@@ -9,7 +9,7 @@ pub type RunningOpenDj = Running<OpenDj>;
 
 impl RunningOpenDj {
     /// Starts a server over an empty database in `scratch`, with an external change log, and with an equality index of
-    /// each of these attributes.
+    /// each attribute in `indexes`.
     ///
     /// # Panics
     /// If OpenDJ is not installed, or does not answer on its port.

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 pub type Slapd = Running<OpenLdap>;
 
 impl Slapd {
-    /// Starts a server over an empty database in `scratch`, with an equality index of each of these attributes.
+    /// Starts a server over an empty database in `scratch`, with an equality index of each attribute in `indexes`.
     ///
     /// # Panics
     /// If slapd is not installed, or does not answer on its port.

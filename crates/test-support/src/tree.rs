@@ -49,7 +49,7 @@ pub fn bind(pando: &Pando, uid: &str, password: &str) -> ResultCode {
     pando.connect().bind(&person_dn(uid), password).unwrap().code
 }
 
-/// Adds cn=policy, a password policy with these attributes, including its class. The policy governs all users.
+/// Adds cn=policy, a password policy with `attributes`, which must include its class. The policy governs all users.
 #[track_caller]
 pub fn plant_policy(administrator: &mut Connection, attributes: &[(&str, &str)]) {
     let dn = format!("cn=policy,{SUFFIX}");

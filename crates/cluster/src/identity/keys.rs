@@ -101,7 +101,7 @@ impl Identity {
         Ok(std::iter::once(first).chain(file.seen.iter().filter_map(numbered)).collect())
     }
 
-    /// Stores keys that another node sent. Keys with wrong numbers are ignored.
+    /// Stores keys that another node sent, at most [`KEYS_MAX`]. Keys with wrong numbers are ignored.
     ///
     /// # Errors
     /// The folder cannot be written.

@@ -196,8 +196,8 @@ impl Node {
         disputed.push_back((slice, text));
     }
 
-    /// Handles a digest barrier at which no nodes differ: ends the disputes about the slice of the barrier. If another
-    /// slice is still disputed, starts another comparison of that slice.
+    /// Handles a digest barrier at which no nodes differ: ends the disputes about all slices that the slice of the
+    /// barrier covers. If another slice is still disputed, starts another comparison of that slice.
     fn settle(&mut self, mark: u64) {
         let Some(slice) = self.digests.slices.get(&mark).cloned() else { return };
         self.digests.disputed.retain(|(of, _)| !slice.covers(of));

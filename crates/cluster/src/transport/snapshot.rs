@@ -2,9 +2,10 @@
 //!
 //! The requesting node receives a consistent copy. The sender first copies its data into a folder next to the data, no
 //! faster than [`COPY_BYTES_PER_SECOND`]. It then sends that copy in parts, each compressed, no faster than
-//! [`SEND_BYTES_PER_SECOND`]. The last frame contains the SHA-256 of all bytes. An interrupted copy leaves no files on
-//! either node, and a retry starts from the beginning. Both nodes sync their files at short intervals; otherwise
-//! changes that need the same disk would wait for one long sync at the end. Both nodes copy with the lowest priority.
+//! [`SEND_BYTES_PER_SECOND`]. The last frame contains the SHA-256 of all bytes. The files of an interrupted copy are
+//! removed, at the latest when the next copy begins. A retry starts from the beginning. Both nodes sync their files at
+//! short intervals; otherwise changes that need the same disk would wait for one long sync at the end. Both nodes copy
+//! with the lowest priority.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -136,13 +137,12 @@ fn send_file(file: &mut impl Read, stream: &mut impl Write) -> io::Result<u64> {
     Ok(sent)
 }
 
-/// Copies the data of `node`, at `address`, into the new folder `to`. Returns the number of bytes.
+/// Copies the data of `node`, at `address`, into the new folder `to`. Returns the number of bytes. The calling thread
+/// has the lowest priority afterwards.
 ///
 /// # Errors
 /// The node does not accept this node's certificate, has no copy to send, or the connection broke. The folder is
 /// unusable after an error.
-///
-/// The calling thread has the lowest priority afterwards.
 pub fn receive(node: NodeId, address: &str, config: &Arc<ClientConfig>, to: &Path) -> io::Result<u64> {
     lower_priority(BACKGROUND_NICENESS, NO_LOW_PRIORITY);
     let mut stream = connect(node, address, config)?;

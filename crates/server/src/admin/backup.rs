@@ -28,9 +28,10 @@ pub use crate::backup::list::BackupChain;
 /// Default folder for temporary data.
 const TEMPORARY: &str = "/var/tmp";
 
-/// Writes a new file to the backup in `place`, with the changes of a data directory since the previous file. A server
-/// may be using the directory. Creates the backup's folder if it does not exist. Reads the new file back before it
-/// returns. If `rules` has no recipients, the recipients in the node file are used.
+/// Writes a new file to the backup in `place`, with the changes of a data directory since the previous file, or with
+/// all rows. Writes no file if there are no changes. A server may be using the directory. Creates the backup's folder
+/// if it does not exist. Reads the new file back before it returns. If `rules` has no recipients, the recipients in the
+/// node file are used.
 ///
 /// # Errors
 /// There are too many recipients, or the backup is encrypted and there are no recipients. There is no data, or

@@ -28,8 +28,8 @@ pub struct AuditSettings {
     pub segment_bytes: u64,
     /// Age in hours at which a new segment begins.
     pub segment_hours: u64,
-    /// Maximum total size of all segments in octets; 0 for no maximum. Above this size, the oldest segments are
-    /// removed.
+    /// Maximum total size of all segments in octets; 0 for no maximum. Above this size, the oldest complete segments
+    /// are removed.
     pub keep_bytes: u64,
     /// Maximum age of old segments to retain, in days; 0 for any age.
     pub keep_days: u64,

@@ -166,7 +166,8 @@ impl BackupKeys {
     /// Returns the settings. Without a folder, there is no backup.
     ///
     /// # Errors
-    /// The table has other keys but no folder, or keys of a bucket although the folder is in the file system.
+    /// The table has other keys but no folder, or keys of a bucket although the folder is in the file system, or too
+    /// many recipients.
     pub(crate) fn settings(self) -> Result<Option<BackupSettings>, ConfigError> {
         let has_others =
             self.minutes.or(self.full_days).or(self.keep_days).is_some() || self.recipients.is_some();

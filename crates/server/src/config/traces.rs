@@ -52,7 +52,7 @@ impl TraceSettings {
     /// Returns the settings. Without an endpoint, there are no traces.
     ///
     /// # Errors
-    /// Keys contradict each other, or the file of the headers cannot be used.
+    /// A key is not valid, keys contradict each other, or the file of the headers cannot be used.
     pub(super) fn of(table: TraceKeys) -> Result<Option<TraceSettings>, ConfigError> {
         let TraceKeys { endpoint, header_file, sample_ratio, slow_milliseconds, service } = table;
         let Some(FromText(endpoint)) = endpoint else {

@@ -1,9 +1,9 @@
 //! The privileges of the process, and its protection from other processes.
 //!
-//! Only the binding of ports below 1024 requires root. If root starts the process, it binds the ports, changes to the
-//! user in the settings, and only then opens the data directory, the log and the keys. Therefore a file that this user
-//! cannot open causes an error at the start. Otherwise the error would occur later, for example when a certificate is
-//! renewed.
+//! Only the binding of ports below 1024 requires root. If the settings contain a user, a process that root starts binds
+//! the ports, changes to that user, and only then opens the data directory, the log and the keys. Therefore a file that
+//! this user cannot open causes an error at the start. Otherwise the error would occur later, for example when a
+//! certificate is renewed.
 
 use std::ffi::CString;
 use std::fs;
@@ -75,7 +75,7 @@ impl Account {
         }
     }
 
-    /// Changes the user of the process to this account's user, permanently.
+    /// Changes the user and the groups of the process to those of this account, permanently.
     ///
     /// # Errors
     /// The system refuses the change, or the process could become root again.
