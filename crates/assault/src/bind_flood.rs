@@ -115,7 +115,7 @@ fn flood(mut attackers: Vec<Attacker>, stop: &AtomicBool) -> FloodOutcome {
 }
 
 impl FloodOutcome {
-    /// Reads an answer. Returns false if the connection has ended.
+    /// Reads an answer. Returns false if the connection has ended or the answer is malformed.
     fn read_response(&mut self, stream: &mut TcpStream) -> bool {
         let mut buffer = [0; 4_096];
         let heard = match stream.read(&mut buffer) {

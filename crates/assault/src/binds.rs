@@ -173,8 +173,7 @@ fn storm(pando: &Pando, count: usize) -> Finding {
     with_a_right_bind(pando, finding)
 }
 
-/// Sends malformed SASL messages. None of these may succeed as a bind. The server must answer each or close its
-/// connection.
+/// Sends malformed SASL messages. None of these may succeed as a bind, and the server must close each connection.
 fn hostile(pando: &Pando, each: usize) -> Finding {
     offer_scram(pando);
     let (long, first) = ("x".repeat(1_000_000), scram_first("nonce"));

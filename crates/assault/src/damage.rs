@@ -383,7 +383,8 @@ fn mend(
     }
 }
 
-/// Damages random octets of the redo log. At most the last change may be lost undetected.
+/// Damages random octets of the redo log. At most the last change may be lost undetected, unless zeroes reach the end
+/// of the newest segment.
 fn groups(plan: &Plan, template: &Template) -> Finding {
     let mut random = plan.random("damage/groups");
     let files: Vec<String> = template.files().into_iter().filter(|name| is_redo(name)).collect();

@@ -157,8 +157,8 @@ impl Scene {
         }
     }
 
-    /// Runs all writers. After `acknowledgements` acknowledgements calls `then`, which ends the server, and waits until
-    /// the writers have noticed the end.
+    /// Runs all writers. After `acknowledgements` acknowledgements, calls `then` to end the server, and waits until the
+    /// writers have noticed the end.
     fn write_and(&mut self, pando: &Pando, acknowledgements: u64, then: impl FnOnce(&Pando)) {
         let address = pando.address();
         let (sender, receiver) = mpsc::channel();

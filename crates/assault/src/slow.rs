@@ -170,8 +170,8 @@ fn storm(pando: &Pando, count: usize) -> Finding {
     ))
 }
 
-/// One client sends half a message, and another client does not read its answers. Both connections must be closed in
-/// time.
+/// Half of the clients send a part of a message, and the others do not read their answers. All connections must be
+/// closed in time.
 fn stalled(pando: &Pando) -> Finding {
     const COUNT: usize = 50;
     let before = descriptors(pando.id());

@@ -271,7 +271,7 @@ fn start_tls_again(pando: &Pando, count: usize) -> Finding {
         .bounded(goes_on, if goes_on { "an answer afterwards" } else { "no answer afterwards" }, "one")
 }
 
-/// Clients drop connections in the middle of the handshake or after it, or send a closing alert or a thousand key
+/// Clients drop connections in the middle of the handshake or after it, or send a closing alert or up to a thousand key
 /// updates.
 fn storm(pando: &Pando, count: usize) -> Finding {
     const NEW_KEYS: usize = 1_000;

@@ -55,8 +55,8 @@ impl Connection {
         Connection::over(Stream::local(path)?)
     }
 
-    /// Connects to the address of a URL. If `tls` is given, the connection always uses TLS, by StartTLS if the URL is
-    /// `ldap`.
+    /// Connects to the address of a URL. If `tls` is given, a network connection always uses TLS, by StartTLS if the
+    /// URL is `ldap`.
     ///
     /// # Errors
     /// [`ClientError::Io`] if the host is unknown, no process listens on the address, or TLS fails;

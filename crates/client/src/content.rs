@@ -110,8 +110,9 @@ struct Reading<'r, 'c, E> {
 }
 
 impl<E: From<ContentError>> Reading<'_, '_, E> {
-    /// Searches below `base`, first for ordinary entries and then for subentries, because a search returns either only
-    /// subentries or only ordinary entries (RFC 3672 section 3). Returns false if the base does not exist.
+    /// Searches below `base`, first for ordinary entries and then, if the server supports the control for subentries,
+    /// for subentries. One search returns either only subentries or only ordinary entries (RFC 3672 section 3). Returns
+    /// false if the base does not exist.
     fn search(&mut self, connection: &mut Connection, base: &str) -> Result<bool, E> {
         let managing = Control { oid: oids::MANAGE_DSA_IT, critical: true, value: None };
         // Value of the Subentries control: a BER BOOLEAN, TRUE.

@@ -114,7 +114,8 @@ fn drive(address: SocketAddr, others: &[SocketAddr], run: u64, counts: &Counts) 
     answers
 }
 
-/// Adds an entry and searches for it. Deletes every fourth entry. Returns `None` if the connection ended.
+/// Adds an entry and searches for it. If `deletes` is true, also deletes the entry. Returns `None` if the connection
+/// ended.
 fn change(
     connection: &mut Connection,
     name: &str,

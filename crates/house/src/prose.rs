@@ -175,7 +175,8 @@ fn raw_string(text: &str) -> Option<&str> {
     text[length..].starts_with('"').then_some(&text[..length])
 }
 
-/// Returns the length of a string literal, from after its first quote up to and including its last quote.
+/// Returns the length of the text of a string literal. `text` begins after the first quote. The last quote does not
+/// count.
 fn string_end(text: &str) -> usize {
     let mut is_escaped = false;
     for (index, letter) in text.char_indices() {

@@ -25,7 +25,7 @@ pub(crate) fn masked(text: &str) -> String {
     while !rest.is_empty() {
         let (mut word, mut after) = rest.split_at(word_end(rest));
         match secret_start(word) {
-            // The secret is inside quotes that begin before it, and the closing quote follows the secret.
+            // If the quotes begin before the secret, the closing quote follows the mask.
             Some(start) => {
                 // slapd writes quotes around a secret, but does not escape quotes in the secret, so mask everything up
                 // to the next name.

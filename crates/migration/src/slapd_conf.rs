@@ -113,7 +113,7 @@ fn add_text(
 }
 
 /// Adds a directive to its entry: to the last overlay if the directive belongs to an overlay, otherwise to the last
-/// database.
+/// database. Directives before the first database belong to the global entry.
 fn add_value(configuration: &mut Configuration, directive: &str, value: ConfigValue) {
     let named = |table: &[(&str, &str)]| {
         table.iter().find(|(name, _)| *name == directive).map(|(_, attribute)| (*attribute).to_owned())

@@ -95,7 +95,8 @@ pub(crate) fn run(arguments: &MigrateArguments) -> ExitCode {
     }
 }
 
-/// Reads a file, or all LDIF files of a directory. A file precedes the directory with the same name, as in slapd.d.
+/// Reads a slapd.conf, an LDIF file, or all LDIF files in and below a directory. A file precedes the directory with the
+/// same name, as in slapd.d.
 fn read_path(configuration: &mut Configuration, path: &Path) -> io::Result<()> {
     if path.is_dir() {
         let mut files: Vec<PathBuf> =

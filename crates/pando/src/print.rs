@@ -83,7 +83,8 @@ impl Report {
         Report { json, text: text.into(), is_result: false }
     }
 
-    /// Prints one line of JSON, or the text with a newline at its end.
+    /// Prints one line of JSON with `--json`, otherwise the text with a newline at its end. With `--quiet`, does not
+    /// print the text of changes that were made.
     pub(crate) fn print(self) {
         let Form { is_json, is_quiet } = form();
         let newline = if self.text.is_empty() || self.text.ends_with('\n') { "" } else { "\n" };

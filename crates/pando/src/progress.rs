@@ -32,7 +32,8 @@ impl Progress {
 }
 
 impl<W: Write> Progress<W> {
-    /// Shows the present state. Ignores errors of writing to standard error.
+    /// Shows the present state. If standard error is not a terminal, shows at most one state in each [`LINE_INTERVAL`].
+    /// Ignores errors of writing to standard error.
     pub(crate) fn show(&mut self, text: &str, now: Instant) {
         if self.is_quiet {
             return;

@@ -113,7 +113,8 @@ pub(crate) fn run(arguments: &UserArguments) -> ExitCode {
 }
 
 impl Add {
-    /// Adds the user and then sets the password. The server generates and hashes the password.
+    /// Adds the user and then sets the password, unless `--no-password` is given. The server generates and hashes the
+    /// password.
     fn run(&self) -> Result<Report, String> {
         let NamedArguments { server, name } = &self.user;
         if name.contains('=') {

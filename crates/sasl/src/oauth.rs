@@ -84,8 +84,8 @@ pub fn is_acknowledgement(message: &[u8]) -> bool {
     message == [1]
 }
 
-/// Returns the server's response to an invalid token (RFC 7628 section 3.2.2). It contains the status and the issuer of
-/// valid tokens.
+/// Returns the server's response to an invalid token (RFC 7628 section 3.2.2). The response contains the status and, if
+/// the URL of the issuer begins with `https://`, the URL of the issuer's discovery document.
 pub fn failure(status: &str, issuer: &str) -> String {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let discovery = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));

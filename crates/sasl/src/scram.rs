@@ -218,7 +218,8 @@ impl Client {
     /// from an earlier exchange, and receives the keys of this exchange.
     ///
     /// # Errors
-    /// The server's message is malformed, or belongs to another client.
+    /// The server's message is malformed, belongs to another client, requires too many iterations, or contains a salt
+    /// that is too long.
     pub fn finish(
         self,
         server_first: &str,

@@ -59,8 +59,8 @@ impl Answer {
     }
 }
 
-/// Normalizes a DN: names and values in lower case, with single spaces. Text that is not a DN is only converted to
-/// lower case.
+/// Normalizes a DN: names and values in lower case, with single spaces. Text that is not a DN is normalized as one
+/// value.
 pub(crate) fn normal_dn(text: &str) -> String {
     let Ok(dn) = Dn::parse(text) else { return normal_text(text) };
     let rdns = dn.rdns().map(|rdn| {

@@ -96,8 +96,8 @@ impl Front {
         self.clients.borrow().len()
     }
 
-    /// Makes a server active once all changes are replayed on it. Ends all connections of clients, which must then
-    /// connect again.
+    /// Makes a server active once all changes are replayed on it, and ends all connections of clients. The clients must
+    /// then connect again. Fails if the replay takes longer than [`DRAIN`] or the other server lacks changes.
     pub(crate) async fn switch(&self, to: usize) -> Result<(), String> {
         if self.active.get() == to {
             return Err("this server answers the clients already".to_owned());
@@ -258,7 +258,7 @@ impl Client {
         }
     }
 
-    /// Records a request. Returns the answer if the proxy itself answers it.
+    /// Records a request. Returns the answer if the proxy itself answers the request: the refusal of StartTLS.
     fn request(&self, frame: &[u8]) -> Option<Vec<u8>> {
         let message = decode(frame)?;
         if let Request::Abandon(id) = message.request {

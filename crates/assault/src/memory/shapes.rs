@@ -350,7 +350,8 @@ fn unfinished() -> Messages {
     Box::new(move |number| (number == 0).then(|| bytes.clone()))
 }
 
-/// Returns searches that collect and sort entry ids, each with its own base or page.
+/// Returns searches that collect and sort entry ids, with different scopes and filters. Every second search returns a
+/// page.
 fn candidates() -> Messages {
     let filters = ["(objectClass=device)", "(&(objectClass=*)(description=*number*))", "(cn>=m1)"];
     let filters = filters.map(|text| FilterBuf::parse(text).unwrap());
@@ -442,7 +443,7 @@ fn copies() -> Messages {
     })
 }
 
-/// Returns changes of another user's entry. A new password is first hashed by the hash pool.
+/// Returns changes of the suffix entry. A new password is first hashed by the hash pool.
 fn changes(attribute: &'static str) -> Messages {
     let mut list = ChangesBuf::new();
     list.push(ChangeOperation::Replace, "description", ["x".repeat(HUGE)]);

@@ -223,7 +223,8 @@ fn attack(case: &Case, error: i32, seed: u64) -> Tally {
     Tally { came, went_on, stopped, complaints, ..Tally::default() }
 }
 
-/// Makes changes during the fault, reconnects and binds. Returns the names of large entries that were acknowledged.
+/// Makes changes during the fault, and searches on new connections. Returns the names of large entries that were
+/// acknowledged.
 fn write_meanwhile(pando: &Pando, writer: &mut Writer, bulk: &mut Connection, switch: &Path) -> Vec<String> {
     let address = pando.address();
     let (sender, receiver) = mpsc::channel();

@@ -227,7 +227,8 @@ struct MeasuredServer<'a> {
     process: Option<u32>,
 }
 
-/// Measures a running server. If a workload fails, the result contains the reason, and the next workload follows.
+/// Measures a running server. If one of several workloads fails, the result contains the reason, and the next workload
+/// follows.
 fn measure_target(
     served: &MeasuredServer<'_>,
     arguments: &RunArguments,

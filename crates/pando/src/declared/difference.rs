@@ -179,7 +179,8 @@ impl<'c> Planner<'c> {
         Ok(Some(EntryChange { attributes, csn: Some(csn), ..declared_change(entry, Kind::Change) }))
     }
 
-    /// Returns the change from the stored to the declared values. Returns `None` if they are equal.
+    /// Returns the change from the stored to the declared values. Returns `None` if they are equal, or if the attribute
+    /// has values and the declaration requests the next free number.
     fn attribute_change(
         &self,
         name: &str,

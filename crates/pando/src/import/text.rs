@@ -152,7 +152,7 @@ impl<R: Read> ChangedText<R> {
     }
 
     /// Replaces the URL in `lines` by the value of its file, in base64. The number of lines stays the same. Returns
-    /// `None` if the file cannot be read.
+    /// `None` if that is not possible, for example because the file cannot be read.
     fn with_value(&self, number: u64, lines: &[Vec<u8>]) -> Option<Vec<u8>> {
         let mut whole = String::new();
         for (place, line) in lines.iter().enumerate() {

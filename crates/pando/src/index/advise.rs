@@ -90,8 +90,8 @@ struct Sample {
 
 impl Sample {
     /// Reads a sample of a directory with `all` entries. The sample consists of the entries with the smallest
-    /// entryUUIDs, because entryUUIDs are usually random. If too few entries have such entryUUIDs, the sample consists
-    /// of the first entries found.
+    /// entryUUIDs, because entryUUIDs are usually random. If too few entries have a small entryUUID, the sample
+    /// consists of the first entries found.
     fn of(connection: &mut Connection, attribute: &str, all: u64) -> Result<Sample, ClientError> {
         let mut sample = Sample { entries: 0, having: 0, all, values: Vec::new() };
         let share = u128::from(SAMPLE_ENTRIES) * (u128::MAX / u128::from(all.max(1)));

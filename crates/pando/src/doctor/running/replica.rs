@@ -64,7 +64,8 @@ pub(super) fn own(figures: &Figures) -> Option<Finding> {
     })
 }
 
-/// Connects to the supplier, and checks its certificate.
+/// Connects to the supplier, and checks when its certificate expires. Returns `None` if the settings have no supplier
+/// or no certificate authorities for it.
 pub(super) fn supplier(config: &Config, now: u64) -> Option<Finding> {
     const CHECK: &str = "supplier";
     let settings = config.replica.as_ref()?;
