@@ -181,8 +181,8 @@ impl Test {
         if let Test::Sounds(asserted) = self {
             return sounds_like(value, asserted);
         }
-        // Other tests cannot be decided here: visibility depends on the type of the value, and chains depend on other
-        // entries.
+        // Tests of visible values and of chains cannot be decided here, because visibility depends on the type of the
+        // value, and chains depend on other entries.
         let Some(rule) = self.rule() else { return matches!(self, Test::Present) };
         // Most values can be compared without computing their key.
         let known = match self {

@@ -175,8 +175,8 @@ pub const PROMOTE_REPLICA: &str = "1.3.6.1.4.1.99999.5.22";
 /// request.
 pub const FENCE: &str = "1.3.6.1.4.1.99999.5.23";
 
-/// Returns the common name of an extended operation, for diagnostic texts; `None` for unknown operations, and for
-/// operations that only Pando's own programs use.
+/// Returns the common name of an extended operation, for diagnostic texts; `None` for unknown operations, and for some
+/// of Pando's own operations.
 pub fn extended_operation_name(oid: &str) -> Option<&'static str> {
     Some(match oid {
         START_TLS => "StartTLS",

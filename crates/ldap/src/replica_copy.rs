@@ -44,7 +44,7 @@ pub enum CopyPart<'a> {
     /// Compressed bytes of the copy (Zstandard, RFC 8878): from the offset of the request, or from the beginning if the
     /// copy is not the requested copy.
     Data(&'a [u8]),
-    /// End of the copy, with the SHA-256 of all its bytes.
+    /// End of the copy, with the SHA-256 of all bytes of the copy.
     End(&'a [u8]),
 }
 

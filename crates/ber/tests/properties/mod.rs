@@ -24,8 +24,8 @@ fn walk(bytes: &[u8], depth_left: usize) {
     }
 }
 
-/// The content of an integer ends with the shortest content of the same integer. All octets before that only repeat the
-/// sign.
+/// The content of an integer ends with the shortest content of the same integer. All octets before the shortest content
+/// only repeat the sign.
 fn integer(content: &[u8]) {
     if let Ok(value) = ber::integer_content(content) {
         let mut encoded = Vec::new();

@@ -28,7 +28,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 #[derive(Clone, Debug)]
 pub(crate) struct EffectiveRights {
     kind: Kind,
-    /// Limits of a search; they do not apply to the administrator.
+    /// Limits of a search. These limits do not apply to the administrator.
     limits: SearchLimits,
     /// Rights under access rules; `None` if no rules restrict the requester, as for the administrator.
     pub(super) rules: Option<Arc<RuleRights>>,
@@ -515,7 +515,7 @@ impl EffectiveRights {
         self.rules.as_ref().map(|rules| rules.sources())
     }
 
-    /// Returns octets that are equal if the same rules apply in the same way: see [`RuleRights::identity`].
+    /// Returns octets that identify the requester and the rules that may apply: see [`RuleRights::identity`].
     pub(crate) fn identity(&self) -> Vec<u8> {
         self.rules.as_ref().map(|rules| rules.identity()).unwrap_or_default()
     }

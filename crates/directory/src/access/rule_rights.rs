@@ -272,10 +272,10 @@ impl RuleRights {
         }))
     }
 
-    /// Returns octets that are equal if the same rules apply in the same way: the rules that may apply to the
-    /// requester, and the conditions under which they apply at an entry. As long as the octets stay equal, the rights
-    /// at an entry change only if one of these entries changes: the entry itself, one of its superiors, or an entry on
-    /// which the [`filters`](RuleRights::filters) depend.
+    /// Returns octets that identify the requester, the rules that may apply to the requester, and the conditions under
+    /// which these rules apply at an entry. As long as the octets stay equal, the rights at an entry change only if one
+    /// of these entries changes: the entry itself, one of its superiors, or an entry on which the
+    /// [`filters`](RuleRights::filters) depend.
     pub(super) fn identity(&self) -> Vec<u8> {
         let mut octets = Vec::new();
         octets.extend(self.own.map_or(0, |own| own.0).to_be_bytes());

@@ -2,8 +2,8 @@
 //! set the state of passwords with this operation.
 //!
 //! Each operation of a request concerns an attribute of the password's state. Under access rules, a query requires the
-//! right to read that attribute, and setting the state requires the right to write it. Without rules, only the
-//! administrator may query and set the state.
+//! right to read that attribute, and setting the state requires the right to write the attribute. Without rules, only
+//! the administrator may query and set the state.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -163,8 +163,8 @@ impl AccessRules {
         self.depends_on_link
     }
 
-    /// Returns true if a change of an entry other than the requester's own, or of the connection, may change the rules
-    /// that apply to a requester.
+    /// Returns true if the rules that apply to a requester also depend on other entries than the requester's own, or on
+    /// the connection.
     pub(crate) fn depend_on_others(&self) -> bool {
         let asks = |requester: &RuleRequester| {
             matches!(requester, RuleRequester::Group(_) | RuleRequester::UsersMatching(..))

@@ -43,9 +43,9 @@ pub(crate) const META_FOLLOW: &[u8] = b"follow";
 pub(crate) const META_PROMOTED: &[u8] = b"promoted";
 /// Pending rules: version 1 (1), position of the record that set them (varint), the rules as in a record of kind 20.
 pub(crate) const META_JOINS: &[u8] = b"joins";
-/// Progress of the conversion to links: version 1 (1), position of the record that set it (varint), a list of the
-/// attributes with plain values, then the last entry id examined, the number of values converted, and the number of
-/// dangling links among these values (varints).
+/// Progress of the conversion to links: version 1 (1), position of the record that started the conversion (varint), a
+/// list of the attributes with plain values, then the last entry id examined, the number of values converted, and the
+/// number of dangling links among these values (varints).
 pub(crate) const META_LINKS: &[u8] = b"links";
 /// Lineage of the data: see `directory/src/database/replica.rs`.
 pub(crate) const META_LINEAGE: &[u8] = b"lineage";

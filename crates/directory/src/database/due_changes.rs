@@ -90,7 +90,8 @@ impl WriteBatch<'_> {
         self.make(Some(record), stamp).map(|()| true)
     }
 
-    /// Converts plain values of at most `entries_max` entries to links. Returns true if entries were left to examine.
+    /// Converts plain values of at most `entries_max` entries to links. Returns true if a step was made. Makes no step
+    /// if the disk is nearly full.
     fn link_existing(&mut self, entries_max: usize, stamp: &Stamp) -> Result<bool, OperationError> {
         if self.disk_full().is_some() {
             return Ok(false);

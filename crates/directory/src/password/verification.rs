@@ -7,9 +7,10 @@
 //! 6.3.3).
 //!
 //! Limitation: every slow value of an entry must be tried before the result is negative. Binds to an entry fail later
-//! than other binds if its values together cost more than one verification of the settings' scheme. This happens if
-//! the entry has several slow values, or if another server made them with a higher cost. Setting the password again
-//! corrects this. If the settings' scheme is itself fast, the duration hides only entries with fast digests.
+//! than other binds if the entry's values together cost more than one verification of the settings' scheme. This
+//! happens if the entry has several slow values, or if another server made them with a higher cost. Setting the
+//! password again corrects this. If the settings' scheme is itself fast, the duration hides only entries with fast
+//! digests.
 
 use super::cost::decoy;
 use super::{

@@ -294,7 +294,7 @@ impl Obstacles<'_> {
     }
 
     /// Returns the sorted normal forms of values under the proposed schema. Returns `None` if the type is removed,
-    /// becomes collective or loses its links, if a value is invalid, or if two values are equal.
+    /// becomes collective or no longer has links, if a value is invalid, or if two values are equal.
     fn forms<'v>(&self, id: AttrId, values: impl Iterator<Item = &'v [u8]>) -> Option<Vec<Vec<u8>>> {
         let def = self.catalog.attribute(id);
         let schema = &self.catalog.schema;

@@ -79,7 +79,7 @@ impl KnownNames {
     }
 
     /// Inserts a name, or moves it one place to the front if it is already in the table. Does nothing if the entry id
-    /// has too many bits, or if the table has no memory.
+    /// has too many bits, or if the maximum size of the table is 0.
     pub(crate) fn keep(&mut self, hash: NameHash, id: EntryId) {
         if id.0 == 0 || id.0 > ID_MASK || self.line_count_max == 0 {
             return;

@@ -72,7 +72,7 @@ impl<R: BufRead> LdifReader<R> {
         }
     }
 
-    /// Returns the source. Its position is after the last record that was read and the empty line that follows it.
+    /// Returns the source. The position of the source is after the last record that was read and the empty line that follows it.
     pub const fn get_ref(&self) -> &R {
         &self.input
     }
@@ -162,7 +162,7 @@ impl<R: BufRead> LdifReader<R> {
             let kind = LdifErrorKind::RecordTooLong { max: self.record_size_max };
             return Err(LdifError { line: self.line_count, kind });
         } else {
-            // There is no line end: this is the last line of the text, or the text ended before any octet was read.
+            // There is no line end: this is the last line of the input, or the input ended before any octet was read.
             self.is_at_end = read == 0;
             self.line_count -= u64::from(self.is_at_end);
         }

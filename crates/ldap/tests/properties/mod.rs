@@ -226,7 +226,8 @@ pub(crate) fn filter_text(bytes: &[u8]) {
     }
 }
 
-/// The text form of a parsed DN has the same names and values, and its parts are at their recorded offsets.
+/// The text form of a parsed DN has the same names and values, and the parts of the text are at the
+/// recorded offsets.
 pub(crate) fn dn(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let dn = match Dn::parse(text) {
