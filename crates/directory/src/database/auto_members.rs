@@ -200,8 +200,8 @@ mod tests {
         assert_eq!(members(&mut directory), ["cn=ann"]);
         ok(directory.modify(&bob, &[(Replace, "title", &["boss"])]));
         assert_eq!(members(&mut directory), ["cn=ann", "cn=bob"]);
-        // A removed member joins again only after the entry stopped matching and then matched again. An entry that stops
-        // matching stays a member.
+        // A removed member joins again only after the entry stopped matching and then matched again. An entry that
+        // stops matching stays a member.
         ok(directory.modify(GROUP, &[(ldap::ChangeOperation::Delete, "member", &[&bob])]));
         ok(directory.modify(&bob, &[(Replace, "title", &["boss", "clerk"])]));
         assert_eq!(members(&mut directory), ["cn=ann"]);

@@ -72,7 +72,8 @@ impl<R: BufRead> LdifReader<R> {
         }
     }
 
-    /// Returns the source. The position of the source is after the last record that was read and the empty line that follows it.
+    /// Returns the source. The position of the source is after the last record that was read and the empty line that
+    /// follows it.
     pub const fn get_ref(&self) -> &R {
         &self.input
     }
