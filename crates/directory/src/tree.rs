@@ -29,12 +29,12 @@ use crate::model::rows::{
 };
 use crate::model::settings::Settings;
 
-/// State that every operation reads: the rows at one position, their catalogue, and the settings.
+/// State that every operation reads: the rows at one position, their catalog, and the settings.
 #[derive(Clone, Copy)]
 pub struct TreeState<'a> {
     /// The rows.
     pub read: &'a Read,
-    /// The catalogue of the rows.
+    /// The catalog of the rows.
     pub catalog: &'a Catalog,
     /// Directory-wide settings.
     pub settings: &'a Settings,
@@ -95,7 +95,7 @@ impl TreeState<'_> {
         })
     }
 
-    /// Returns the entry with a name; `None` if the entry refers to another server.
+    /// Returns the entry with a name. Returns `None` if no entry has the name, or if the entry is a referral.
     pub(crate) fn entry_here(&self, name: &NormalName) -> Result<Option<EntryId>, OperationError> {
         Ok(match self.find(name)? {
             Found::Entry(id, flags) if !flags.is_referral() => Some(id),

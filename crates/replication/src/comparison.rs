@@ -57,7 +57,7 @@ pub enum Verdict {
 /// Information about comparisons in an answer to a replica.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notice {
-    /// The newest mark, if the replica has no record beyond its position.
+    /// The newest mark, if the replica has no record beyond the mark's position.
     pub mark: Option<Mark>,
     /// Answer to the report in the request.
     pub verdict: Option<Verdict>,

@@ -56,7 +56,7 @@ pub enum Verdict<'m> {
     Mark(Mark),
     /// Digests of a node's data at a digest barrier.
     Digests {
-        /// Node that computed them.
+        /// Node that computed the digests.
         node: NodeId,
         /// Offset of the digest barrier.
         mark: u64,
@@ -68,7 +68,7 @@ pub enum Verdict<'m> {
     /// The key with this number is in force after the previous message, and this node does not have it. The message is
     /// not judged yet: [`Follower::step`] must receive it again after [`Follower::set_keys`] has added the key.
     NeedsKey(u32),
-    /// The log continues with a new generation: the node must stop, and begin again from a snapshot of this
+    /// The log continues with a new generation. The node must stop, and begin again from a snapshot of the new
     /// generation.
     NewGeneration(GenerationId),
     /// The message has no effect. This happens in normal operation.
@@ -186,10 +186,10 @@ pub enum IgnoreReason {
     #[error("a key that is not offered, or that few nodes have")]
     NotOffered,
     /// The slice was compared already. The message is in the log twice, or another node's barrier for the slice
-    /// precedes it.
+    /// precedes the message.
     #[error("a mark of a slice that is compared already")]
     ComparedAlready,
-    /// The log has a newer claim of the same node before this one.
+    /// The log has a newer claim of the same node before this claim.
     #[error("a claim older than another of its node")]
     OlderClaim,
 }
@@ -201,7 +201,8 @@ pub enum Alarm {
     /// The message has no valid tag: a program without the cluster's key writes to the topic.
     #[error("a message that is not authentic")]
     NotAuthentic,
-    /// The message is sealed with an older key of the cluster. Its writer may be a node that left.
+    /// The message is authenticated with a key of the cluster that is not in force. Its writer may be a node that
+    /// left.
     #[error("a message under key {0}, which is not in force: its writer may have left the cluster")]
     OtherKey(u32),
     /// The message has a newer version: a newer build writes to the log.
@@ -289,8 +290,8 @@ impl Follower {
         (follower, vec![RowChange::cursor(&cursor)])
     }
 
-    /// Returns all rows of the state at the beginning of `generation`, which follows the present generation. The
-    /// members of the cluster and its feature level remain.
+    /// Returns all rows of the state at the beginning of `generation`. `generation` must follow the present
+    /// generation. The members of the cluster and its feature level remain.
     pub fn succeed(
         &self,
         id: GenerationId,

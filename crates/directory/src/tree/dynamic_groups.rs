@@ -28,7 +28,7 @@ enum Affected {
     All,
 }
 
-/// Reads all dynamic groups: entries of a class that allows memberURL.
+/// Reads the dynamic groups, up to the limit. A dynamic group is an entry of a class that allows memberURL.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.

@@ -123,12 +123,13 @@ impl Follower {
         &self.keys
     }
 
-    /// Replaces the key ring. The new ring must also contain the keys of the present one.
+    /// Replaces the key ring. The new ring must also contain all keys of the present ring.
     pub fn set_keys(&mut self, keys: KeyRing) {
         self.keys = keys;
     }
 
-    /// Returns true if a node that has the key in force has left, and no new key is offered yet.
+    /// Returns true if a node that has the key in force has left, no new key is offered yet, and the feature level
+    /// permits key rotation.
     pub fn key_is_due(&self) -> bool {
         self.rotation.is_due && self.rotation.offered.is_none() && self.level() >= KEYS_LEVEL
     }
@@ -172,7 +173,8 @@ impl Follower {
     }
 
     /// Encodes the message with which `node`, reached at `address`, announces that it has the offered key. Returns
-    /// `None` if the node does not have the key, has already announced it with the same address, or is not registered.
+    /// `None` if no key is offered, or if the node does not have the key, has already announced it with the same
+    /// address, or is not registered.
     pub fn holder_of(&self, node: NodeId, address: &str) -> Option<Vec<u8>> {
         let offered = self.offered().filter(|offered| self.keys.has_key(&offered.fingerprint))?;
         let is_said = self.rotation.holders.get(&node).is_some_and(|known| known == address);

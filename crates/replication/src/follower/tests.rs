@@ -313,7 +313,7 @@ fn a_node_that_left_cannot_write_or_return() {
     let group = fixture.group(&[1], |_| ());
     assert_eq!(fixture.push(group), "apply 101..101", "announcements of nodes do not end an epoch");
 
-    // The writer leaves. Groups that it appended before leaving are accepted, later ones are not.
+    // The writer leaves. Groups that it appended before leaving are accepted; later groups are not.
     let late = fixture.group(&[2], |_| ());
     let leaving = announcement(&fixture, 1, Announcement::Left);
     assert_eq!(fixture.push(leaving.clone()), "node 1: Left");

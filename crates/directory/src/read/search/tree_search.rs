@@ -50,8 +50,8 @@ pub(super) struct TreeSearch {
     pub(super) scans_for_page: bool,
     /// Whether other threads scan the candidates in parts.
     is_split: bool,
-    /// The base as the client wrote it; set if access rules restrict the requester and no entry below the base is known
-    /// to be visible. While it is set, a hidden base is reported as missing.
+    /// The base as the client wrote it; set if access rules restrict the requester and no entry below the base is
+    /// known to be visible. While this field is set, a hidden base is reported as missing.
     base_text: Option<Box<str>>,
     /// A large result that is sent as a stream before the search continues.
     stream: Option<Box<EntryStream>>,
@@ -78,7 +78,7 @@ pub(super) struct Tally {
     pub(super) entries_sent: u64,
     /// Number of candidates examined.
     pub(super) examined_count: u64,
-    /// Number of examined candidates that did not match.
+    /// Number of examined candidates that are not results.
     rejected_count: u64,
 }
 
@@ -182,8 +182,8 @@ impl TreeSearch {
         Ok(search)
     }
 
-    /// Prepares features that few requests use: the report of rights, the controls of each result, and the sending of
-    /// later changes.
+    /// Prepares features that few requests use: the effective rights control, the response controls of each result,
+    /// and the sending of later changes.
     #[cold]
     #[inline(never)]
     fn add_controls(&mut self, inputs: &SearchInputs<'_>) -> Result<(), OperationError> {
@@ -444,8 +444,8 @@ impl TreeSearch {
         self.begin_stream_of(snapshot, id, true).map(|_| ())
     }
 
-    /// Begins a stream for a visible entry, even if it is not a result. Returns false if the entry is no longer
-    /// visible.
+    /// Begins a stream for an entry. Returns false if the entry is no longer visible or, if `is_result`, no longer a
+    /// result.
     pub(super) fn begin_stream_of(
         &mut self,
         snapshot: &Snapshot,
@@ -565,8 +565,8 @@ impl TreeSearch {
         }
     }
 
-    /// Returns the error to report in place of `error`: noSuchObject as long as the search has found nothing below a
-    /// base that the requester may not see.
+    /// Returns the error to report in place of `error`. If `error` is a refusal and the search has found nothing
+    /// below a base that the requester may not see, the error is noSuchObject. Otherwise it is `error`.
     #[cold]
     pub(super) fn refusal(&self, state: TreeState<'_>, error: OperationError) -> OperationError {
         if matches!(error, OperationError::Refused { .. })

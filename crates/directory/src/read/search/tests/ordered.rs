@@ -206,7 +206,7 @@ impl SortedView {
             let messages = sorted.answer(directory, false).unwrap();
             let by_order = crate::testing::received(&messages);
             let told = super::list_view::response(&messages);
-            // The same search without sort orders: an equivalent filter, from which no order can be chosen.
+            // Runs the same search with an equivalent filter for which no sort order can be chosen.
             let other = format!("(&{}(|(objectClass=*)(objectClass=person)(!(sn=nobody))))", self.filter);
             let other = Question { filter: &other, ..sorted };
             let messages = other.answer(directory, true).unwrap();

@@ -90,7 +90,8 @@ pub(super) fn user() -> Requester {
     Requester::User { id: EntryId(1), dn: SUFFIX.to_owned() }
 }
 
-/// Returns a directory with `ou=0` to `ou=3` and `count` people, who are added in one batch, below each unit in turn.
+/// Returns a directory with the units `ou=0` to `ou=3`. `count` people are added in one batch and are distributed
+/// among the units in turn.
 pub(super) fn crowd(settings: GeneralSettings, count: u32) -> TestDirectory {
     let mut directory = TestDirectory::with_settings(settings);
     add(&mut directory, SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);

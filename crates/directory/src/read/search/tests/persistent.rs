@@ -470,7 +470,7 @@ fn unsupported_persistent_searches_are_refused() {
     let sync = crate::read::controls::SyncOptions { persists: true, cookie: None };
     assert_eq!(with(&|seldom| seldom.sync = Some(sync.clone())), Some(ResultCode::PROTOCOL_ERROR));
 
-    // Clients such as JNDI follow aliases by default; without aliases this has no effect.
+    // Clients such as JNDI follow aliases by default. In a directory without aliases, this option has no effect.
     let mut following = Listener::new(SUFFIX, "(objectClass=*)", &["1.1"]);
     following.aliases = DerefAliases::Always;
     assert_eq!(following.receive(&mut directory).1, None);

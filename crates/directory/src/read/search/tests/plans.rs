@@ -36,8 +36,8 @@ fn crowd() -> TestDirectory {
     directory
 }
 
-/// Searches the whole tree, the subtree of `ou=odd`, and one level below it. Expects the people for whom `expected`
-/// returns true; in `ou=odd`, only the people with odd numbers.
+/// Searches the whole tree, the subtree of `ou=odd`, and one level below `ou=odd`. Expects the people for whom
+/// `expected` returns true; in `ou=odd`, only the people with odd numbers.
 fn check(directory: &TestDirectory, filter: &str, expected: impl Fn(u32) -> bool) {
     let odd = format!("ou=odd,{SUFFIX}");
     let everywhere: Vec<u32> = (0..COUNT).filter(|number| expected(*number)).collect();

@@ -192,7 +192,7 @@ fn searches_refer_to_what_other_servers_have() {
     let found = ask(Scope::WholeSubtree, true);
     assert_eq!(leaves(&found), ["ou=away", "ou=people"]);
     assert_eq!(found.references, [""; 0]);
-    // A client that wants no referrals receives the local entries, and a referral is still not a result.
+    // With the domain scope control, a search returns only local entries. A referral entry is still not a result.
     let seldom = Some(Box::new(RareControls { domain_scope: true, ..RareControls::default() }));
     let controls = RequestControls { seldom, ..RequestControls::default() };
     let found = Question { controls, ..Question::new(PEOPLE, Scope::WholeSubtree, "(ou=*)") }.ask(&directory);

@@ -364,8 +364,8 @@ fn sorting_holds_no_more_than_it_may() {
     turned.reverse();
     let pages: Vec<Page> = question.pages(&mut directory, 50, false);
     assert_eq!(dns(&pages), turned);
-    // The beginning of the list, its end and a typed prefix keep only the keys that are sent. An offset in the middle
-    // keeps more.
+    // A list view request for the beginning of the list, its end or a typed prefix keeps only the keys that are sent.
+    // A request for an offset in the middle keeps more keys.
     let typed = format!("{long} {:04}", count - 2);
     for (window, position) in
         [(offset(0, 2, 1, 0), 1), (offset(2, 0, 9, 9), count), (value(1, 1, &typed), count - 2)]

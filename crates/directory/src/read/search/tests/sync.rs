@@ -42,7 +42,7 @@ pub(super) struct Consumer {
 pub(super) struct Polled {
     pub(super) sent: usize,
     pub(super) present: usize,
-    /// Whether the poll listed deleted entries (a delete phase), not the unchanged ones.
+    /// Whether the poll listed deleted entries (a delete phase) instead of unchanged entries.
     pub(super) listed: bool,
 }
 

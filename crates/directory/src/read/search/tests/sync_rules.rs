@@ -185,7 +185,7 @@ fn polls_follow_what_the_requester_may_see() {
                 usize::from(polled.present > 0 || polled.listed);
         }
         assert!(incremental[0] > 20, "{incremental:?} of {polls} polls received only changes");
-        // If groups matter, a cookie without the rules is not sufficient.
+        // If rules depend on groups, a cookie that does not identify the rules is not sufficient.
         assert_eq!(incremental[1] > 20, number == 0, "{incremental:?} of {polls}");
     }
 }

@@ -3,11 +3,11 @@
 //!
 //! The search holds the *known snapshot*: the snapshot whose state the client has received. At first, the known
 //! snapshot is the snapshot of the initial results. After commits the search takes a newer snapshot. A [`ChangeSet`]
-//! names the entries that may differ between the two snapshots. The search evaluates each of these entries on both. If
-//! an entry matched and no longer matches, the search reports the entry as deleted. If the entry matches now, the
-//! search sends it. Then the newer snapshot becomes the known snapshot. In an event loop, a [`Feed`] builds the change
-//! set for all searches and holds the known snapshot of the searches that wait. A search that is slower than the feed
-//! builds its own change set.
+//! names the entries that may differ between the two snapshots. The search evaluates each of these entries on both
+//! snapshots. If an entry matched and no longer matches, the search reports the entry as deleted. If the entry
+//! matches now, the search sends it. Then the newer snapshot becomes the known snapshot. In an event loop, a [`Feed`]
+//! builds the change set for all searches and holds the known snapshot of the searches that wait. A search that is
+//! slower than the feed builds its own change set.
 //!
 //! An entry that moved with its superior is sent under its new DN. The search ends if the change set cannot name all
 //! entries that may have changed. The client then polls or searches again. The search also ends if records change the
@@ -332,7 +332,7 @@ impl Follow {
         Ok(Reached::End { loses_base: cursor.loses_base })
     }
 
-    /// Prepares to send the changes of a set. Returns `None` if more may have changed than the set names.
+    /// Prepares to send the changes of a set. Returns `None` if entries may have changed that the set does not name.
     fn begin_sending(
         &mut self,
         search: &mut TreeSearch,
@@ -366,7 +366,7 @@ enum Reached {
     Pause,
     /// All changes are sent.
     End { loses_base: bool },
-    /// More may have changed than the set names.
+    /// Entries may have changed that the change set does not name.
     TooMuch,
 }
 
