@@ -23,7 +23,8 @@ pub(crate) fn path_of(folder: &Path, segment: u64) -> PathBuf {
     folder.join(format!("{NAME}{segment:0DIGITS$}"))
 }
 
-/// Returns the numbers of the segments in a folder, in ascending order.
+/// Returns the numbers of the segments in a folder, in ascending order. Reads no more names after [`SEGMENTS_MAX`]
+/// segments.
 pub(crate) fn list(folder: &Path) -> Result<Vec<u64>, AuditError> {
     let mut numbers = Vec::new();
     for entry in fs::read_dir(folder).map_err(AuditError::io(folder))? {

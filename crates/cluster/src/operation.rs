@@ -183,7 +183,7 @@ pub(super) fn applied() -> Answer {
     Outcome { diagnostic: text.to_owned(), ..Outcome::success() }.into()
 }
 
-/// Returns the answer to a change that no node can decide.
+/// Returns an answer with the result code unavailable.
 pub(super) fn unavailable(text: impl Into<String>) -> Answer {
     Outcome::new(ResultCode::UNAVAILABLE, text).into()
 }

@@ -90,7 +90,7 @@ impl Opened {
         Ok(opened)
     }
 
-    /// Opens an existing data directory in order to read it. Does not change it.
+    /// Opens an existing data directory without changing it. Ignores the suffixes in the settings.
     pub(crate) fn open_for_reading(mut config: Config) -> Result<Opened, ServeError> {
         // A suffix that is new to the directory would be stored in it.
         config.suffixes.clear();

@@ -149,7 +149,8 @@ pub fn compare_both(
     count
 }
 
-/// Returns the names of the attributes that each entry shows. Passwords must never be shown here.
+/// Returns the names of the attributes that each entry shows. Omits userPassword, because Pando shows it only to the
+/// administrator.
 fn visible_names(
     connection: &mut Connection,
     base: &str,

@@ -23,7 +23,7 @@ impl Authority {
         Authority { pem, issuer: Issuer::new(params, key) }
     }
 
-    /// Issues a certificate for these hosts or this name. Returns the certificate and its key.
+    /// Issues a certificate for `hosts` or the DN `name`. Returns the certificate and its key.
     pub fn issue(&self, hosts: &[&str], name: &[(DnType, &str)]) -> (String, String) {
         self.signed(params(hosts, name))
     }

@@ -133,7 +133,8 @@ impl Cluster {
         (export, records.collect::<Result<_, _>>().unwrap())
     }
 
-    /// Waits until these nodes have the same data. Returns the number of records.
+    /// Waits until these nodes have the same position, and checks that they have the same data. Returns the number of
+    /// records.
     pub fn expect_equal(&self, nodes: &[(u32, &Pando)]) -> usize {
         let last = nodes.iter().map(|(_, server)| position(server)).max().unwrap();
         for (_, server) in nodes {

@@ -62,7 +62,7 @@ impl Collector {
         }
     }
 
-    /// Waits for a span of an operation with these children.
+    /// Waits for a span of `operation` whose child spans have the names `stages`.
     #[track_caller]
     pub fn span_with(&mut self, operation: &str, stages: &[&str]) -> Value {
         loop {

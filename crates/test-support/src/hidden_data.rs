@@ -313,7 +313,7 @@ impl Pair {
     }
 
     fn context_of(&self, dice: &mut Dice<'_>, kind: Kind) -> ControlContext {
-        // An abandon has no answer.
+        // An abandon, which has no answer, is possible only if this number is 0.
         let number = dice.rng.u32(..8);
         let fits = |context: &ControlContext| match context {
             ControlContext::Search | ControlContext::Compare => kind == Kind::Reads,

@@ -122,7 +122,7 @@ impl Start {
         self.executed_by(wrapper)
     }
 
-    /// Puts the existing data folder on a separate file system ([`SmallDisk`]).
+    /// Mounts a separate file system ([`SmallDisk`]) at the existing data folder.
     pub fn on_small_disk(self, data: &Path) -> Start {
         let mut wrapper = Command::new("unshare");
         if !rustix::process::geteuid().is_root() {

@@ -18,12 +18,12 @@ pub fn controls(requested: Option<AtLeast>) -> ControlsBuf {
     controls
 }
 
-/// Returns a requirement for the position `ahead` of a token, with the maximum wait.
+/// Returns a requirement for the position of a token plus `ahead`, with the maximum wait.
 pub fn at_least(token: PositionToken, ahead: u64, wait_ms: u32) -> Option<AtLeast> {
     Some(AtLeast { token: PositionToken { position: token.position + ahead, ..token }, wait_ms })
 }
 
-/// Sends a request with these controls, and waits for the reply.
+/// Sends a request with the controls of [`controls`], and waits for the reply.
 pub fn request(connection: &mut Connection, request: Request<'_>, requested: Option<AtLeast>) -> Reply {
     connection.request(request, controls(requested).as_controls()).unwrap()
 }

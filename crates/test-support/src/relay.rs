@@ -115,7 +115,7 @@ fn pass(client: TcpStream, server: TcpStream, lasts: ConnectionEnd, held: Sender
     });
 }
 
-/// Passes bytes in both directions, until the clients have sent `most` bytes in total.
+/// Passes bytes in both directions. Drops the server's bytes after the clients have sent `most` bytes in total.
 fn hold(client: &TcpStream, server: &TcpStream, (sent, most): (Arc<AtomicU64>, u64), held: Sender<()>) {
     let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
     let counted = Arc::clone(&sent);

@@ -45,7 +45,7 @@ impl<P: Peer> Running<P> {
     }
 }
 
-/// Returns the setup of a peer over an empty database, with an equality index of each of these attributes.
+/// Returns the setup of a peer over an empty database, with an equality index of each attribute in `indexes`.
 pub(crate) fn setup(indexes: &[&str]) -> Setup {
     Setup {
         admin_dn: ADMIN_DN.to_owned(),

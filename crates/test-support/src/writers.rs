@@ -57,7 +57,7 @@ impl Writer {
         }
     }
 
-    /// Adds the suffix entry, and this number of writers with their units and groups.
+    /// Adds the suffix entry, and the units and groups of `count` writers. Returns the writers.
     pub fn planted(count: u64, random: &mut fastrand::Rng, connection: &mut Connection) -> Vec<Writer> {
         plant_suffix(connection);
         let writers = (0..count).map(|index| Writer::new(&format!("w{index}"), random.u64(..)));

@@ -247,7 +247,7 @@ impl Node {
 }
 
 impl Digests {
-    /// Returns the reason why changes are refused.
+    /// Returns the reason why changes are refused; `None` if no slice is disputed.
     pub(super) fn dispute(&self) -> Option<&String> {
         self.disputed.front().map(|(_, text)| text)
     }

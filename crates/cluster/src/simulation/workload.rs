@@ -241,7 +241,7 @@ impl Workload {
         requests
     }
 
-    /// Changes the rules of memberships, so that existing entries join another group.
+    /// Returns the message that changes the rules of memberships, so that existing entries join another group.
     fn change_rules(&mut self) -> Vec<u8> {
         self.rules += 1;
         let rules = rules(self.rules);
@@ -426,7 +426,8 @@ fn message(request: Request<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Checks that the values of a transaction are both present or both missing.
+/// Checks that the values of a transaction are both present or both missing, and that the values of refused
+/// transactions are missing.
 pub(super) fn check_transactions(text: &str) -> Result<(), String> {
     let of = |end: &str| -> BTreeSet<String> {
         let ends =

@@ -121,7 +121,7 @@ enum Next {
     Changes(Moment),
 }
 
-/// Returns the kind of file to add next.
+/// Returns the kind of file to add next, or [`Next::Nothing`] if there are no changes.
 fn next(
     storage: &dyn Storage,
     found: &Folder<'_>,

@@ -6,7 +6,7 @@ const SIMILARITY_MIN: f64 = 0.7;
 
 /// Returns the known key that is most similar to `key`; `None` if none is similar enough.
 pub fn nearest<'a>(key: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Only the last component is compared, because the key may lack its table or be in the wrong table.
+    // The last components are compared separately, because the key may lack its table or be in the wrong table.
     let last = |name: &'a str| name.rsplit('.').next().unwrap_or(name);
     let own = key.rsplit('.').next().unwrap_or(key);
     let similarity = |name| f64::max(strsim::jaro_winkler(key, name), strsim::jaro_winkler(own, last(name)));

@@ -228,7 +228,7 @@ fn all_requesters(rng: &mut Rng) -> String {
     if chance(rng, 6) { format!("{who} from '127.0.0.0/8'") } else { who }
 }
 
-/// Returns a subject of rules that covers some requesters.
+/// Returns a subject of rules that covers some or all requesters.
 fn some_requesters(rng: &mut Rng) -> String {
     match rng.u32(..9) {
         0..=2 => "anyone".to_owned(),
@@ -518,7 +518,8 @@ impl Planner<'_> {
         self.push(format!("{rdns},{SUFFIX}"), sides);
     }
 
-    /// Adds a hidden entry with this name. Its content differs between the directories.
+    /// Adds a hidden entry with the name `dn`. Its content differs between the directories. If `may_lack` is true, each
+    /// directory may lack the entry.
     fn hidden_slot(&mut self, dn: &str, may_lack: bool) {
         let dn = dn.to_owned();
         let reach = if self.rng.bool() && dn.starts_with("cn=s") { "at" } else { "in" };
