@@ -65,8 +65,9 @@ pub enum FilterKind<'a> {
     ApproxMatch(Assertion<'a>),
     /// A value matches by a named matching rule.
     ExtensibleMatch(ExtensibleMatch<'a>),
-    /// A choice that RFC 4511 does not define. It is not a protocol error, because the choice is extensible. It
-    /// evaluates to Undefined, as does everything that a server cannot evaluate (RFC 4511 section 4.5.1.7).
+    /// A kind of filter that RFC 4511 does not define. Such a filter is not a protocol error, because filters are an
+    /// extensible CHOICE. The filter evaluates to Undefined, like everything that a server cannot evaluate (RFC 4511
+    /// section 4.5.1.7).
     Unrecognized(Tag),
 }
 

@@ -2,7 +2,7 @@
 //!
 //! In a search, a filter item that cannot be evaluated is Undefined. In a rule, such an item would be an unnoticed
 //! mistake, so it is an error. Causes are an unknown type, a value that the syntax does not allow, and a matching rule
-//! that the type does not have. A secret type is also an error, because the rule would reveal its values.
+//! that the type does not have. A secret type is also an error, because the rule would reveal secret values.
 
 use ldap::{Assertion, ExtensibleMatch, Filter, FilterBuf, FilterKind, Substrings};
 use schema::{
