@@ -147,7 +147,7 @@ pub enum Damage {
         /// Number of the block.
         block: u64,
     },
-    /// The file `head` is malformed.
+    /// The file `head` is malformed or missing.
     #[error("file head is damaged or missing")]
     HeadFile,
 }

@@ -32,7 +32,7 @@ pub(crate) enum NodeEvent {
     Keys(Result<Vec<NumberedKey>, String>),
     /// The next slice to compare.
     SlicePlanned(Result<PlannedSlice, String>),
-    /// Digests of this node's data at a digest barrier.
+    /// Digests of a slice of this node's data at a digest barrier, or the reason why they could not be computed.
     Digested(u64, Result<Parts, String>),
     /// Address of the writer of an epoch.
     WriterAddress(u64, Option<String>),

@@ -85,7 +85,7 @@ struct Renewal {
     certificate_key: String,
 }
 
-/// Size of the range of node numbers that one node may assign.
+/// Size of the range of node numbers that belongs to one node.
 const NUMBERS_OF_A_NODE: u32 = 1_000;
 
 /// Returns the first number that a node may assign, or `None` if it may assign none.

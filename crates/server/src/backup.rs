@@ -69,7 +69,8 @@ pub enum BackupError {
     /// The data cannot be read or written.
     #[error(transparent)]
     Data(#[from] directory::backup::BackupError),
-    /// The backup does not contain the requested moment, or another process is writing to it.
+    /// The request cannot be carried out, for the reason in the text. For example, another process is writing to the
+    /// backup.
     #[error("{0}")]
     Refused(String),
 }

@@ -121,10 +121,10 @@ pub enum ConfigError {
          saslauthd, which may have a service"
     )]
     PassThroughInPart,
-    /// A table `[follow]` lacks a required key, or its keys contradict each other.
+    /// A table `[follow]` lacks a required key or has an invalid value, or its keys contradict each other.
     #[error("the table [follow] of the node file: {0}")]
     Follow(&'static str),
-    /// The table `[replica]` lacks a required key, or its keys contradict each other.
+    /// The table `[replica]` lacks a required key or has an invalid value, or its keys contradict each other.
     #[error("the table [replica] of the node file: {0}")]
     Replica(&'static str),
     /// The table `[kerberos]` has keys, but no keytab.
@@ -155,13 +155,13 @@ pub enum ConfigError {
     /// Keys of the table `[metrics]` contradict each other.
     #[error("the table [metrics] of the node file: {0}")]
     Metrics(&'static str),
-    /// Keys of the table `[traces]` contradict each other.
+    /// A key of the table `[traces]` has an invalid value, or keys contradict each other.
     #[error("the table [traces] of the node file: {0}")]
     Traces(&'static str),
     /// Keys of the table `[console]` contradict each other.
     #[error("the table [console] of the node file: {0}")]
     Console(&'static str),
-    /// Keys of the table `[mail]` contradict each other.
+    /// A key of the table `[mail]` has an invalid value, or keys contradict each other.
     #[error("the table [mail] of the node file: {0}")]
     Mail(String),
     /// Keys of the table `[scim]` contradict each other.

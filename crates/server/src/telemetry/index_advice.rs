@@ -27,7 +27,7 @@ pub(crate) struct IndexAdvice {
 struct CountedShape {
     shape: FilterShape,
     use_of: SearchCosts,
-    /// Cost that this shape inherited when it replaced another one.
+    /// Cost that this shape inherited when it replaced another shape.
     inherited: u64,
 }
 
