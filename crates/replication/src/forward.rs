@@ -171,7 +171,7 @@ pub struct Prepared {
     pub listed: Vec<Vec<u8>>,
 }
 
-/// Events of an entry's password. Times are microseconds since 1970.
+/// Events of an entry's password. Times are microseconds since 1970, except `totp_step`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct AccountUpdate {
     /// Times of failed attempts, ascending.
@@ -220,8 +220,8 @@ pub enum Reply {
     /// The operation's id is too old, so it is unknown whether the operation was applied. The client receives
     /// `unavailable`.
     TooOld,
-    /// The request was not decided: this node is not the writer of that epoch, has not reached the position, or knows a
-    /// newer connection of the sender. The sender must send it again to the present writer.
+    /// The request was not decided: this node is not the writer of that epoch, has not reached the position, or knows
+    /// a newer connection of the sender. The sender must send the request again to the present writer.
     NotWriter,
 }
 

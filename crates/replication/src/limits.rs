@@ -52,7 +52,7 @@ pub const ADDRESS_BYTES_MAX: usize = 160;
 /// Maximum number of parts of the data in one message of digests.
 pub const DIGEST_PARTS_MAX: usize = 1024;
 
-/// Number of comparisons that are stored; older ones are dropped.
+/// Number of comparisons that are stored; older comparisons are dropped.
 pub const COMPARISONS_KEPT: usize = 4;
 
 /// Maximum number of stored slices in which a replica differs from its supplier.

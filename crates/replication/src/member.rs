@@ -7,9 +7,9 @@
 //! group back: it commits the batch and answers the clients. [`GroupOutcome::Dropped`] means that the group can no
 //! longer be accepted: the node rolls the batch back and decides its requests again. One group is in flight at a time.
 //!
-//! If the outcome of a group is unknown, the writer is in doubt. It appends nothing more in that epoch and claims a new
-//! one. If the group precedes this claim in the log, the group is accepted. Otherwise it belongs to an older epoch and
-//! has no effect.
+//! If the outcome of a group is unknown, the writer is in doubt. It appends nothing more in that epoch and claims a
+//! new epoch. If the group precedes this claim in the log, the group is accepted. Otherwise the group belongs to an
+//! older epoch and has no effect.
 
 mod group_builder;
 mod own;
@@ -207,8 +207,8 @@ impl Member {
         Ok(message)
     }
 
-    /// Returns the message that puts the offered key in force, if this node is the writer, nothing is in flight, and
-    /// most nodes have the key. The node decides nothing until it reads the message back.
+    /// Returns the message that puts the offered key in force, if this node is the writer and has the key, nothing is
+    /// in flight, and most nodes have the key. The node decides nothing until it reads the message back.
     pub fn rotate(&mut self) -> Option<Vec<u8>> {
         let Role::Leading { epoch } = self.role else { return None };
         let message = self.follower.rotation_of(epoch).filter(|_| self.may_decide())?;
@@ -332,7 +332,8 @@ impl Member {
                     Role::Claiming { attempt } if is_own && new.attempt == attempt => {
                         Role::Leading { epoch: new.epoch.offset }
                     }
-                    // The accepted claim is another one. The node's own claim may still follow in the log.
+                    // The accepted claim is not the claim that the node awaits. That claim may still follow in the
+                    // log.
                     Role::Claiming { attempt } => Role::Claiming { attempt },
                     _ => Role::Following,
                 }

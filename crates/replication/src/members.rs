@@ -26,7 +26,7 @@ impl Members {
         self.level = level;
     }
 
-    /// Returns the feature level in force: the highest that all nodes supported at some time. It never falls.
+    /// Returns the feature level in force: the highest level that all nodes supported at some time. It never falls.
     pub(crate) fn level(&self) -> u64 {
         self.level.max(1)
     }

@@ -126,7 +126,7 @@ pub struct Generation {
     pub position: u64,
 }
 
-/// Claim of a node to write. Its offset names the epoch that it begins.
+/// Claim of a node to write. The offset of the claim names the epoch that the claim begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// Claimant.
@@ -184,7 +184,7 @@ pub struct Group<'m> {
 /// Digests of a node's data at a digest barrier, by part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digests<'m> {
-    /// Node that computed them.
+    /// Node that computed the digests.
     pub node: NodeId,
     /// Offset of the digest barrier.
     pub mark: u64,
@@ -221,7 +221,7 @@ pub enum MessageError {
 }
 
 impl<'m> Message<'m> {
-    /// Decodes a message, which must be under the key with this number.
+    /// Decodes a message. The message must be authenticated with the key of this number.
     ///
     /// # Errors
     /// The bytes are not a valid message.

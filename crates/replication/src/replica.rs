@@ -49,7 +49,7 @@ pub enum Reach {
     Shown,
     /// The data may include that state later.
     Later,
-    /// A promotion without the supplier has lost that state. Later data never includes it.
+    /// The promotion of a server that lacked that state has lost the state. Later data never includes it.
     Lost,
 }
 
@@ -189,8 +189,8 @@ impl Progress {
     /// Returns whether the replica's data shows the change that the supplier has decided at `position`. `basis` is from
     /// the time when the change was forwarded.
     pub fn visibility(&self, basis: &ForwardBasis, position: u64) -> Visibility {
-        // Another connection may lead to a server with other records. The epoch of the decision is not known. Therefore
-        // it cannot be compared with that of the replica's record.
+        // Another connection may lead to a server with other records. The epoch in which the change was decided is
+        // not known, so it cannot be compared with the epoch of the replica's record at `position`.
         if self.connection != Some(basis.connection) {
             Visibility::Unknown
         } else if self.position < position {
@@ -204,8 +204,8 @@ impl Progress {
     /// time when the writer was asked to stop.
     pub fn may_promote(&self, basis: &ForwardBasis, position: u64) -> Visibility {
         match self.visibility(basis, position) {
-            // Meanwhile another server was promoted, or the writer was promoted again. It has not been asked to stop.
-            // In a chain, `position` may belong to the new epoch already.
+            // Meanwhile another server was promoted, or the writer was promoted again. The new writer has not been
+            // asked to stop. In a chain, `position` may belong to the new epoch already.
             Visibility::Shown if self.lineage.has_further_epoch(&basis.lineage) => Visibility::Unknown,
             other => other,
         }

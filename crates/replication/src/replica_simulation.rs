@@ -26,9 +26,9 @@ use world::World;
 /// Defect that all servers of a run have, to verify that the checks find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Defect {
-    /// A server answers a read with a token without waiting for the position.
+    /// A server answers a read that has a token without waiting for the position of the token.
     StaleRead,
-    /// A token has no epoch, so that a position of another history is taken for its own.
+    /// A token has no epoch, so a server takes a position of another history for a position of its own history.
     TokenWithoutEpoch,
     /// A supplier compares positions alone, not lineages.
     LineageIgnored,
@@ -61,8 +61,8 @@ fn run(seed: u64, defect: Option<Defect>) -> Result<Figures, Violation> {
     World::new(seed, defect).run()
 }
 
-/// Without defects, no read with a token lacks what the token stands for, no acknowledged change is lost except by a
-/// promotion without the supplier, and all servers end with equal data.
+/// Without defects, no answer to a read lacks the state that the token of the read names, no acknowledged change is
+/// lost except by a promotion without the supplier, and all servers end with equal data.
 #[test]
 fn every_seed_holds() {
     let mut sum = Figures::default();

@@ -79,7 +79,7 @@ pub struct Cursor {
     pub offset: u64,
     /// Tag of the last accepted message. When the node starts, the log must have a message with this tag at `offset`.
     pub message: Tag,
-    /// Epoch in force; `None` before the first one.
+    /// Epoch in force; `None` before the first epoch.
     pub epoch: Option<Epoch>,
     /// Number of the epoch's last group, 0 if there is none.
     pub number: u64,

@@ -10,8 +10,8 @@
 //!   with the lowest number governs.
 //! - A rule without superior rules is for administrative points: the entry of a naming context, and entries whose
 //!   administrativeRole is autonomousArea or subschemaAdminSpecificArea (RFC 3672 section 3).
-//! - Below a governed entry, all entries are governed. Elsewhere, entries of classes without structure rules may have
-//!   any superior.
+//! - Below a governed entry, every entry must be governed unless it is an administrative point, a subentry or a
+//!   referral. Elsewhere, entries of classes without structure rules may have any superior.
 //! - Subentries and referrals are not governed, because structure rules apply only to object and alias entries.
 
 use ldap::Dn;

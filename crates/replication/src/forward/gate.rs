@@ -22,8 +22,8 @@ impl Gate {
         *newest = link.max(*newest);
     }
 
-    /// Returns true if the writer of `epoch` may decide a request that this node sent. The writer calls this when it
-    /// decides the request, not when the request arrives.
+    /// Returns true if the writer of `epoch` may decide a request that the node `from` sent. The writer calls this
+    /// when it decides the request, not when the request arrives.
     pub fn admits(&self, from: NodeId, request: &Request, epoch: u64) -> bool {
         request.epoch == epoch && self.newest.get(&from).is_none_or(|newest| request.link >= *newest)
     }

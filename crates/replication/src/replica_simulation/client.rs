@@ -3,7 +3,7 @@
 use super::data::Data;
 use crate::replica::EpochName;
 
-/// Position token. The digest is not a part of the token: by it, the oracle checks what the token stands for.
+/// Position token. The digest is not part of the token. The oracle uses it to check the state that the token names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) position: u64,
@@ -50,7 +50,7 @@ pub(super) struct Client {
     pub(super) token: Option<Token>,
     /// Number of the last request.
     pub(super) number: u32,
-    /// Change in the outstanding request, or `None` if it is a read.
+    /// Change in the outstanding request, if there is one. The inner value is `None` for a read.
     pub(super) outstanding: Option<Option<u64>>,
     /// Whether the client sends no more requests.
     pub(super) is_finished: bool,

@@ -27,7 +27,7 @@ pub(super) enum Fact {
 pub(super) struct Oracle {
     /// Acknowledged changes that must not be lost.
     kept: BTreeSet<u64>,
-    /// The server whose promotion was the last one, and which must have all changes in `kept`.
+    /// The server that was promoted last. It must have all changes in `kept`.
     pub(super) authority: ServerId,
     /// Servers that stopped for an epoch.
     stopped: BTreeMap<EpochName, Vec<Stopped>>,
@@ -42,9 +42,9 @@ pub(super) struct Oracle {
 #[derive(Debug)]
 struct Stopped {
     server: ServerId,
-    /// Its data at that time.
+    /// Data of the server when it stopped.
     data: Data,
-    /// Whether it was promoted again since then, without its supplier.
+    /// Whether the server was promoted again since it stopped, without its supplier.
     has_resumed: bool,
 }
 
@@ -129,7 +129,7 @@ impl Oracle {
         all.filter(|one| one.server == id).for_each(|one| one.has_resumed = true);
     }
 
-    /// Checks a server's answer to a client, which sent its token and perhaps a change.
+    /// Checks a server's answer to a client. The client sent its token and perhaps a change.
     pub(super) fn answered(
         &mut self,
         id: ServerId,

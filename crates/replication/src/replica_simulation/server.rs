@@ -1,5 +1,5 @@
-//! A server's process: what it accepts, and what it does as a replica. [`super::writer`] has the part of a writer,
-//! [`super::supplier`] that of a supplier.
+//! A server's process: the requests that it accepts, and its work as a replica. [`super::writer`] contains the work
+//! of a writer, [`super::supplier`] the work of a supplier.
 
 use std::collections::VecDeque;
 
@@ -65,7 +65,7 @@ pub(super) enum Sender {
         caller: Caller,
         operation: u64,
     },
-    /// The administrator, who looks at the server later, or the server itself.
+    /// The administrator or the server itself. Neither receives an answer.
     Other,
 }
 
@@ -94,7 +94,7 @@ pub(super) enum Sent {
         operation: u64,
         work: Work,
     },
-    /// Position and success of a forwarded request.
+    /// Answer to a forwarded request. `decided` is the position of the request; `None` if the request failed.
     Forwarded {
         to: Caller,
         operation: u64,
@@ -181,7 +181,7 @@ pub(super) struct Process {
     pub(super) log_requests: Vec<LogRequest>,
     pub(super) reads: Vec<Read>,
     operation: u64,
-    /// Number of the unanswered request for records, and of the last one.
+    /// Number of the unanswered request for records, if there is one. `asks` is the number of the last request.
     pub(super) asking: Option<u64>,
     asks: u64,
     pub(super) has_turn: bool,
@@ -374,7 +374,7 @@ impl Process {
         }
     }
 
-    /// Works as a replica: applies records, forwards changes, and answers those that the data shows.
+    /// Works as a replica: applies records, forwards changes, and answers the changes that the data shows.
     pub(super) fn follow(&mut self, data: &mut Data, epoch: EpochName, sent: &mut Vec<Sent>) {
         for request in std::mem::take(&mut self.queue) {
             self.take_request(request, epoch);
@@ -402,14 +402,14 @@ impl Process {
                     false => replica.waiting.push((Request { work: Work::Fence(epoch), ..request }, true)),
                 }
             }
-            // Only a writer stops if a request for records has a further epoch. This server may not have read yet that
-            // its supplier has a later one.
+            // Only a writer stops if a request for records has a further epoch. This server may not have learned yet
+            // that its supplier has a later epoch.
             Work::Fence(_) if matches!(request.sender, Sender::Other) && !passes_fences => {}
             _ => replica.waiting.push((request, false)),
         }
     }
 
-    /// Forwards the changes that wait, unless earlier ones are unanswered.
+    /// Forwards the changes that wait, unless earlier changes are unanswered.
     fn forward(&mut self, sent: &mut Vec<Sent>) {
         let is_unchecked = self.has(Defect::UnconfirmedPosition);
         let (Some(supplier), Mode::Replica(replica)) = (self.supplier, &mut self.mode) else { return };
@@ -424,7 +424,7 @@ impl Process {
         }
     }
 
-    /// Applies records that have arrived: those of one connection in one commit.
+    /// Applies records that have arrived. All records of one connection are in one commit.
     fn apply(&mut self, data: &mut Data, sent: &mut Vec<Sent>) {
         let mixes = self.has(Defect::ConnectionsMixed);
         let Mode::Replica(replica) = &mut self.mode else { return };

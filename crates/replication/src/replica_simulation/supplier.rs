@@ -9,7 +9,7 @@ use crate::lineage::Lineage;
 use crate::replica::{Reach, Refusal, RetainedLog};
 
 impl Process {
-    /// Handles a request for records. A replica that knows a later writer stops this one.
+    /// Handles a request for records. If the replica knows a later writer, this server is asked to stop.
     pub(super) fn take_log_request(&mut self, request: LogRequest, data: &Data) {
         let replaced = data.lineage.refusal(data.retained_log(), &request.lineage, request.position);
         if replaced == Some(Refusal::Replaced)

@@ -20,7 +20,7 @@ const CLIENTS: usize = 3;
 
 /// Length of the phase with faults. All times are in microseconds.
 const FAULTS_END: u64 = 1_000_000;
-/// Length of each phase without faults, of which there are several at most.
+/// Length of each phase without faults. A run may have several such phases.
 const QUIET: u64 = 400_000;
 /// Longest wait of a request for records at the supplier.
 pub(super) const LOG_WAIT: u64 = 20_000;
@@ -254,7 +254,7 @@ impl World {
         self.rng.u128(..).to_be_bytes()
     }
 
-    /// Returns the process of a server and its data, if the process is that of this start.
+    /// Returns the process of a server and its data, if the process has this incarnation.
     fn process(&mut self, server: ServerId, incarnation: u64) -> Option<(&mut Process, &mut Data)> {
         let Node { process, data, .. } = &mut self.nodes[server];
         process.as_mut().filter(|process| process.incarnation == incarnation).zip(data.as_mut())

@@ -1,5 +1,5 @@
-//! Toy directory: numbers under keys. Its operations can be refused, need no record, or depend on present values. So it
-//! becomes visible if an operation is decided twice or on a wrong state.
+//! Toy directory: numbers under keys. Its operations can be refused, need no record, or depend on present values.
+//! Therefore the checks detect an operation that is decided twice or on a wrong state.
 
 use std::collections::BTreeMap;
 

@@ -68,8 +68,8 @@ impl Process {
         let waited = now.saturating_sub(self.keys.offered_since);
         let follower = self.member.follower();
         let lacks = follower.lacks_offered();
-        // If the writer has lacked the offered key for long, it offers a new one: the creator may have lost its key in
-        // a crash.
+        // If the writer has lacked the offered key for long, it offers a new key: the node that created the offered
+        // key may have lost that key in a crash.
         let wants = follower.key_is_due() || (lacks && waited > 3 * PATIENCE);
         if is_leading && wants && is_due(&mut self.keys.offered_at, now) {
             self.offer(sent);

@@ -104,7 +104,7 @@ impl World {
         })
     }
 
-    /// Removes the table with the supplier of a server that was promoted.
+    /// Removes the supplier from the node file of a server that was promoted.
     fn remove_table(&mut self, server: ServerId) -> Result<(), Violation> {
         match self.mode(server) {
             Some(Mode::Writer { watches: true } | Mode::Undecided) => self.restart_with(server, None),
@@ -117,7 +117,7 @@ impl World {
         self.nodes[server].process.as_ref()?.replica()?.halted
     }
 
-    /// Gives up the data of a server that has halted, and copies that of a supplier.
+    /// Deletes the data of a server that has halted, so that the server receives a copy of the writer's data.
     fn mend(&mut self, server: ServerId) -> Result<(), Violation> {
         let needs_copy = matches!(self.halted(server), Some(Refusal::Trimmed(_) | Refusal::Diverged(_)));
         if !needs_copy || server == self.oracle.authority {
@@ -135,8 +135,9 @@ impl World {
         Ok(())
     }
 
-    /// Ends the faults. The administrator makes the server with authority the writer, and the others its replicas, in
-    /// a chain. Those that cannot follow get copies. Then all must be equal, and changes and reads must succeed.
+    /// Ends the faults. The administrator makes the server with authority the writer, and the other servers its
+    /// replicas, in a chain. Servers that cannot follow get copies. Then all servers must be equal, and changes and
+    /// reads must succeed.
     pub(super) fn settle(&mut self) -> Result<(), Violation> {
         self.is_troubled = false;
         for server in 0..SERVERS {
@@ -195,7 +196,7 @@ impl World {
         self.check_settled(server)
     }
 
-    /// Checks that all servers have the data of the writer, and that it writes.
+    /// Checks that all servers have the data of the writer, and that the writer makes changes.
     fn check_settled(&mut self, writer: ServerId) -> Result<(), Violation> {
         let all = self.all();
         self.oracle.check_kept(&all)?;

@@ -10,8 +10,8 @@ use crate::replica_simulation::figures::Case;
 const PARTS: u8 = 3;
 
 impl World {
-    /// Requests the next part of a copy for a server without data. The supplier makes a consistent copy. It makes
-    /// another one if its log no longer has all records after the first copy.
+    /// Requests the next part of a copy for a server without data. The supplier makes a consistent copy. The supplier
+    /// makes another copy if its log no longer has all records after the first copy.
     pub(super) fn copy(&mut self, server: ServerId) {
         let Some(supplier) = self.nodes[server].table else { return };
         if self.nodes[server].data.is_some() {
