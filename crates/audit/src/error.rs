@@ -147,7 +147,7 @@ pub enum Damage {
         /// Number of the block.
         block: u64,
     },
-    /// The file `head` is malformed or missing.
+    /// The file `head` is missing or malformed, belongs to another trail, or has an invalid signature.
     #[error("file head is damaged or missing")]
     HeadFile,
 }
