@@ -76,8 +76,8 @@ pub struct Marks {
 pub struct Findings {
     /// Slices in which the replica differs from the supplier, with the names of the parts that differ in each slice.
     differing: Vec<(Slice, BTreeSet<String>)>,
-    /// End of the data that the present round has found equal, from the beginning of the data and without a gap. `None`
-    /// if the last slice differed or did not continue the previous one.
+    /// End of the data that the present round has found equal, from the beginning of the data and without a gap.
+    /// `None` if the last slice differed or did not continue the previous slice.
     equal_up_to: Option<Vec<u8>>,
     comparisons: u64,
     rounds: u64,

@@ -167,7 +167,7 @@ pub enum Rotated {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IgnoreReason {
-    /// The message belongs to another generation, or begins a generation that does not follow the present one.
+    /// The message belongs to another generation, or begins a generation that does not follow the present generation.
     #[error("another generation")]
     OtherGeneration,
     /// Another writer was elected before the message reached the log.
@@ -493,7 +493,7 @@ impl Follower {
         Verdict::Apply(Accepted { offset, epoch, number, first_position, records, is_sealed, rows })
     }
 
-    /// Returns the epoch in force if the group is the next one of that epoch. Otherwise returns the verdict on the
+    /// Returns the epoch in force if the group is the next group of that epoch. Otherwise returns the verdict on the
     /// group as an error.
     fn check_fence<'m>(&self, group: &Group<'m>) -> Result<Epoch, Verdict<'m>> {
         let unknown = Verdict::Alarm(Alarm::UnknownEpoch(group.epoch));

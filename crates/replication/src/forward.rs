@@ -159,7 +159,7 @@ pub type Pair = (Vec<u8>, Vec<u8>);
 pub struct Prepared {
     /// Clear passwords with their stored forms.
     pub hashed: Vec<Pair>,
-    /// Clear passwords to be deleted, with the stored form that each one verifies against.
+    /// Clear passwords to be deleted, with the stored form that each password verifies against.
     pub matched: Vec<Pair>,
     /// Stored forms of former passwords that new passwords were compared with.
     pub former: Vec<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! Lineage of a replicated directory: the sequence of its writers, with the position at which each one began.
+//! Lineage of a replicated directory: the sequence of its writers, with the position at which each writer began.
 //!
 //! A directory that is replicated without a shared log has one writer. A promotion makes another server the writer and
 //! begins an *epoch* at the next position. Random bytes identify the epoch. The list of epochs is the lineage of the

@@ -120,7 +120,7 @@ pub enum Body<'m> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generation {
     /// Generation that ends; zero if this is the first message of the topic. If two messages follow the same
-    /// generation, the first one in the log is accepted.
+    /// generation, the first of these messages in the log is accepted.
     pub follows: GenerationId,
     /// Position of the snapshot. The next record has the next position.
     pub position: u64,

@@ -49,7 +49,7 @@ enum Defect {
     AnswerBeforeShown,
     /// A replica skips records that it has already, although another connection sent them.
     OverlapSkipped,
-    /// A replica applies records of several connections as if one had sent them.
+    /// A replica applies records of several connections as if one connection had sent them.
     ConnectionsMixed,
     /// A writer answers before the commit is durable.
     AnswerBeforeDurable,

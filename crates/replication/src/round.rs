@@ -1,8 +1,9 @@
 //! Comparison of all data, one slice at a time, in rounds.
 //!
-//! A digest barrier names the slice that nodes compare at the barrier. The next barrier names the next slice, until the
-//! last slice ends a round. The log determines the progress of a round: a barrier is accepted only if its slice
-//! continues the previous one. So every row is compared even if barriers arrive late, twice or from two nodes at once.
+//! A digest barrier names the slice that nodes compare at the barrier. The next barrier names the next slice, until
+//! the last slice ends a round. The log determines the progress of a round: a barrier is accepted only if its slice
+//! continues the previous slice. So every row is compared even if barriers arrive late, twice or from two nodes at
+//! once.
 //!
 //! This module does not depend on the form of rows. A point lies between two rows; points are byte strings, ordered
 //! like the rows.
@@ -89,7 +90,7 @@ impl SliceMark {
 }
 
 impl Round {
-    /// Returns the barrier for the planned slice, or `None` if that slice is not the next one.
+    /// Returns the barrier for the planned slice, or `None` if that slice is not the next slice.
     pub(crate) fn mark(&self, node: NodeId, planned: PlannedSlice, at: u64) -> Option<SliceMark> {
         let round = self.ended.saturating_add(1);
         (planned.slice.from == self.next).then_some(SliceMark { node, round, at, planned })

@@ -53,7 +53,7 @@ pub struct MemberRow {
     pub level: u64,
 }
 
-/// New key that a node offers to the others.
+/// New key that a node offers to the other nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfferedKey {
     /// Offset of the message with the offer.

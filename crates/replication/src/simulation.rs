@@ -27,13 +27,13 @@ pub(crate) enum Defect {
     AnswerBeforeAccept,
     /// Nodes do not check the epoch of a group or its number in the epoch.
     NoEpochCheck,
-    /// Nodes accept a group although an earlier one is missing.
+    /// Nodes accept a group although an earlier group is missing.
     MissingGroupAccepted,
     /// A retry has a new operation id.
     RetryWithoutId,
     /// A snapshot lacks the applied operation ids.
     WindowLostInSnapshot,
-    /// The writer decides any copy of a request, not only the last one.
+    /// The writer decides any copy of a request, not only the last copy.
     AnyCopyDecided,
     /// A read does not wait for the position that its client has seen.
     StaleRead,
@@ -98,8 +98,8 @@ fn a_log_that_loses_messages_causes_no_silent_difference() {
     assert!(sum.runs < 500 || sum.went_back() > 0);
 }
 
-/// A value on one node is altered while no faults occur. The present round or the next one detects it, whichever slice
-/// contains the value. If there is a majority, the result names the node and the part.
+/// A value on one node is altered while no faults occur. The present round or the next round detects the alteration,
+/// whichever slice contains the value. If there is a majority, the result names the node and the part.
 #[test]
 fn finds_an_altered_value_within_one_round() {
     let (mut in_the_first, mut in_others) = (0, 0);

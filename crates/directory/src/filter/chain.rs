@@ -229,8 +229,8 @@ impl Links<'_, '_> {
         self.requester.map_or(Ok(true), |requester| requester.shows(self.state, EntryId(holder), attribute))
     }
 
-    /// Returns the entries at the ends of those links that the requester may follow. `links` contains the links of the
-    /// entry `id`, which are already read.
+    /// Returns the entries at the ends of those links that the requester may follow. The caller has read the links of
+    /// the entry `id` and passes them in `links`.
     fn ends_of(
         &mut self,
         hops: &ChainLinks,

@@ -29,7 +29,7 @@ const BEGIN: u8 = 0xfe;
 /// Mark after a normal value.
 const END: u8 = 0xff;
 
-/// A row of an index: its part, which determines the map, and its key.
+/// A row of an index: its part and its key. The part determines the map.
 pub type RowKey = (IndexPart, Vec<u8>);
 
 impl IndexPart {

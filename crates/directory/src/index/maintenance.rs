@@ -134,7 +134,7 @@ pub(crate) fn indexed(catalog: &Catalog) -> impl Iterator<Item = AttrId> {
     all.filter(|def| !def.index.is_nothing()).map(|def| def.id)
 }
 
-/// Returns the stored row of an index, or an empty one.
+/// Returns the stored row of an index, or an empty row if none is stored.
 pub(crate) fn row(read: &Read, base: AttrId) -> Result<IndexRow> {
     let Some(bytes) = read.get(META, &meta_key(META_INDEX, base.0))? else { return Ok(IndexRow::default()) };
     IndexRow::decode(bytes).ok_or_else(|| OperationError::Damaged(format!("index {}", base.0)))
@@ -186,8 +186,8 @@ pub(crate) fn define(
     put_row(batch, catalog, base, &row)
 }
 
-/// Starts to rebuild the index parts whose rows are wrong under a new schema. These are all parts of the attributes
-/// `changed`, whose normal forms have changed, and the grams of attributes whose substring rule has changed.
+/// Starts to rebuild the index parts whose rows are wrong under a new schema: all parts of the attributes in
+/// `changed`, because their normal forms have changed, and the grams of attributes whose substring rule has changed.
 pub(crate) fn follow_schema(
     batch: &mut Batch<'_>,
     catalog: &mut Arc<Catalog>,

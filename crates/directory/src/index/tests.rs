@@ -109,8 +109,9 @@ fn changes_during_the_build_are_indexed() {
     let mut directory = people();
     directory.define_index("description", "substring,presence");
     directory.run_index_slice(10);
-    // Replaces values of one entry, removes the values of another, and deletes a third. The rows of the first three
-    // entries are already built; the rows of the other three are not.
+    // In each round, replaces values of one entry, removes the values of the next entry, and deletes the entry after
+    // that. The rows of the entries in the first round are already built; the rows of the entries in the second round
+    // are not.
     for number in [2, 30] {
         let dn = format!("cn=Person {number},{SUFFIX}");
         let value = "Sentence about birds";

@@ -68,8 +68,8 @@ fn resolve(state: TreeState<'_>, name: &str, listener: ListenerName) -> Result<B
     }
 }
 
-/// Adds to `found` the entries that a rule finds with a value. Returns false if too many entries have the value, which
-/// makes the name ambiguous.
+/// Adds to `found` the entries that a rule finds with a value. Returns false if too many entries have the value,
+/// because the name is then ambiguous.
 fn find(state: TreeState<'_>, rule: &BindNameRule, value: &str, found: &mut Vec<EntryId>) -> Result<bool> {
     let covering = Covering::of(state, &rule.covered)?;
     for type_id in &rule.types {

@@ -174,8 +174,8 @@ fn an_operation_is_applied_once() {
     assert_eq!(fixture.push(group), "apply 103..103");
 }
 
-/// All records of a transaction belong to one operation, whose position is that of the last record. Nodes do not accept
-/// a group with several records of one operation until all nodes support transactions.
+/// All records of a transaction belong to one operation. The position of the operation is the position of its last
+/// record. Nodes do not accept a group with several records of one operation until all nodes support transactions.
 #[test]
 fn records_of_a_transaction_follow_each_other() {
     let (mut fixture, ..) = with_two_nodes();
@@ -524,7 +524,7 @@ fn a_key_that_most_nodes_have_replaces_the_previous_one() {
         assert_eq!((follower.cursor().key, follower.offered()), (number, None));
     }
 
-    // A group under the old key raises an alarm. Other messages that were sent before the rotation do not.
+    // A group under the old key raises an alarm. A claim or a rotation that was sent before the rotation is ignored.
     assert_eq!(fixture.push(late), "Alarm(OtherKey(1))");
     assert_eq!(fixture.push(rotation(1)), "Ignored(OtherKey)");
     let claim =

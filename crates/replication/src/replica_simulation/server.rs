@@ -54,7 +54,7 @@ pub(super) enum Work {
     Promote { without_supplier: bool },
 }
 
-/// Sender of a request, who gets the answer.
+/// Sender of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sender {
     Client {

@@ -167,7 +167,7 @@ impl World {
     pub(super) fn new(seed: u64, defect: Option<Defect>) -> World {
         let mut rng = fastrand::Rng::with_seed(seed);
         let nodes = (0..SERVERS).map(|id| {
-            // A chain of three replicas, and others that follow any earlier server.
+            // Servers 1 to 3 form a chain of replicas. Each further server follows any server with a lower number.
             let table = match id {
                 0 => None,
                 1..4 => Some(id - 1),

@@ -1,5 +1,4 @@
-//! The part of a writer, of a writer that was replaced, and of a promoted server that does not know yet whether it is
-//! the writer.
+//! Work of a writer, of a replaced writer, and of a promoted server that does not know yet whether it is the writer.
 
 use super::Defect;
 use super::data::{Data, Role};
@@ -30,7 +29,7 @@ impl Process {
         }
     }
 
-    /// Makes the changes of a batch in one commit, and answers them after it.
+    /// Makes the changes of a batch in one commit, and answers the requests after the commit.
     pub(super) fn write(&mut self, batch: Vec<Request>, data: &mut Data, sent: &mut Vec<Sent>) {
         let role = data.role;
         let mut answers = Vec::new();

@@ -5,8 +5,8 @@ use replication::forward::{decode_answers, decode_requests, encode_answers, enco
 use replication::message::{Body, Generation, Message, encode_generation};
 use replication::{ClusterKey, Follower, KeyRing, Verdict};
 
-/// Reads arbitrary bytes as a message with a wrong tag and with a correct one, as a frame, and as rows. Nothing panics,
-/// decoded values encode to the same bytes, and a follower continues.
+/// Reads arbitrary bytes as a message with a wrong tag and with a correct tag, as a frame, and as rows. Nothing
+/// panics, decoded values encode to the same bytes, and a follower continues.
 pub(crate) fn cluster(bytes: &[u8]) {
     frames(bytes);
     comparisons(bytes);

@@ -111,8 +111,8 @@ impl<'s> Deleted<'s> {
         Ok(entry.with_operational())
     }
 
-    /// Returns the current DN of the entry `id`, which a value names. If the request that deleted this entry also
-    /// deleted `id`, returns the DN that `id` had then. Otherwise returns `None`.
+    /// Returns the DN to show for a value that names the entry `id`: the current DN of `id` or, if the request that
+    /// deleted this entry also deleted `id`, the DN that `id` had then. Otherwise returns `None`.
     fn target(&self, state: TreeState<'_>, id: EntryId) -> Result<Option<Vec<u8>>> {
         match state.dn(id)? {
             Some(dn) => Ok(Some(dn.into_bytes())),

@@ -62,9 +62,9 @@ pub(crate) enum ResultDifference {
     Search(TypeId),
     /// Values of this type are returned under only one set of rules.
     Read(TypeId),
-    /// The group is a value of memberOf under only one set of rules, because of the right to `member`, the attribute of
-    /// the group that contains its members. The difference affects the filter if `in_filter`, otherwise the returned
-    /// attributes.
+    /// The group is a value of memberOf under only one set of rules, because the rules differ in the right to
+    /// `member`, the attribute that contains the group's members. The difference affects the filter if `in_filter`,
+    /// otherwise the returned attributes.
     Group { group: EntryId, member: AttrId, in_filter: bool },
 }
 

@@ -1,10 +1,10 @@
 //! The Get Effective Rights control: reports with each result the rights of a requester. The report has the format of
 //! 389 DS (`entryLevelRights`, `attributeLevelRights`) or, if a search requests `aclRights`, the format of OpenDJ.
 //!
-//! Any requester may ask for its own rights. Only the administrator and requesters with the right `explain` may ask for
-//! the rights of others. The report covers the attributes that the control names and the attributes of the entry's
-//! classes. The report never depends on which attributes the entry has, because that would reveal values that the
-//! requester may not read.
+//! Any requester may ask for its own rights. Only the administrator and requesters with the right `explain` may ask
+//! for the rights of other requesters. The report covers the attributes that the control names and the attributes of
+//! the entry's classes. The report never depends on which attributes the entry has, because such a report would
+//! reveal values that the requester may not read.
 
 use ldap::response::put_value;
 use schema::TypeId;

@@ -15,7 +15,7 @@ pub(super) struct Persistent {
 }
 
 impl Persistent {
-    /// Creates the persistent search of a request; `None` if the request does not ask for one.
+    /// Creates the state of a persistent search; `None` if the request has no persistent search control.
     ///
     /// # Errors
     /// The request combines persistent search with an incompatible control.

@@ -28,7 +28,7 @@ use crate::tree::TreeState;
 /// Number of index keys that cost as much as one candidate.
 const KEYS_PER_ENTRY: usize = 8;
 
-/// Number of links of other entries that cost as much as one candidate.
+/// Number of links read that cost as much as one candidate.
 const LINKS_PER_ENTRY: u64 = 8;
 
 /// Number of filter tests that cost as much as one candidate.
@@ -94,7 +94,7 @@ pub(super) trait Sink {
 /// Reason why [`Scanner::examine`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reached {
-    /// The budget is used up. Further candidates may have this id or greater ones.
+    /// The budget is used up. Further candidates may have this id or a greater id.
     Budget(u64),
     /// The range is complete. The next candidate after it has this id.
     RangeEnd(u64),
@@ -498,7 +498,7 @@ impl Scanner {
     }
 }
 
-/// Returns the cost of the links of other entries read since the last call, as a number of candidates.
+/// Returns the cost of the links read since the last call, as a number of candidates.
 #[inline]
 fn cost_of_links(matcher: &mut Matcher) -> u32 {
     u32::try_from(matcher.take_cost() / LINKS_PER_ENTRY).unwrap_or(u32::MAX)

@@ -1,10 +1,10 @@
 //! Sorted results (RFC 2891).
 //!
 //! A match is not written at once. Instead, its sort key is added to a set. The size of the set is limited to the
-//! number of results to return: the size of a page, or the size limit. When all candidates are examined, the entries in
-//! the set are examined again in sort order, because they may have changed. Those that still match are written. The
-//! server keeps no state between pages. The cookie contains the last key of a page, and the next page has the first
-//! results after that key.
+//! number of results to return: the size of a page, or the size limit. When all candidates are examined, the entries
+//! in the set are examined again in sort order, because they may have changed. Entries that still match are written.
+//! The server keeps no state between pages. The cookie contains the last key of a page, and the next page has the
+//! first results after that key.
 //!
 //! `index::sort_key` makes the sort keys. If a sort order in the settings has the same keys, the results come from that
 //! order and no set is needed: see [`super::ordered`].

@@ -33,7 +33,7 @@ pub(super) struct Window {
 enum Target {
     First,
     Last,
-    /// The first entry with this key or a greater one.
+    /// The first entry with this key or a greater key.
     AtOrAfter(Key),
     /// The entry at this offset.
     At(u64),

@@ -182,7 +182,7 @@ impl World {
         self.promote_in_peace(other)
     }
 
-    /// Promotes a replica while there are no faults, and makes the others its replicas.
+    /// Promotes a replica while there are no faults, and makes the other servers its replicas.
     fn promote_in_peace(&mut self, server: ServerId) -> Result<(), Violation> {
         self.promote(server, false)?;
         self.run_until(self.now + QUIET)?;

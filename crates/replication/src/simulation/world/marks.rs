@@ -16,7 +16,7 @@ pub(in crate::simulation) struct PlantedAlteration {
     pub(in crate::simulation) expected: String,
     /// Number of rounds that ended between the alteration and its detection.
     pub(in crate::simulation) rounds: u64,
-    /// Whether the altered row was the first one.
+    /// Whether the altered row was the first row.
     pub(in crate::simulation) is_first_slice: bool,
 }
 

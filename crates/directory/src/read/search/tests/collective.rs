@@ -458,7 +458,7 @@ fn a_search_in_progress_sees_the_values_of_a_new_subentry() {
     }
 }
 
-/// Regression test: with one subentry, every modify and delete in the directory read all subentries again.
+/// Regression test: if the directory had a subentry, every modify and every delete read all subentries again.
 #[test]
 fn only_a_change_of_a_subentry_reads_them_again() {
     let directory = shared();

@@ -232,7 +232,7 @@ fn a_rename_ends_nothing_elsewhere() {
     );
 }
 
-/// A move of too many entries ends the searches with these entries in scope, and only those.
+/// A move of too many entries ends only the searches with these entries in scope.
 #[test]
 fn a_large_move_ends_searches_with_moved_entries_in_scope() {
     let mut directory = TestDirectory::with_suffix_entry();

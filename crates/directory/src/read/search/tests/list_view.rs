@@ -65,7 +65,7 @@ fn parts_of_a_list_are_what_is_there() {
                     let place = rng.u32(1..=count.max(1));
                     (offset(before, after, place, count.max(2)), place)
                 }
-                // The client assumes a list length other than the real one.
+                // The client assumes a wrong length of the list.
                 1 => {
                     let of = rng.u32(2..500);
                     let place = rng.u32(1..=of);

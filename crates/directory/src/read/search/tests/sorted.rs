@@ -215,7 +215,7 @@ fn unsortable_results_come_unsorted_or_are_refused() {
     let messages = outside.answer(&directory, false).unwrap();
     assert_eq!(sort_result(&messages), Some((ResultCode::UNWILLING_TO_PERFORM, None)));
     assert!(received(&messages).entries.len() > 5);
-    // A search without results, or one that fails, has no sort response.
+    // A search without results, or a search that fails, has no sort response.
     assert_eq!(sort_result(&sorted("(sn=nobody)", &["cn"]).answer(&directory, false).unwrap()), None);
     let nowhere = Question { base: "ou=nowhere,dc=example,dc=com", ..sorted(filter, &["cn"]) };
     assert_eq!(nowhere.ask(&directory).code, ResultCode::NO_SUCH_OBJECT);
