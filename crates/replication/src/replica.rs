@@ -1,6 +1,6 @@
-//! Decisions of servers that replicate a directory without a shared log. They determine the answer of a supplier to a
-//! request for records, the answer of a writer to a request to stop, the progress of a replica, and whether a server
-//! can serve a read that requires a position.
+//! Decisions of servers that replicate a directory without a shared log. The decisions determine the answer of a
+//! supplier to a request for records, the answer of a writer to a request to stop, the progress of a replica, and
+//! whether a server can serve a read that requires a position.
 //!
 //! The module `replica_simulation` runs these decisions with servers that fail.
 

@@ -203,8 +203,8 @@ impl Compiler<'_> {
     }
 
     fn present(&self, description: &str) -> Term {
-        // Every entry has objectClass. This shortcut avoids the lookup of the name, because most base searches test the
-        // presence of objectClass.
+        // Every entry has objectClass. Most base searches test the presence of objectClass, so this shortcut saves
+        // most of them the lookup of the name.
         if description.eq_ignore_ascii_case("objectClass") {
             return Term::Constant(Truth::True);
         }

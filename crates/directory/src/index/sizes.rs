@@ -110,7 +110,7 @@ fn complete(catalog: &Catalog, base: AttrId) -> IndexParts {
 }
 
 /// Returns the keys in `entries` of the sampled entries. If there are at most `entries_max` entries, the sample
-/// contains all of them. Otherwise it is evenly distributed.
+/// contains all of them. Otherwise the sample is evenly distributed.
 fn sample(read: &Read, entries: u64, entries_max: usize) -> Result<Vec<Vec<u8>>> {
     let after = |low: u64| -> Result<Option<Vec<u8>>> {
         let low = low.to_be_bytes();

@@ -1,8 +1,8 @@
 //! The controls of a request, read once before it is dispatched (RFC 4511 section 4.1.11).
 //!
-//! [`SUPPORTED_CONTROLS`] has all known controls, and the root DSE lists exactly these. A request is refused if it has
-//! a critical control that is unknown or that the operation does not support. Such a control is ignored if it is not
-//! critical.
+//! [`SUPPORTED_CONTROLS`] has all known controls, and the root DSE lists exactly these. If a control is unknown or
+//! the operation does not support it, its criticality decides: a critical control causes the refusal of the request,
+//! and a control that is not critical is ignored.
 
 mod options;
 mod values;
@@ -392,23 +392,24 @@ impl RequestControls {
         Ok(read)
     }
 
-    /// Returns the filter of the assertion control.
+    /// Returns the filter of the assertion control (RFC 4528).
     #[inline]
     pub(crate) fn assertion(&self) -> Option<&FilterBuf> {
         self.seldom.as_ref()?.assertion.as_ref()
     }
 
-    /// Returns true if a delete also removes all subordinates of the entry.
+    /// Returns true if the request has the tree delete control.
     pub(crate) fn tree_delete(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.tree_delete)
     }
 
-    /// Returns true if a change is decided but not applied.
+    /// Returns true if the request has a no operation control, so that the change is decided but not applied.
     pub(crate) fn no_operation(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.no_operation)
     }
 
-    /// Returns true if the change may set operational attributes and change the structural class.
+    /// Returns true if the request has the relax rules control, or if the change repeats a change of the source
+    /// server.
     pub(crate) fn relaxes_rules(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.relaxes_rules)
     }
@@ -425,29 +426,29 @@ impl RequestControls {
         self.seldom.as_ref().is_some_and(|seldom| seldom.follows_source)
     }
 
-    /// Returns true if the request belongs to a transaction.
+    /// Returns true if the request has the transaction specification control (RFC 5805).
     pub fn in_transaction(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.in_transaction)
     }
 
-    /// Returns true if a search returns no referrals.
+    /// Returns true if the search returns no referrals: the domain scope control, or the search options control.
     pub(crate) fn domain_scope(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.domain_scope)
     }
 
-    /// Returns the criticality of the control "show deleted"; `None` without it.
+    /// Returns the criticality of the show deleted control; `None` without the control.
     #[inline]
     pub(crate) fn shows_deleted(&self) -> Option<bool> {
         self.seldom.as_ref()?.shows_deleted
     }
 
-    /// Returns true if the server must not answer the request from a copy.
+    /// Returns true if the request has the don't use copy control (RFC 6171).
     #[inline]
     pub fn needs_original(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.needs_original)
     }
 
-    /// Returns which control makes the search count its results; `None` if the search returns them.
+    /// Returns which control makes the search count its results; `None` if the search returns its results.
     pub(crate) fn count(&self) -> Option<CountKind> {
         self.seldom.as_ref()?.count
     }
@@ -457,7 +458,7 @@ impl RequestControls {
         self.seldom.as_ref()?.origin
     }
 
-    /// Returns true if the client requests copies of the entry.
+    /// Returns true if the request has the pre-read control or the post-read control.
     #[inline]
     pub(crate) fn wants_copies(&self) -> bool {
         self.seldom.is_some() && self.copies() != (None, None)
@@ -468,7 +469,7 @@ impl RequestControls {
         self.seldom.as_ref()?.needs_tree
     }
 
-    /// Returns the requested copies of the entry: before the change, and after it.
+    /// Returns the values of the pre-read control and the post-read control.
     pub(crate) fn copies(&self) -> (Option<&EntryCopyOptions>, Option<&EntryCopyOptions>) {
         match &self.seldom {
             None => (None, None),
@@ -476,38 +477,38 @@ impl RequestControls {
         }
     }
 
-    /// Returns the request for effective rights.
+    /// Returns the value of the effective rights control.
     pub(crate) fn effective_rights(&self) -> Option<&EffectiveRightsOptions> {
         self.seldom.as_ref()?.effective_rights.as_ref()
     }
 
-    /// Returns the requested page.
+    /// Returns the page that the paged results control requests.
     pub(crate) fn page(&self) -> Option<&PageRequest> {
         self.seldom.as_ref()?.page.as_ref()
     }
 
-    /// Returns the filters for returned values; `None` to return all values.
+    /// Returns the filters of the matched values control; `None` to return all values.
     pub(crate) fn matched_values(&self) -> Option<&[FilterBuf]> {
         let items = &self.seldom.as_ref()?.matched_values;
         (!items.is_empty()).then_some(items.as_slice())
     }
 
-    /// Returns the dereference request.
+    /// Returns the value of the dereference control.
     pub(crate) fn dereference(&self) -> Option<&DereferenceOptions> {
         self.seldom.as_ref()?.dereference.as_ref()
     }
 
-    /// Returns the sort request.
+    /// Returns the value of the server-side sorting control.
     pub(crate) fn sort(&self) -> Option<&SortOptions> {
         self.seldom.as_ref()?.sort.as_ref()
     }
 
-    /// Returns the list view request.
+    /// Returns the value of the virtual list view control.
     pub(crate) fn window(&self) -> Option<&ListViewOptions> {
         self.seldom.as_ref()?.window.as_ref()
     }
 
-    /// Returns the synchronization request.
+    /// Returns the value of the content synchronization control.
     pub(crate) fn sync(&self) -> Option<&SyncOptions> {
         self.seldom.as_ref()?.sync.as_ref()
     }
@@ -518,7 +519,7 @@ impl RequestControls {
         self.seldom.is_some() || self.account_usability
     }
 
-    /// Returns the persistent search request.
+    /// Returns the value of the persistent search control.
     pub(crate) fn persistent(&self) -> Option<PersistentSearch> {
         self.seldom.as_ref()?.persistent
     }

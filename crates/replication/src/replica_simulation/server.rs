@@ -188,7 +188,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts a server. Its role in the data and its node file determine what it does.
+    /// Starts a server. The role in its data and the supplier in its node file determine its mode.
     pub(super) fn start(
         id: ServerId,
         data: &mut Data,

@@ -259,9 +259,9 @@ fn compare_at<'s>(
     Ok(())
 }
 
-/// Follows the links from an entry to groups. Calls `each` for each group whose membership the requester may see under
-/// only one set of rules. If `is_nested`, also follows the links of these groups. Such a difference may explain a
-/// different result of the filter.
+/// Follows the links from an entry to groups. Calls `each` for each group whose membership the requester may see
+/// under only one set of rules. If `is_nested`, also follows the links of these groups. A membership that differs may
+/// explain a different result of the filter.
 fn compare_links(
     state: TreeState<'_>,
     (id, hops): (EntryId, &ChainLinks),

@@ -51,7 +51,7 @@ impl Count {
     }
 
     /// Adds the response control, unless the search failed for a reason other than the size limit or the time limit.
-    /// Thus the responses for a hidden base and for a missing base are equal.
+    /// A search with a hidden base or a missing base fails and receives no control, so the two responses are equal.
     pub(super) fn put(&self, code: ResultCode, controls: &mut ControlsBuf) {
         if ![ResultCode::SUCCESS, ResultCode::SIZE_LIMIT_EXCEEDED, ResultCode::TIME_LIMIT_EXCEEDED]
             .contains(&code)

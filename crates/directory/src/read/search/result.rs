@@ -40,7 +40,7 @@ pub(crate) struct ResultWriter {
     pub(crate) selection: Selection,
     /// The requester's view of groups for memberOf; `None` if no access rules restrict the requester.
     pub(super) groups: Option<GroupsOf>,
-    /// State of the control that reports effective rights with each result; `None` in most searches.
+    /// State of the effective rights control; `None` in most searches.
     pub(super) effective: Option<Box<RightsReport>>,
     /// Requested ranges of values; `None` in most searches.
     pub(super) ranges: Option<Box<ValueRanges>>,

@@ -81,8 +81,8 @@ fn alone(directory: &TestDirectory, filter: &str, wanted: Wanted) -> (Vec<u8>, u
     (out, search.entries_examined())
 }
 
-/// Computes pieces in random order, as threads of varying speed would. Each piece is computed on the snapshot at that
-/// time.
+/// Computes pieces in random order, as threads of varying speed would. Each piece is computed on the snapshot that is
+/// current at that time.
 struct Threads {
     rng: fastrand::Rng,
     scanners: Vec<PartScanner>,
