@@ -33,8 +33,8 @@ pub struct Member {
     attempt: u64,
     role: Role,
     proposed: Option<ProposedGroup>,
-    /// Tag of the node's key rotation in flight. The node appends nothing else in the epoch until it has read the
-    /// rotation back.
+    /// Tag of the key rotation message in flight. The node appends nothing else in the epoch until it has read this
+    /// message back.
     rotating: Option<Tag>,
     /// Number of groups sealed in this incarnation.
     proposals: u64,

@@ -180,7 +180,7 @@ impl Progress {
 
     /// Returns the state of the supplier as this replica knows it. The caller stores the result with a change that it
     /// forwards. Returns `None` if no change can be forwarded, because the supplier's records may differ from the
-    /// replica's.
+    /// records of the replica.
     pub fn basis(&self) -> Option<ForwardBasis> {
         let connection = self.connection.filter(|_| self.is_confirmed)?;
         Some(ForwardBasis { connection, lineage: self.theirs.clone() })

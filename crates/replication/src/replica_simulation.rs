@@ -7,7 +7,7 @@
 //! each answer to a client and, after every event, the data of all servers. Then the faults end, the administrator
 //! directs all servers to the writer, and they must become equal.
 //!
-//! A run is a function of its seed. `PANDO_TEST_SEED` and `PANDO_TEST_SEEDS` are those of
+//! A run is a function of its seed. `PANDO_TEST_SEED` and `PANDO_TEST_SEEDS` have the same meaning as in
 //! [`simulation`](crate::simulation).
 
 mod client;
@@ -42,8 +42,8 @@ enum Defect {
     FencePassedOn,
     /// A replica adopts all epochs of its supplier at once.
     EpochAdoptedEarly,
-    /// A replica compares the position of a forwarded change with its own, without knowing that its supplier has the
-    /// same records.
+    /// A replica compares the position of a forwarded change with its own position, without knowing that its supplier
+    /// has the same records.
     UnconfirmedPosition,
     /// A replica answers a forwarded change before its own data has it.
     AnswerBeforeShown,

@@ -1,5 +1,5 @@
 //! Rules for deleting messages of the log. Kafka itself deletes nothing, because the topic's retention is -1. Every
-//! start checks this setting. The writer requests a deletion when these rules permit it.
+//! node checks this setting when it starts. The writer requests a deletion when these rules permit it.
 
 use std::collections::BTreeMap;
 

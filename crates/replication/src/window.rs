@@ -1,4 +1,4 @@
-//! Applied operations: the highest operation ids of each node, and a floor. Ids below the floor are not stored. The
+//! Applied operations: the highest operation ids of each node, and a floor. Ids up to the floor are not stored. The
 //! accepted groups determine this state, so it is the same on every node.
 
 use std::collections::{BTreeMap, BTreeSet};

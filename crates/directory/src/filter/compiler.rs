@@ -322,7 +322,8 @@ pub(super) fn counts_described(catalog: &Catalog, description: &AttributeDescrip
 }
 
 /// Simplifies an *and* or *or*. If a term is the constant `decisive`, this constant is the result. Terms that are the
-/// constant `neutral` are dropped. If one term remains, this term is the result.
+/// constant `neutral` are dropped. If one term remains, this term is the result; if no term remains, `neutral` is the
+/// result.
 fn fold(mut terms: Vec<Term>, decisive: Truth, neutral: Truth, join: fn(Vec<Term>) -> Term) -> Term {
     let is = |term: &Term, truth| matches!(term, Term::Constant(constant) if *constant == truth);
     if terms.iter().any(|term| is(term, decisive)) {

@@ -1,8 +1,8 @@
 //! The controls of a request, read once before it is dispatched (RFC 4511 section 4.1.11).
 //!
-//! [`SUPPORTED_CONTROLS`] has all known controls, and the root DSE lists exactly these. If a control is unknown or
-//! the operation does not support it, its criticality decides: a critical control causes the refusal of the request,
-//! and a control that is not critical is ignored.
+//! [`SUPPORTED_CONTROLS`] has all known controls. The root DSE lists them, but lists the show deleted control only if
+//! deleted entries are kept. If a control is unknown or the operation does not support it, its criticality decides: a
+//! critical control causes the refusal of the request, and a control that is not critical is ignored.
 
 mod options;
 mod values;

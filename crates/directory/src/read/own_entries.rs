@@ -15,8 +15,8 @@ use crate::read::controls::SUPPORTED_CONTROLS;
 use crate::settings::DirectorySettings;
 use crate::snapshot::Snapshot;
 
-/// Builds the root DSE (RFC 4512 section 5.1). Its attributes are operational, so a client must request them by name or
-/// `+`.
+/// Builds the root DSE (RFC 4512 section 5.1). All its attributes except objectClass are operational, so a client
+/// must request them by name or `+`.
 pub(crate) fn root_dse(snapshot: &Snapshot, offered: OfferedBinds) -> VirtualEntry {
     let suffixes = snapshot.state().catalog.suffixes.iter().map(|suffix| suffix.dn.as_str());
     let position = snapshot.position().ok().map(|position| position.to_string());

@@ -1,6 +1,6 @@
 //! Check of the clients' answers and the nodes' data against the log.
 //!
-//! The check reads the log with a second implementation of the protocol's rules, which is as simple as possible.
+//! The check reads the log with a second, simple implementation of the protocol's rules.
 
 use std::collections::{BTreeMap, HashSet};
 

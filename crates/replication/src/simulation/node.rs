@@ -151,11 +151,11 @@ pub(super) struct Counted {
     pub(super) missing: u64,
     /// Number of comparisons of digests.
     pub(super) compared: u64,
-    /// `slices` is the number of barriers for slices, `rounds` the number of rounds with more than one slice.
+    /// `slices` is the number of barriers for slices. `rounds` is the number of rounds with more than one slice.
     pub(super) slices: u64,
     pub(super) rounds: u64,
-    /// `old_keys` is the number of messages under a key that is not in force, `rotations` the number of keys that were
-    /// put in force.
+    /// `old_keys` is the number of messages under a key that is not in force. `rotations` is the number of keys that
+    /// were put in force.
     pub(super) old_keys: u64,
     pub(super) rotations: u64,
     /// Number of rotations to a key that the node lacked.

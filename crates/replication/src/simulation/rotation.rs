@@ -163,7 +163,8 @@ impl Process {
 }
 
 impl World {
-    /// Forges a group: an attacker with all keys except the last one appends a group that would otherwise be accepted.
+    /// Forges a group: an attacker with all keys except the newest key appends a group that would otherwise be
+    /// accepted.
     pub(super) fn forge(&mut self) {
         let mut all = self.keys.clone();
         self.nodes.iter().for_each(|node| all.extend(&node.keys));

@@ -577,7 +577,7 @@ impl World {
         }
     }
 
-    /// Elects a random node. Notifies this node, and notifies the other nodes, perhaps late, that they are not elected.
+    /// Elects a random node. Notifies all nodes whether they are elected, perhaps late.
     fn elect(&mut self) {
         let alive = self.nodes.iter().filter(|node| node.process.is_some()).map(|node| node.id as usize);
         let alive: Vec<usize> = alive.collect();

@@ -20,7 +20,8 @@ pub struct EntryCopyOptions {
     pub selection: SelectionBuf,
 }
 
-/// Dereference request: asks for attributes of the entries that values of results name (draft-masarati-ldap-deref).
+/// Value of the dereference control (draft-masarati-ldap-deref): asks for attributes of the entries that values of
+/// results name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DereferenceOptions {
     /// Whether the search must fail if the control cannot be honored.

@@ -40,7 +40,8 @@ pub(super) fn read_proxied(
     if control.value.is_some() { Ok(()) } else { Err("takes an identity as its value") }
 }
 
-/// Checks only that the value is present and well-formed. The server has already waited for the position in the value.
+/// Reads the at least control of Pando: checks only that the value is present and well-formed. The server has already
+/// waited for the position in the value.
 pub(super) fn read_at_least(_: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
     match AtLeast::decode(control.value.unwrap_or_default()) {
         Some(_) => Ok(()),

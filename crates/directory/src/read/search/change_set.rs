@@ -148,8 +148,8 @@ impl ChangeSet {
     pub(crate) fn is_too_wide(&self, scope: &SearchScope) -> bool {
         let is_touched = |wide: &WideMove| match scope.kind {
             Scope::BaseObject => false,
-            // The moved entry itself is reported as a changed entry. The entries below it are in scope only if it is
-            // the base.
+            // The moved entry itself is reported as a changed entry. The entries below the moved entry are in scope
+            // only if the moved entry is the base.
             Scope::SingleLevel => wide.top == scope.base,
             Scope::WholeSubtree | Scope::Subordinate => {
                 wide.top == scope.base || wide.superiors.iter().any(|above| above.contains(&scope.base))

@@ -54,7 +54,7 @@ impl SearchInputs<'_> {
     ///
     /// # Errors
     /// unavailableCriticalExtension if the control is critical and the requester may not use it; unwillingToPerform
-    /// together with a control that sorts the results or requests later changes.
+    /// if another control sorts the results or requests later changes.
     pub(super) fn shows_deleted(&self) -> Result<bool> {
         let Some(is_critical) = self.controls.shows_deleted() else { return Ok(false) };
         let refused = |code, text: &str| Err(OperationError::refused(code, text));

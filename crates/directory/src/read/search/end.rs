@@ -115,8 +115,9 @@ impl Search {
         }
     }
 
-    /// Builds the sort response control (RFC 2891). Returns `None` if the search returned no entries (section 2,
-    /// scenario 6), unless the search failed because it could not sort.
+    /// Builds the sort response control (RFC 2891). Returns `None` if the client requested no sorting, if the search
+    /// returned no entries (section 2, scenario 6), or if it failed for a reason other than sorting and the size
+    /// limit.
     fn sort_result(&self, code: ResultCode) -> Option<Vec<u8>> {
         let outcome = self.order.as_deref()?.outcome.as_ref()?;
         let is_reported = match code {

@@ -209,7 +209,8 @@ impl Sync {
         Ok(self.unread.is_none())
     }
 
-    /// Adds the entries that a change may affect to `changed`. If these entries are unknown, sets `changed` to `None`.
+    /// Adds to `changed`, `touched` and `deleted` the entries that a change affects. If these entries are unknown,
+    /// sets `changed` to `None`.
     fn list(&mut self, state: TreeState<'_>, change: &Change) -> Result<()> {
         let Some(changed) = &mut self.changed else { return Ok(()) };
         let id = match change {

@@ -1,5 +1,6 @@
-//! A search in the tree. It sends the referrals first, and then the results in ascending id. Either one thread scans
-//! the candidates, or several threads scan parts of them. The limits of the search apply in both cases.
+//! A search in the tree. It sends the references to other servers first, and then the results, in ascending id unless
+//! they are sorted. Either one thread scans the candidates, or several threads scan parts of them. The limits of the
+//! search apply in both cases.
 
 mod follow;
 mod sorted;
@@ -253,8 +254,8 @@ impl TreeSearch {
         self.base_text = None;
     }
 
-    /// Returns an estimate of the number of results of the whole search; 0 if it cannot be estimated without examining
-    /// candidates.
+    /// Returns an estimate of the number of results of the whole search. Returns 0 if the number cannot be estimated
+    /// without examining candidates, or if access rules restrict the requester.
     pub(super) fn estimate(&self, snapshot: &Snapshot) -> Result<u64, OperationError> {
         let Scanner { filter, plan, scope, rights, .. } = &self.scanner;
         // An estimate would also count entries that the requester may not see.
