@@ -264,7 +264,8 @@ impl Compiler<'_> {
     }
 
     /// Compiles a test of chains of links (inchainMatch). Returns `None` if the values of the attribute do not name
-    /// entries, or if the asserted value is not a valid name.
+    /// entries or are still being converted to links, if the item has `:dn:`, or if the asserted value is not a valid
+    /// name.
     fn in_chain(&self, description: AttributeDescription, extensible: &ExtensibleMatch<'_>) -> Option<Term> {
         let (schema, facts) = (&self.catalog.schema, self.catalog.type_facts(description.type_id));
         // The values in a DN are not links.

@@ -45,7 +45,7 @@ impl Covering {
         self.base == Some(id)
     }
 
-    /// Returns true if an entry matches the filter.
+    /// Returns true if an entry matches the filter, or if there is no filter.
     pub(crate) fn matches(&self, state: TreeState<'_>, id: EntryId) -> Result<bool, OperationError> {
         let Some(filter) = &self.filter else { return Ok(true) };
         let node = state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;

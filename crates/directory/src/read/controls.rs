@@ -363,7 +363,8 @@ impl RequestControls {
     ///
     /// # Errors
     /// unavailableCriticalExtension for a critical control that is unknown or that the operation does not support;
-    /// protocolError for a control given twice or with a malformed value.
+    /// protocolError for a control with a malformed value, or given twice. Only the session tracking control may be
+    /// given twice.
     pub fn read(controls: &Controls<'_>, context: ControlContext) -> Result<RequestControls, Outcome> {
         let mut read = RequestControls::default();
         if controls.is_empty() || context == ControlContext::Unanswered {

@@ -79,8 +79,8 @@ impl Snapshot {
         catalog.schema.attribute_type(name_or_oid).map(|known| catalog.secrets.has(known.id))
     }
 
-    /// Returns a value of a record as text or octets. For a link, returns the current DN of the entry that it names, or
-    /// the entry id if that entry does not exist.
+    /// Returns a value of a record as text or octets. For a link, returns the current DN of the entry that it names.
+    /// If the DN cannot be read, returns the word `entry` and the entry id.
     pub fn logged_value(&self, value: &Value) -> Vec<u8> {
         match value {
             Value::Bytes(bytes) => bytes.clone(),

@@ -116,7 +116,7 @@ impl VirtualAttribute {
 /// Name of the attribute with the expiration time of a dynamic entry, as in OpenLDAP.
 pub(crate) const EXPIRE_TIME: &str = "entryExpireTimestamp";
 
-/// Returns the number of whole seconds until a dynamic entry expires; `None` for other entries.
+/// Returns the number of whole seconds until a dynamic entry expires; `None` if the entry does not expire.
 pub(crate) fn seconds_left(
     state: TreeState<'_>,
     (id, node): (EntryId, &NodeRow<'_>),

@@ -347,7 +347,8 @@ impl Process {
         sent.push(Sent::Reconnect);
     }
 
-    /// Handles the supplier's answer to a forwarded change: its position, or `None` if it was refused.
+    /// Handles the supplier's answer to a forwarded change: the position of the change, or `None` if the change was
+    /// refused.
     pub(super) fn take_forwarded(
         &mut self,
         operation: u64,
@@ -470,7 +471,7 @@ impl Process {
         replica.progress = progress;
     }
 
-    /// Answers the forwarded changes that the data shows.
+    /// Answers the forwarded changes that the data shows or whose outcome is unknown.
     fn answer_shown(&mut self, data: &Data, sent: &mut Vec<Sent>) {
         let defect = self.defect;
         let Mode::Replica(replica) = &mut self.mode else { return };

@@ -66,7 +66,8 @@ pub(super) fn check(world: &World) -> Result<Checked, Violation> {
     Ok(Checked { records: model.effects.len() as u64, epochs: model.epochs })
 }
 
-/// Checks a run whose log lost messages: all nodes that have not noticed the loss have the same data.
+/// Checks a run whose log lost messages: all nodes that have read the whole log without noticing the loss have the
+/// same data.
 pub(super) fn check_equal_or_stopped(world: &World) -> Result<(), Violation> {
     let end = world.log.len() as u64;
     let all = world.nodes.iter().filter_map(|node| node.process.as_ref());

@@ -319,7 +319,7 @@ impl World {
         Ok(self.figures)
     }
 
-    /// Handles the next event. Returns false after the last event.
+    /// Handles the next event. Returns false if no event is left, or at the end of the simulated time.
     fn step(&mut self) -> Result<bool, Violation> {
         let Some(Reverse(Scheduled { at, event, .. })) = self.queue.pop() else { return Ok(false) };
         self.now = at;

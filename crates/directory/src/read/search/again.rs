@@ -78,7 +78,7 @@ pub(crate) struct UsedTypes {
 }
 
 impl RequesterView {
-    /// Creates the view for these rights; `None` for the administrator, to whom no rules apply.
+    /// Creates the view for these rights; `None` if no rules restrict the requester, for example the administrator.
     pub(crate) fn of(rights: EffectiveRights) -> Option<RequesterView> {
         let matcher = rights.matcher(MemberUse::Search);
         rights.is_restricted().then(|| RequesterView {

@@ -34,7 +34,8 @@ pub(crate) struct LookupOptions<'f> {
 
 /// Reason why an alias cannot be followed.
 enum AliasFault {
-    /// No entry has the aliased name, or the alias has no `aliasedObjectName`.
+    /// No entry has the aliased name, the requester may not see that entry, or the alias has no valid
+    /// `aliasedObjectName`.
     Nowhere,
     /// The alias leads back to an alias already followed, or through too many aliases.
     Loop,

@@ -53,8 +53,8 @@ impl SearchInputs<'_> {
     /// Returns true if the search returns deleted entries.
     ///
     /// # Errors
-    /// unavailableCriticalExtension if the control is critical and the requester may not use it; unwillingToPerform
-    /// if another control sorts the results or requests later changes.
+    /// unavailableCriticalExtension if the control is critical and the requester may not use it or deleted entries
+    /// are not kept; unwillingToPerform if another control sorts the results or requests later changes.
     pub(super) fn shows_deleted(&self) -> Result<bool> {
         let Some(is_critical) = self.controls.shows_deleted() else { return Ok(false) };
         let refused = |code, text: &str| Err(OperationError::refused(code, text));

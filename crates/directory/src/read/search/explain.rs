@@ -358,8 +358,8 @@ fn is_building(def: &AttributeDef, parts: &[IndexPart]) -> bool {
     parts.iter().any(|part| def.index.phase(*part) == Phase::Building)
 }
 
-/// Returns true if a search may have to examine many entries for few results, because the source of its candidates does
-/// not imply the whole filter.
+/// Returns true if a search may have to examine many entries for few results, because the source of its candidates
+/// does not imply the whole filter. Returns false for a filter that every entry matches.
 pub(super) fn is_unindexed(filter: &Term, plan: &Plan) -> bool {
     plan.implied != Implied::All && !matches!(filter, Term::Constant(Truth::True))
 }

@@ -125,7 +125,8 @@ impl Paging {
     /// Returns the page that a request names.
     ///
     /// # Errors
-    /// unwillingToPerform for a cookie that the server did not issue for this request.
+    /// unwillingToPerform for a cookie that the server did not issue for this request, or for a page of no entries
+    /// without a cookie.
     pub(super) fn begin(
         key: &PageKey,
         inputs: &SearchInputs<'_>,

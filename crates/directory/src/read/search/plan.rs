@@ -236,7 +236,7 @@ impl Plan {
         }
     }
 
-    /// Continues to gather ids. Returns true when all are gathered.
+    /// Continues to gather ids. Returns true when all are gathered, or when a scan replaces the gathering.
     pub(crate) fn gather(&mut self, read: &Read, keys_max: usize) -> Result<bool> {
         let Some(gathering) = &mut self.gathering else { return Ok(true) };
         match (gathering.go_on(read, keys_max)?, &mut self.source) {

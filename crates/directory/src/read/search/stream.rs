@@ -60,7 +60,7 @@ enum Stage {
     WriteNamed,
 }
 
-/// Counts an open stream until it is dropped.
+/// Counts an open stream as long as this value exists.
 struct Pin(Arc<Directory>);
 
 impl Pin {

@@ -370,8 +370,8 @@ impl Known {
     }
 }
 
-/// Finds the position of the record with a CSN by binary search, because CSNs ascend in the log. Returns `None` if the
-/// log no longer has the record.
+/// Finds the position of the record with a CSN by binary search, because CSNs ascend in the log. Returns `None` if
+/// the log does not have the record.
 fn position_of(state: TreeState<'_>, csn: Csn) -> Result<Option<Position>> {
     let csn_at = |position| -> Result<Option<Csn>> {
         let record = state.read.log_records(position).next().transpose()?;

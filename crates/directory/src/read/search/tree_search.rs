@@ -485,8 +485,8 @@ impl TreeSearch {
     }
 
     /// Returns the number of candidates according to the plan, if the search sorts or may examine many candidates for
-    /// few results. Returns `None` for other searches. If a scan replaces the chosen plan because a scan costs less for
-    /// pages, returns the number according to the chosen plan.
+    /// few results. Returns `None` for other searches, and when the initial results are sent. If a scan replaces the
+    /// chosen plan because a scan costs less for pages, returns the number according to the chosen plan.
     pub(super) fn costly_candidates(&self) -> Option<u64> {
         let Scanner { filter, plan, .. } = &self.scanner;
         let sorts = self.is_sorted() && !self.examines_results_only();
