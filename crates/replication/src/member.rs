@@ -111,7 +111,7 @@ pub enum CannotClaim {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CannotPropose {
-    /// The node is not the writer, or a group is in flight.
+    /// The node is not the writer, or a group or a key rotation of this node is in flight.
     #[error("the node may not decide now")]
     NotNow,
     /// The batch has no record. Its answers can be sent without a group.
@@ -351,7 +351,8 @@ impl Member {
             }
             Verdict::Alarm(alarm) if alarm.stops() => Role::Following,
             _ => match (self.role, outcome) {
-                // The log did not accept the node's own group, so its state may differ from the log in an unknown way.
+                // The log did not accept the node's own group, so the node's state may differ from the log in an
+                // unknown way.
                 (Role::Leading { .. } | Role::Doubtful { .. }, Some(GroupOutcome::Dropped)) => {
                     Role::Following
                 }

@@ -209,7 +209,7 @@ impl<'m> Digests<'m> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// The tag does not match: the author or this node does not have the key.
+    /// The tag does not match, the message names a key other than the key in force, or the length is impossible.
     #[error("it is not authentic under a key that this node knows")]
     NotAuthentic,
     /// A newer build wrote the message.

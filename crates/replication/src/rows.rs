@@ -227,7 +227,7 @@ impl RowChange {
         RowChange { key: ROUND_KEY.to_vec(), value: Some(round.encode()) }
     }
 
-    /// Encodes the address of a node that has the offered key.
+    /// Encodes the address of a node that has the offered key. Without an address, the change removes the row.
     pub(crate) fn holder(node: NodeId, address: Option<&str>) -> RowChange {
         let mut key = vec![HOLDER_PREFIX];
         key.extend(node.0.to_be_bytes());

@@ -32,7 +32,7 @@ pub enum LogEvent {
         /// Offset of the message.
         offset: u64,
     },
-    /// Appending a message failed; it may still be in the log.
+    /// Appending a message failed. The kind of the failure says whether the message may still be in the log.
     Failed {
         /// Ticket of the call of `append`.
         ticket: u64,

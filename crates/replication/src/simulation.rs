@@ -57,7 +57,7 @@ fn run(seed: u64, defect: Option<Defect>) -> Result<world::Figures, Violation> {
     World::new(seed, defect).run()
 }
 
-/// Returns the requested seeds, or `count` seeds from 1 on.
+/// Returns the seeds that the environment variables request; without these variables, `count` seeds from 1 on.
 pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {
     let variable = |name| std::env::var(name).ok().and_then(|text: String| text.parse::<u64>().ok());
     let first = variable("PANDO_TEST_SEED");

@@ -249,8 +249,8 @@ fn check_requester(
     }
 }
 
-/// Resolves an identity that a question of `requester` names. If `requester` may not see the entry of this identity,
-/// the identity is reported as unknown.
+/// Resolves an identity that a question of `requester` names. The identity of another user is reported as unknown if
+/// `requester` may not see that user's entry.
 ///
 /// # Errors
 /// As [`subject`].

@@ -42,7 +42,7 @@ pub(crate) type GoverningRule = Option<u32>;
 /// Facts about an entry on which name forms and structure rules depend.
 #[derive(Debug)]
 pub(crate) struct Placed {
-    /// Structural class; `None` if the entry cannot be governed.
+    /// Structural class; `None` for subentries, referrals, and entries without a structural class.
     pub(crate) class: Option<ClassId>,
     /// Attribute types of the RDN.
     pub(crate) naming: Vec<TypeId>,

@@ -16,7 +16,7 @@ use crate::tree::{TreeState, damaged_row, dn_of};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Returns the time at which a value ends (expires); 0 if it has no end.
+/// Returns the time at which a value ends (expires); 0 if the value has no end.
 pub(crate) fn of_value(
     read: &Read,
     (source, attribute): (EntryId, AttrId),

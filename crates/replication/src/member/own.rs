@@ -29,8 +29,8 @@ impl OwnMessages {
         }
     }
 
-    /// Returns true if the message with this tag may be at `offset`, which this node has already read. It may be there
-    /// if the node read it there, or no longer stores the offsets of this tag.
+    /// Returns true if the message with this tag may be at `offset`, which this node has already read. It may be
+    /// there if the node read it there, or does not store all offsets of this tag.
     pub(super) fn may_be_at(&self, tag: Tag, offset: u64) -> bool {
         match self.0.iter().find(|(own, _)| *own == tag) {
             Some((_, offsets)) => offsets.contains(&offset) || offsets.len() == KEPT,

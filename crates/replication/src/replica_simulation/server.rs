@@ -94,7 +94,8 @@ pub(super) enum Sent {
         operation: u64,
         work: Work,
     },
-    /// Answer to a forwarded request. `decided` is the position of the request; `None` if the request failed.
+    /// Answer to a forwarded change. `decided` is the position of the change; `None` if the change was refused or its
+    /// outcome is unknown.
     Forwarded {
         to: Caller,
         operation: u64,
@@ -348,7 +349,7 @@ impl Process {
     }
 
     /// Handles the supplier's answer to a forwarded change: the position of the change, or `None` if the change was
-    /// refused.
+    /// refused or its outcome is unknown.
     pub(super) fn take_forwarded(
         &mut self,
         operation: u64,

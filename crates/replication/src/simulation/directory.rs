@@ -29,7 +29,7 @@ impl Action {
     }
 }
 
-/// Action of a client. `client` and `number` identify it, whatever operation ids it gets.
+/// Action of a client. `client` and `number` identify the action, whatever operation ids it gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClientAction {
     pub(super) client: u32,

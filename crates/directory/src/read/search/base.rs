@@ -244,7 +244,8 @@ pub(crate) enum AliasTarget {
     Entry(EntryId),
     /// A subtree on another server, given by the URLs of the continuation reference (RFC 4511 section 4.5.3).
     OtherServer(Vec<String>),
-    /// No target: the entry is missing or hidden, or the aliases form a loop. The search skips such aliases.
+    /// No target: the alias or the aliased entry is hidden, no entry has the aliased name, or there are too many
+    /// aliases or a loop of aliases. The search skips such aliases.
     Nowhere,
 }
 

@@ -467,7 +467,8 @@ impl TreeSearch {
     }
 
     /// Returns the number of remaining candidates according to the plan. Returns fewer if, at the current rate of
-    /// results, the size limit will end the search earlier. Returns `None` while the number is unknown.
+    /// results, the size limit will end the search earlier. Returns `None` for sorted, synchronizing and listening
+    /// searches, while ids are gathered, and while references or a large entry are being sent.
     pub(super) fn candidates_left(&self) -> Option<u64> {
         let is_ready = self.referrals.is_empty()
             && self.scanner.plan.gathering.is_none()

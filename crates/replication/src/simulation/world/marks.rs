@@ -22,7 +22,7 @@ pub(in crate::simulation) struct PlantedAlteration {
 
 impl World {
     /// Alters a value on one node after the faults have ended. Returns what the nodes find, and the number of rounds
-    /// until then. `None` if the node has no value.
+    /// until then. Returns `None` if the node is not running or has no value.
     pub(in crate::simulation) fn plant(mut self) -> Result<Option<PlantedAlteration>, Violation> {
         while self.now < PLANTED_AT {
             self.step()?;

@@ -136,8 +136,8 @@ impl Follow {
         }))
     }
 
-    /// Updates the effective rights to the snapshot `now`. Returns false if other access rules apply to the requester
-    /// on that snapshot.
+    /// Updates the effective rights to the snapshot `now`. Returns false if the requester's entry no longer exists,
+    /// or if other access rules apply to the requester on that snapshot.
     fn renew_rights(&mut self, now: &Snapshot, scanner: &mut Scanner) -> Result<bool> {
         if let Some(own) = self.rights.own()
             && node(now.state().read, own)?.is_none()
