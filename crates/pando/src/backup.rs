@@ -16,7 +16,7 @@ use crate::data_arguments::{DataArguments, IdentityArguments};
 use crate::exit;
 use crate::print::Report;
 use crate::progress::Elapsed;
-use crate::recover::{self, RecoverArguments};
+use crate::recover::{self, RecoverArguments, later_changes};
 use crate::time::Time;
 
 const DAY: u64 = 86_400;
@@ -248,12 +248,9 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
     });
     drop(elapsed);
     match restored {
-        Ok((Restored { position, micros, has_later }, data)) => {
-            let rest = match (has_later, arguments.until) {
-                (true, _) => "; the backup has later changes",
-                (false, Some(_)) => "; the backup has no later change",
-                (false, None) => "",
-            };
+        Ok((restored, data)) => {
+            let rest = later_changes(&restored, arguments.until.is_some());
+            let Restored { position, micros, has_later } = restored;
             let time = time_text(micros);
             let text = format!(
                 "{} has the directory as it was after the change at position {position}, of {time}{rest}",

@@ -1,6 +1,7 @@
 //! Options of commands that ask a running server. The options name the server's address, and the identity with which to
 //! bind.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +46,7 @@ pub(crate) struct ServerArguments {
 /// Reason why a server could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OnlineError {
-    #[error("cannot connect to {url}: {error}{}", hint(url))]
+    #[error("cannot connect to {url}: {error}{}", hint(url, error))]
     Connect { url: ServerUrl, error: ClientError },
     #[error("{url} refuses the bind: {code}: {diagnostic}")]
     Bind { url: ServerUrl, code: ldap::ResultCode, diagnostic: String },
@@ -57,12 +58,21 @@ pub(crate) enum OnlineError {
     Tls { file: PathBuf, error: client::TlsError },
 }
 
-fn hint(url: &ServerUrl) -> &'static str {
+/// Returns the remedy for an error of connecting.
+fn hint(url: &ServerUrl, error: &ClientError) -> &'static str {
+    // The handshake reports a refused certificate as invalid data.
+    let is_untrusted = match error {
+        ClientError::Io(error) => error.kind() == ErrorKind::InvalidData,
+        ClientError::Unexpected(_) => true,
+        _ => false,
+    };
     match url {
         ServerUrl::Local(path) if path.ends_with(server::SOCKET_NAME) && !path.exists() => {
             "; is the directory being served?"
         }
-        ServerUrl::Internet { tls: true, .. } => "; --tls-ca FILE says which certificates to trust",
+        ServerUrl::Internet { tls: true, .. } if is_untrusted => {
+            "; --tls-ca FILE says which certificates to trust"
+        }
         _ => "",
     }
 }
@@ -229,4 +239,17 @@ pub(crate) fn stored_operational(schema: &Schema, all: bool) -> impl Iterator<It
 
 pub(crate) fn parse_filter(text: &str) -> Result<FilterBuf, FilterError> {
     FilterBuf::parse(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_refused_certificate_is_answered_with_the_option_for_authorities() {
+        let url: ServerUrl = "ldaps://ldap.example.com".parse().unwrap();
+        let hint = |kind: ErrorKind| hint(&url, &ClientError::Io(kind.into()));
+        assert!(hint(ErrorKind::InvalidData).contains("--tls-ca"));
+        assert_eq!([ErrorKind::ConnectionRefused, ErrorKind::Other].map(hint), ["", ""]);
+    }
 }

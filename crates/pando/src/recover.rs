@@ -24,7 +24,7 @@ use ldap::{
 };
 use serde_json::json;
 use server::values::DnText;
-use server::{BackupPlace, RestoredCopy, ServeError, scratch_folder, time_text};
+use server::{BackupPlace, Restored, RestoredCopy, ServeError, scratch_folder, time_text};
 
 use crate::comparison::{Comparison, EntryValues, comparison_of};
 use crate::data_arguments::IdentityArguments;
@@ -153,12 +153,23 @@ fn recover(arguments: &RecoverArguments) -> Result<Counts, RecoverError> {
     if !form.is_quiet && !form.is_json {
         let time = time_text(copy.restored().micros);
         let would = if arguments.dry_run { "would be " } else { "" };
+        let rest = later_changes(&copy.restored(), arguments.until.is_some());
         println!(
             "as of {time}: {added} entries {would}added, {changed} {would}changed, {linked} named again elsewhere; \
-             refused: {refused}"
+             refused: {refused}{rest}"
         );
     }
     Ok(recovery.counts)
+}
+
+/// Returns the end of a message about a restored moment: whether the backup has changes after it. `is_chosen` is true if
+/// the user named a time, which can be later than the end of the backup.
+pub(crate) fn later_changes(restored: &Restored, is_chosen: bool) -> &'static str {
+    match (restored.has_later, is_chosen) {
+        (true, _) => "; the backup has later changes",
+        (false, true) => "; the backup has no later change",
+        (false, false) => "",
+    }
 }
 
 /// Numbers of changes, by kind.

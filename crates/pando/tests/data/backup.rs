@@ -245,6 +245,10 @@ fn a_subtree_is_recovered_with_its_identity_and_memberships() {
     assert_eq!(bind(&server, "bert", "bert-secret"), ldap::ResultCode::SUCCESS);
     recover(&[&base]).expect_code(0).expect_output("0 entries added, 1 changed, 0 named");
     recover(&[&base]).expect_code(0).expect_output("0 entries added, 0 changed, 0 named");
+    // A time after the end of the backup is reported.
+    recover(&["--dry-run", "--until", "2999-01-01T00:00:00Z", &base])
+        .expect_code(0)
+        .expect_output("the backup has no later change");
     assert_eq!(all.map(|dn| seen(&mut admin, dn)), before);
     assert!(seen(&mut admin, &person_dn("carl")).is_some(), "new entries stay");
 
