@@ -50,7 +50,7 @@ pub enum LogError {
 /// The file cannot be opened, or the log was already started.
 pub fn start(settings: &LogSettings) -> Result<LogHandle, LogError> {
     let sink = Sink::default();
-    sink.open(settings.file.as_deref())?;
+    sink.replace(open(settings.file.as_deref())?);
     let (level, handle) = reload::Layer::new(level_filter(settings.level));
     // If a line cannot be written, it is lost. The library would report that on standard error, and that report panics
     // if standard error is a closed pipe.
@@ -69,15 +69,30 @@ pub fn start(settings: &LogSettings) -> Result<LogHandle, LogError> {
 }
 
 impl LogHandle {
-    /// Applies new settings. Opens the file again even if its name has not changed.
+    /// Opens the file of new settings, also if its name has not changed. The log changes only when the result is
+    /// applied.
     ///
     /// # Errors
-    /// The file cannot be opened. In this case the log continues as before.
-    pub fn apply(&self, settings: &LogSettings) -> Result<(), LogError> {
-        self.sink.open(settings.file.as_deref())?;
+    /// The file cannot be opened.
+    pub fn open(&self, settings: &LogSettings) -> Result<NewLog<'_>, LogError> {
+        Ok(NewLog { handle: self, file: open(settings.file.as_deref())?, level: settings.level })
+    }
+}
+
+/// New settings of the log whose file is open.
+#[must_use]
+pub struct NewLog<'h> {
+    handle: &'h LogHandle,
+    file: Option<File>,
+    level: LogLevel,
+}
+
+impl NewLog<'_> {
+    /// Applies the settings.
+    pub fn apply(self) {
+        self.handle.sink.replace(self.file);
         // This call fails only if there is no subscriber, but the subscriber exists as long as the process.
-        let _ = self.level.modify(|level| *level = level_filter(settings.level));
-        Ok(())
+        let _ = self.handle.level.modify(|level| *level = level_filter(self.level));
     }
 }
 
@@ -96,17 +111,15 @@ fn level_filter(level: LogLevel) -> LevelFilter {
 struct Sink(Arc<Mutex<Option<File>>>);
 
 impl Sink {
-    fn open(&self, file: Option<&Path>) -> Result<(), LogError> {
-        let opened = match file {
-            None => None,
-            Some(path) => {
-                let opened = OpenOptions::new().create(true).append(true).open(path);
-                Some(opened.map_err(|error| LogError::File { file: path.to_owned(), error })?)
-            }
-        };
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = opened;
-        Ok(())
+    fn replace(&self, file: Option<File>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = file;
     }
+}
+
+fn open(file: Option<&Path>) -> Result<Option<File>, LogError> {
+    let Some(path) = file else { return Ok(None) };
+    let opened = OpenOptions::new().create(true).append(true).open(path);
+    opened.map(Some).map_err(|error| LogError::File { file: path.to_owned(), error })
 }
 
 /// The subscriber formats a whole line before it writes. Therefore each call of `write` writes one line.

@@ -156,9 +156,12 @@ fn reload(server: &Handle, arguments: &Arguments, (log, logged): (&LogHandle, &m
         Err(error) => tracing::debug!(%error, "no monotonic clock"),
     }
     let applied = Config::load(arguments).map_err(ServeError::from).and_then(|config| {
-        log.apply(&config.log)?;
-        warn_once(logged, config.exposed_files(arguments.node_file.as_deref()));
-        server.reload(config)
+        let new_log = log.open(&config.log)?;
+        let exposed = config.exposed_files(arguments.node_file.as_deref());
+        let reloaded = server.reload(config)?;
+        new_log.apply();
+        warn_once(logged, exposed);
+        Ok(reloaded)
     });
     match applied {
         Ok(reloaded) => {

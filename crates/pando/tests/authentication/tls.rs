@@ -291,8 +291,12 @@ fn certificates_are_swapped_while_the_server_runs() {
     };
     // A key that does not match the certificate leaves everything unchanged.
     scratch.write("key.pem", KeyPair::generate().unwrap().serialize_pem());
+    // That includes the log: with the level `error`, the next reload would not be logged.
+    let settings = std::fs::read_to_string(&node).unwrap();
+    scratch.write("node.toml", format!("{settings}[log]\nlevel = \"error\"\n"));
     reload("reload refused");
     assert!(pando.log().contains("key.pem"), "{}", pando.log());
+    scratch.write("node.toml", settings);
     connect(&authorities[0]).unwrap();
     write(&authorities[1]);
     reload("changed: files of certificates");

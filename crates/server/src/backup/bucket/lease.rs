@@ -151,13 +151,17 @@ impl Shared {
         else {
             return Ok(());
         };
-        if self.small(LOCK)? != held.content {
+        let content = self.small(LOCK);
+        if content.as_ref().is_ok_and(|content| *content != held.content) {
             return Err(io::Error::other("another process has taken over the lock"));
         }
-        self.put(LOCK, held.content.clone())?;
-        held.renewed = Instant::now();
+        let renewed = content.and_then(|_| self.put(LOCK, held.content.clone()));
+        if renewed.is_ok() {
+            held.renewed = Instant::now();
+        }
+        // Without a renewal, this process still holds the lock, and removes it at the end.
         *self.holding() = Some(held);
-        Ok(())
+        renewed
     }
 
     /// Reads the lock. Returns `None` if there is no lock.
