@@ -196,14 +196,14 @@ fn add_others(directory: &mut TestDirectory, case: &str) {
         _ => {}
     }
     if let Some((_, count)) = case.split_once("-rules-") {
-        ask_under_rules(directory, count.parse().unwrap());
+        act_under_rules(directory, count.parse().unwrap());
     }
 }
 
 /// Makes a user the requester and defines `count` access rules. Five of the rules depend on the entry. Of the other
 /// rules, a third are for everyone, a third are for groups that the requester is not in, and a third are for a part of
 /// the tree.
-fn ask_under_rules(directory: &mut TestDirectory, count: usize) {
+fn act_under_rules(directory: &mut TestDirectory, count: usize) {
     let groups = "ou=groups,dc=example,dc=com";
     directory.add(groups, &[("objectClass", &["organizationalUnit"])]);
     let types = ["homePhone", "mobile", "pager", "roomNumber", "title", "carLicense"];

@@ -353,7 +353,7 @@ impl Catalog {
     pub fn load(read: &Read) -> Result<Catalog, OpenError> {
         let settings = StoredSettings::decode(read.get(META, META_SETTINGS)?, read.get(META, META_SCHEMA)?);
         let settings = settings.ok_or(OpenError::damaged("settings"))?;
-        let schema = linking::known_links(schema_of(&settings.schema)?, read)?;
+        let schema = linking::with_stored_links(schema_of(&settings.schema)?, read)?;
         let mut catalog = Catalog::new(schema);
         catalog.set_settings(settings);
         if let Some(row) = read.get(META, META_SCHEMA_TIMES)? {

@@ -228,7 +228,7 @@ impl Target {
     /// Looks up the name and sets the entry that it denotes.
     fn find(&mut self, names: &dyn Names) -> Result<(), OperationError> {
         let Some(name) = &self.name else { return Ok(()) };
-        if let Some(id) = names.known(&self.text)? {
+        if let Some(id) = names.cached(&self.text)? {
             self.entry = Some(id);
             return Ok(());
         }
@@ -324,7 +324,7 @@ impl Term {
     pub(crate) fn depends_on_other_entries(&self, catalog: &Catalog) -> bool {
         let mut asks = false;
         self.visit(&mut |item| {
-            asks |= matches!(item.subject, Subject::Virtual(made) if made.is_membership() || made.is_end())
+            asks |= matches!(item.subject, Subject::Virtual(computed) if computed.is_membership() || computed.is_end())
                 || item.counts_described
                 || item.attributes.iter().any(|id| catalog.attribute(*id).is_link);
         });

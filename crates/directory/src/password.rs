@@ -21,7 +21,7 @@
 //! `$7$`, `$gy$`, `$sha1$` and `$md5$` are left out, because no software writes them by default. Encrypted passwords
 //! (`{AES}`, `{3DES}`, `{RC4}` of OpenDJ, `{DES}` of 389 DS) are left out, because they need a key of the other server.
 //! `{KERBEROS}` and `{UNIX}` are left out, because they delegate verification to another service. Such delegation is
-//! supported only for `{SASL}` and `{PASSTHROUGH}`: see [`Verification::elsewhere`].
+//! supported only for `{SASL}` and `{PASSTHROUGH}`: see [`Verification::delegation`].
 
 pub mod app_password;
 mod argon2;

@@ -1,8 +1,8 @@
 //! Snapshots: readers of a directory at one position.
 
 mod directory;
-pub(crate) mod known_names;
 pub(crate) mod name_cache;
+pub(crate) mod name_hints;
 pub(crate) mod page_key;
 pub(crate) mod shared;
 
@@ -18,8 +18,8 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::{META, map_spec};
 use crate::model::settings::Settings;
 use crate::model::usable::Uses;
-use crate::snapshot::known_names::KnownNames;
 use crate::snapshot::name_cache::NameCache;
+use crate::snapshot::name_hints::NameHints;
 use crate::tree::TreeState;
 pub use directory::Directory;
 pub(crate) use directory::{check_node, is_in};
@@ -74,7 +74,7 @@ impl Snapshot {
     /// caches the entries that DNs name.
     pub fn cache_rows(&mut self, bytes_max: usize) {
         let names_bytes_max = bytes_max / 16;
-        self.names.get_mut().known = KnownNames::new(names_bytes_max);
+        self.names.get_mut().hints = NameHints::new(names_bytes_max);
         self.view.cache_rows(bytes_max - names_bytes_max);
     }
 

@@ -25,7 +25,7 @@ type RightsKey = (Option<EntryId>, Vec<u64>);
 /// Cached rights of requesters under access rules.
 #[derive(Debug, Default)]
 pub(crate) struct RightsCache {
-    kept: HashMap<RightsKey, Arc<RuleRights>, RandomState>,
+    by_key: HashMap<RightsKey, Arc<RuleRights>, RandomState>,
     /// Log position at which all cached rights are valid.
     position: u64,
     /// Sources that all cached rights depend on.
@@ -52,7 +52,7 @@ impl RightsCache {
             Requester::User { id, .. } => Some(*id),
         };
         let key = (own, state.catalog.access_rules.holding_over(context.link.as_ref()));
-        if let Some(known) = self.kept.get(&key) {
+        if let Some(known) = self.by_key.get(&key) {
             return Ok(EffectiveRights::with(state.settings, context, Some(Arc::clone(known))));
         }
         let rights = EffectiveRights::of(state, context)?;
@@ -69,29 +69,29 @@ impl RightsCache {
         if own.len() > RIGHTS_SOURCES_MAX {
             return Ok(());
         }
-        if self.kept.len() >= REQUESTERS_CACHED_MAX {
+        if self.by_key.len() >= REQUESTERS_CACHED_MAX {
             self.forget();
         }
-        if self.kept.is_empty() {
+        if self.by_key.is_empty() {
             self.position = view.position()?;
         }
         self.names.extend(names);
         for touch in own {
             self.own.entry(*touch).or_default().insert(key.clone());
         }
-        self.kept.insert(key, Arc::clone(rules));
+        self.by_key.insert(key, Arc::clone(rules));
         Ok(())
     }
 
     pub(crate) fn forget(&mut self) {
-        self.kept.clear();
+        self.by_key.clear();
         self.names.clear();
         self.own.clear();
     }
 
     /// Drops the rights that are no longer valid in `view`.
     pub(crate) fn follow(&mut self, view: &View) -> Result<(), StoreError> {
-        if self.kept.is_empty() {
+        if self.by_key.is_empty() {
             return Ok(());
         }
         let followed = self.read_log(view);
@@ -126,7 +126,7 @@ impl RightsCache {
             self.forget();
         }
         for key in self.own.remove(&touch).into_iter().flatten() {
-            let Some(rules) = self.kept.remove(&key) else { continue };
+            let Some(rules) = self.by_key.remove(&key) else { continue };
             for other in &rules.sources().own {
                 if let Some(keys) = self.own.get_mut(other) {
                     keys.remove(&key);
@@ -318,7 +318,7 @@ mod tests {
         directory.change_settings(|settings| settings.general.access_rules = rules);
         let mut reader = directory.directory.snapshot().unwrap();
         let mut random = Random(0x9E37_79B9_7F4A_7C15);
-        let (mut kept, mut question) = (0, 0);
+        let (mut cached_count, mut question) = (0, 0);
         for _ in 0..400 {
             for _ in 0..=random.below(3) {
                 change(&mut directory, &mut random);
@@ -329,7 +329,7 @@ mod tests {
             for (id, dn) in users {
                 let requester = requester(id, dn);
                 let key = (Some(id), Vec::new());
-                kept += u32::from(reader.rights_cache.borrow().kept.contains_key(&key));
+                cached_count += u32::from(reader.rights_cache.borrow().by_key.contains_key(&key));
                 question += 1;
                 let known = reader.rights(&requester.context()).unwrap();
                 let computed = EffectiveRights::of(state, &requester.context()).unwrap();
@@ -343,6 +343,9 @@ mod tests {
                 }
             }
         }
-        assert!(kept * 4 > question && kept < question, "{kept} of {question} were kept");
+        assert!(
+            cached_count * 4 > question && cached_count < question,
+            "{cached_count} of {question} were kept"
+        );
     }
 }

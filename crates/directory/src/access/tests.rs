@@ -59,7 +59,7 @@ fn rule(directory: &mut TestDirectory, rules: &[&str]) {
 }
 
 /// Sets the requester to the user of this entry, or to anonymous for an empty DN.
-fn ask_as(directory: &mut TestDirectory, dn: &str) {
+fn act_as(directory: &mut TestDirectory, dn: &str) {
     directory.requester = match dn {
         "" => Requester::Anonymous,
         "cn=admin" => Requester::Administrator { dn: dn.to_owned() },
@@ -92,7 +92,7 @@ fn denied_attributes_are_absent_from_every_answer() {
         &["all: allow read to authenticated", "phones: deny read of telephoneNumber to authenticated"],
     );
     let (anna, bert) = (person("anna", PEOPLE), person("bert", STAFF));
-    ask_as(&mut directory, &anna);
+    act_as(&mut directory, &anna);
     let found = all(&mut directory, "(uid=bert)");
     assert_eq!(found.dns(), [bert.as_str()]);
     assert_eq!(found.entries[0].texts("mail"), ["bert@example.com"]);
@@ -119,10 +119,10 @@ fn denied_attributes_are_absent_from_every_answer() {
     assert_eq!(refused, compared(&directory, &bert, "telephoneNumber", "+9"));
     assert_eq!(compared(&directory, &bert, "mail", "bert@example.com").0, ResultCode::COMPARE_TRUE);
     // An anonymous client sees nothing, and the administrator sees everything.
-    ask_as(&mut directory, "");
+    act_as(&mut directory, "");
     let nothing = all(&mut directory, "(objectClass=*)");
     assert_eq!((nothing.code, nothing.matched_dn.as_str()), (ResultCode::NO_SUCH_OBJECT, ""));
-    ask_as(&mut directory, "cn=admin");
+    act_as(&mut directory, "cn=admin");
     assert_eq!(all(&mut directory, "(telephoneNumber=+2)").dns(), [bert.as_str()]);
 }
 
@@ -137,7 +137,7 @@ fn hidden_entries_are_treated_as_missing() {
         ],
     );
     let (anna, bert) = (person("anna", PEOPLE), person("bert", STAFF));
-    ask_as(&mut directory, &anna);
+    act_as(&mut directory, &anna);
     let found = all(&mut directory, "(objectClass=*)");
     assert!(found.dns().iter().all(|dn| !dn.ends_with(STAFF)), "{:?}", found.dns());
     let nobody = person("nobody", STAFF);
@@ -182,7 +182,7 @@ fn rules_apply_to_their_requesters_only() {
     let (anna, bert, carl) = (person("anna", PEOPLE), person("bert", STAFF), person("carl", STAFF));
     let mut sees = |text: &str, requester: &str| {
         rule(&mut directory, &[text]);
-        ask_as(&mut directory, requester);
+        act_as(&mut directory, requester);
         let found = all(&mut directory, "(uid=*)");
         let mut names: Vec<String> = found.entries.iter().flat_map(|entry| entry.texts("uid")).collect();
         names.sort();
@@ -208,7 +208,7 @@ fn rules_apply_to_their_requesters_only() {
         ("x: allow read below \"\" to authenticated", &bert, "anna bert carl"),
     ] {
         let mut both = directory_with(&[root, text]);
-        ask_as(&mut both, requester);
+        act_as(&mut both, requester);
         let found = all(&mut both, "(uid=*)");
         let mut names: Vec<String> = found.entries.iter().flat_map(|entry| entry.texts("uid")).collect();
         names.sort();
@@ -231,7 +231,7 @@ fn changes_need_their_rights() {
         &format!("desk: allow write of description in \"{STAFF}\" to user \"{anna}\""),
         &format!("moves: allow add, delete, rename in \"{STAFF}\" to user \"{anna}\""),
     ]);
-    ask_as(&mut directory, &bert);
+    act_as(&mut directory, &bert);
     let check =
         |outcome: crate::Outcome, code: ResultCode| assert_eq!(outcome.code, code, "{}", outcome.diagnostic);
     let no = ResultCode::INSUFFICIENT_ACCESS_RIGHTS;
@@ -246,7 +246,7 @@ fn changes_need_their_rights() {
     check(directory.modify_dn(&bert, "uid=b", true, None), no);
     let account: &[(&str, &[&str])] = &[("objectClass", &["account"])];
     check(directory.add(&person("new", STAFF), account), no);
-    ask_as(&mut directory, &anna);
+    act_as(&mut directory, &anna);
     check(directory.modify(&bert, &set("description", &["y"])), ResultCode::SUCCESS);
     check(directory.modify(&bert, &set("mail", &["y"])), no);
     check(directory.modify(&bert, &set("userPassword", &["{SSHA}z"])), no);
@@ -257,7 +257,7 @@ fn changes_need_their_rights() {
     check(directory.modify_dn(&person("newer", STAFF), "uid=newer", true, Some(PEOPLE)), no);
     check(directory.delete(&person("newer", STAFF)), ResultCode::SUCCESS);
     check(directory.delete(&anna), no);
-    ask_as(&mut directory, "");
+    act_as(&mut directory, "");
     check(directory.delete(&anna), ResultCode::STRONGER_AUTH_REQUIRED);
     check(directory.modify(&anna, &set("mail", &["x"])), ResultCode::STRONGER_AUTH_REQUIRED);
 }
@@ -270,7 +270,7 @@ fn the_own_password_needs_write_and_those_of_others_reset() {
     let own = "own: allow write of userPassword to self";
     let (yes, no) = (ResultCode::SUCCESS, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     let set = |directory: &mut TestDirectory, requester: &str, dn: &str, name: &str, code| {
-        ask_as(directory, requester);
+        act_as(directory, requester);
         for operation in [ChangeOperation::Delete, ChangeOperation::Add, ChangeOperation::Replace] {
             let value: &[&str] = if operation == ChangeOperation::Delete { &[] } else { &["{SSHA}x"] };
             let outcome = directory.modify(dn, &[(operation, name, value)]);
@@ -358,21 +358,21 @@ fn at_least_one_requester_can_read_the_rules() {
 fn a_withdrawn_right_ends_at_once() {
     let mut directory = directory_with(&[&format!("x: allow read to group \"cn=inner,{GROUPS}\"")]);
     let bert = person("bert", STAFF);
-    ask_as(&mut directory, &bert);
+    act_as(&mut directory, &bert);
     assert_eq!(all(&mut directory, "(uid=carl)").dns().len(), 1);
-    ask_as(&mut directory, "cn=admin");
+    act_as(&mut directory, "cn=admin");
     let anna = person("anna", PEOPLE);
     let inner = format!("cn=inner,{GROUPS}");
     ok(&mut directory, |of| of.modify(&inner, &[(ChangeOperation::Replace, "member", &[&anna])]));
-    ask_as(&mut directory, &bert);
+    act_as(&mut directory, &bert);
     assert_eq!(all(&mut directory, "(uid=carl)").code, ResultCode::NO_SUCH_OBJECT);
-    ask_as(&mut directory, &anna);
+    act_as(&mut directory, &anna);
     assert_eq!(all(&mut directory, "(uid=carl)").dns().len(), 1);
     // After a restart, the rules have the same effect.
     let mut directory = directory.reopen();
-    ask_as(&mut directory, &anna);
+    act_as(&mut directory, &anna);
     assert_eq!(all(&mut directory, "(uid=carl)").dns().len(), 1);
-    ask_as(&mut directory, &bert);
+    act_as(&mut directory, &bert);
     assert_eq!(all(&mut directory, "(uid=carl)").code, ResultCode::NO_SUCH_OBJECT);
 }
 
@@ -413,9 +413,9 @@ fn requesters_read_only_entries_that_name_them() {
     rule(&mut directory, &["managed: allow read of cn, mail to named by manager"]);
     let anna = person("anna", PEOPLE);
     let mails = |directory: &mut TestDirectory| {
-        ask_as(directory, &anna);
+        act_as(directory, &anna);
         let found = directory.search("", Scope::WholeSubtree, "(mail=*)", &["mail"]);
-        ask_as(directory, "cn=admin");
+        act_as(directory, "cn=admin");
         found.entries.len()
     };
     // At first only bert names anna. The rights hold a list of the entries that name the requester. Later more entries
@@ -446,7 +446,7 @@ fn filters_of_rules_restrict_adds_moves_and_changes() {
         &movable,
     ];
     rule(&mut directory, &rules);
-    ask_as(&mut directory, &person("anna", PEOPLE));
+    act_as(&mut directory, &person("anna", PEOPLE));
     let (yes, no) = (ResultCode::SUCCESS, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     let check = |outcome: crate::Outcome, code| assert_eq!(outcome.code, code, "{}", outcome.diagnostic);
     // The filter of the rule also tests the value in the DN of the new entry.
@@ -463,9 +463,9 @@ fn filters_of_rules_restrict_adds_moves_and_changes() {
     check(directory.modify(&person("carl", STAFF), phone), no);
     // A move requires that the entry matches the filter of the rule for adds.
     check(directory.modify_dn(&person("carl", STAFF), "uid=carl", true, Some(PEOPLE)), no);
-    ask_as(&mut directory, "cn=admin");
+    act_as(&mut directory, "cn=admin");
     ok(&mut directory, |of| of.add(&person("cilla", STAFF), account));
-    ask_as(&mut directory, &person("anna", PEOPLE));
+    act_as(&mut directory, &person("anna", PEOPLE));
     check(directory.modify_dn(&person("cilla", STAFF), "uid=cilla", true, Some(PEOPLE)), yes);
     check(directory.delete(&person("cilla", PEOPLE)), yes);
 }
@@ -487,13 +487,13 @@ fn members_of_dynamic_groups_count_as_members() {
     for (dn, is_member) in
         [(person("anna", PEOPLE), true), (person("bert", STAFF), false), (person("carl", STAFF), true)]
     {
-        ask_as(&mut directory, &dn);
+        act_as(&mut directory, &dn);
         assert_eq!(!all(&mut directory, "(uid=bert)").dns().is_empty(), is_member, "{dn}");
     }
     // The next request uses the new state of the entry.
-    ask_as(&mut directory, "cn=admin");
+    act_as(&mut directory, "cn=admin");
     let carl = person("carl", STAFF);
     ok(&mut directory, |of| of.modify_dn(&carl, "uid=ziggy", true, None));
-    ask_as(&mut directory, &person("ziggy", STAFF));
+    act_as(&mut directory, &person("ziggy", STAFF));
     assert!(all(&mut directory, "(uid=bert)").dns().is_empty());
 }

@@ -75,7 +75,10 @@ pub(crate) fn begin(
 
 /// Returns the schema without `X-LINK` on types whose values the rows do not store as links. Earlier builds accepted
 /// `X-LINK` without effect. The next change of the definitions starts the conversion to links.
-pub(super) fn known_links(schema: Arc<Schema>, read: &Read) -> std::result::Result<Arc<Schema>, OpenError> {
+pub(super) fn with_stored_links(
+    schema: Arc<Schema>,
+    read: &Read,
+) -> std::result::Result<Arc<Schema>, OpenError> {
     if !schema.attribute_types().iter().any(is_declared_link) {
         return Ok(schema);
     }

@@ -115,14 +115,14 @@ fn check(filter: Filter<'_>, types: Types<'_>) -> Result<(), String> {
             check_value(&assertion, types, "ordering", |known| known.ordering)
         }
         FilterKind::Substrings(substrings) => check_substrings(&substrings, types),
-        FilterKind::Present(description) => known(description, types).map(|_| ()),
+        FilterKind::Present(description) => testable_type(description, types).map(|_| ()),
         FilterKind::ExtensibleMatch(extensible) => check_extensible(&extensible, types),
         FilterKind::Unrecognized(_) => Err("it contains an unknown kind of item".to_owned()),
     }
 }
 
 /// Returns the attribute type of a description, if a rule may test the type.
-fn known<'s>(description: &str, (schema, secrets): Types<'s>) -> Result<&'s AttributeType, String> {
+fn testable_type<'s>(description: &str, (schema, secrets): Types<'s>) -> Result<&'s AttributeType, String> {
     let parsed = schema.parse_description(description).map_err(|error| error.to_string())?;
     let attribute_type = schema.type_by_id(parsed.type_id);
     if secrets.has(parsed.type_id) {
@@ -141,7 +141,7 @@ fn check_value(
     what: &str,
     rule: fn(&AttributeType) -> Option<MatchingRule>,
 ) -> Result<(), String> {
-    let attribute_type = known(assertion.description, (schema, secrets))?;
+    let attribute_type = testable_type(assertion.description, (schema, secrets))?;
     let name = attribute_type.name();
     let rule = rule(attribute_type).ok_or_else(|| format!("{name} has no {what} rule"))?;
     let value = String::from_utf8_lossy(assertion.value);
@@ -155,7 +155,7 @@ fn check_value(
 }
 
 fn check_substrings(substrings: &Substrings<'_>, types: Types<'_>) -> Result<(), String> {
-    let attribute_type = known(substrings.description, types)?;
+    let attribute_type = testable_type(substrings.description, types)?;
     let name = attribute_type.name();
     let rule = attribute_type.substring.ok_or_else(|| format!("{name} has no substring rule"))?;
     SubstringAssertion::new(rule, substrings.initial, substrings.any.iter(), substrings.final_)
@@ -167,7 +167,7 @@ fn check_extensible(extensible: &ExtensibleMatch<'_>, (schema, secrets): Types<'
     let Some(description) = extensible.description else {
         return Err("an extensible match without an attribute would test all of them".to_owned());
     };
-    let attribute_type = known(description, (schema, secrets))?;
+    let attribute_type = testable_type(description, (schema, secrets))?;
     let name = attribute_type.name();
     let rule = match extensible.rule {
         None => attribute_type.equality.ok_or_else(|| format!("{name} has no equality rule"))?,

@@ -421,7 +421,7 @@ impl Chain {
             return Ok(None);
         };
         let ends = match ends {
-            Some(kept) => links.ends_of(&self.hops, id, reachable.kept(kept))?,
+            Some(kept) => links.ends_of(&self.hops, id, reachable.cached_ends(kept))?,
             None => links.ends(&self.hops, self.hops.links_map(), id)?,
         };
         for end in ends {
@@ -453,7 +453,7 @@ impl Chain {
         }
         let (count, ends) = reachable.count(&self.hops, links.state.read, self.hops.links_map(), id)?;
         let is_linked = match &ends {
-            Some(ends) => self.has_link(id, reachable.kept(ends.clone()), links)?,
+            Some(ends) => self.has_link(id, reachable.cached_ends(ends.clone()), links)?,
             None => self.is_linked(id, links)?,
         };
         if is_linked {

@@ -27,7 +27,7 @@ pub(crate) trait Names {
     ///
     /// # Errors
     /// The store failed.
-    fn known(&self, dn: &str) -> Result<Option<EntryId>, OperationError>;
+    fn cached(&self, dn: &str) -> Result<Option<EntryId>, OperationError>;
 
     /// Caches the entry of a DN under exactly this spelling.
     fn keep(&self, dn: &str, id: EntryId);
@@ -111,7 +111,7 @@ impl Compiler<'_> {
         let Some(rule) = self.catalog.schema.type_by_id(description.type_id).equality else {
             return UNDEFINED;
         };
-        self.known_link(&description, rule, assertion.value)
+        self.cached_link(&description, rule, assertion.value)
             .or_else(|| self.equality_of(description, rule, assertion.value))
             .unwrap_or(UNDEFINED)
     }
@@ -119,7 +119,7 @@ impl Compiler<'_> {
     /// Compiles an equality test that compares links with the DN of an entry, if this spelling of the DN is cached. The
     /// test needs no normal form, because a link attribute cannot contain the DN of an existing entry as text. When an
     /// entry is added, each text with its DN becomes a link.
-    fn known_link(
+    fn cached_link(
         &self,
         description: &AttributeDescription,
         rule: MatchingRule,
@@ -136,7 +136,7 @@ impl Compiler<'_> {
             return None;
         }
         let text = std::str::from_utf8(value).ok().filter(|text| !has_uid(text))?;
-        let id = names.known(text).ok()??;
+        let id = names.cached(text).ok()??;
         let target = Target { text: text.into(), name: None, entry: Some(id) };
         Some(Term::Item(Item { target: Some(Box::new(target)), ..item }))
     }

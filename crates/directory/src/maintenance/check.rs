@@ -11,11 +11,11 @@
 
 mod compare;
 mod expected;
-mod kept;
 mod repair;
 mod sort_orders;
 #[cfg(test)]
 mod tests;
+mod tombstones;
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -118,7 +118,7 @@ pub fn check_all(
         Report { each, checked: CheckSummary::default(), unreadable: HashSet::new(), lost_nodes: false };
     let expected = expected::derive(state, options, &mut report)?;
     compare::compare(state, expected, &mut report)?;
-    kept::check(state, &mut report)?;
+    tombstones::check(state, &mut report)?;
     sort_orders::check(state, &mut report)?;
     Ok(report.checked)
 }

@@ -360,7 +360,7 @@ impl<'s, 'o> Export<'s, 'o> {
 
     fn virtual_attributes(&mut self, candidate: &Candidate<'s>) -> Result<()> {
         let (state, text) = (self.state, &mut self.text);
-        for (attribute, type_id) in &self.selection.made {
+        for (attribute, type_id) in &self.selection.virtual_attributes {
             let name = state.catalog.schema.type_by_id(*type_id).name();
             let entry = (candidate.id, &candidate.node);
             for_each_visible(state, *attribute, None, entry, &mut |value| {
@@ -459,7 +459,8 @@ fn selection(state: TreeState<'_>, request: &ExportRequest<'_>) -> Selection {
         }
     }
     let mut selection = Selection::of(stored.as_selection(), state.catalog, SHOWN);
-    selection.made = Selection::of(named.as_selection(), state.catalog, SHOWN).made;
+    selection.virtual_attributes =
+        Selection::of(named.as_selection(), state.catalog, SHOWN).virtual_attributes;
     selection
 }
 

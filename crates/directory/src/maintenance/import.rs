@@ -31,10 +31,10 @@ mod foreign;
 mod id_blocks;
 mod ids;
 mod job;
-mod known;
 mod large;
 mod prepare;
 mod resolve;
+mod resolved;
 mod sorters;
 pub(super) mod vendor;
 

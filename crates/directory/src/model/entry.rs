@@ -107,7 +107,7 @@ pub enum InlineValue<'a> {
     /// The text of a value that the row contains in packed form.
     Text(PackedText),
     /// Hash of the value. The hash is the key of the value in `values`.
-    Elsewhere([u8; KEY_HASH_SIZE]),
+    Reference([u8; KEY_HASH_SIZE]),
 }
 
 /// An entry row whose checksum has been verified.
@@ -535,7 +535,7 @@ impl<'a> InlineValue<'a> {
         match self {
             InlineValue::Here(value) => Some(value),
             InlineValue::Text(text) => Some(text.as_bytes()),
-            InlineValue::Elsewhere(_) => None,
+            InlineValue::Reference(_) => None,
         }
     }
 
@@ -544,7 +544,7 @@ impl<'a> InlineValue<'a> {
         match self {
             InlineValue::Here(value) => Some(Cow::Borrowed(value)),
             InlineValue::Text(text) => Some(Cow::Owned(text.as_bytes().to_vec())),
-            InlineValue::Elsewhere(_) => None,
+            InlineValue::Reference(_) => None,
         }
     }
 }
@@ -619,7 +619,7 @@ fn next_element<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
 #[inline]
 fn inline_value((tag, octets): (u8, &[u8])) -> Option<InlineValue<'_>> {
     if tag == REFERENCE_TAG {
-        return Some(InlineValue::Elsewhere(octets.try_into().ok()?));
+        return Some(InlineValue::Reference(octets.try_into().ok()?));
     }
     Some(InlineValue::Here(octets))
 }
@@ -639,7 +639,7 @@ fn put_value(content: &mut Vec<u8>, value: &InlineValue<'_>) {
 /// Returns the tag and the octets of a value or a reference.
 fn tagged<'v>(value: &'v InlineValue<'_>) -> (u8, &'v [u8]) {
     match value {
-        InlineValue::Elsewhere(key) => (REFERENCE_TAG, key),
+        InlineValue::Reference(key) => (REFERENCE_TAG, key),
         InlineValue::Here(bytes) => (Tag::OCTET_STRING.0, bytes),
         InlineValue::Text(text) => (Tag::OCTET_STRING.0, text.as_bytes()),
     }
@@ -658,7 +658,7 @@ mod tests {
             StoredEntry::of(&EntryRow { position: 77, heads: &[], contents: &[], version: VERSION });
         let short = [InlineValue::Here(b"one"), InlineValue::Here(b"")];
         entry.set(AttrId(3), Some(EncodedAttribute::inline(AttrId(3), &short)));
-        let mixed = [InlineValue::Here(&LONG), InlineValue::Elsewhere([7; 16])];
+        let mixed = [InlineValue::Here(&LONG), InlineValue::Reference([7; 16])];
         entry.set(AttrId(200), Some(EncodedAttribute::inline(AttrId(200), &mixed)));
         entry.set(AttrId(4), Some(EncodedAttribute::table(AttrId(4))));
         entry.set(AttrId(5), Some(EncodedAttribute::links(AttrId(5))));
@@ -679,7 +679,7 @@ mod tests {
         assert_eq!(entry.position, 77);
         assert_eq!(entry.ids().collect::<Vec<_>>(), [AttrId(3), AttrId(200), AttrId(4), AttrId(5)]);
         assert_eq!(values(&entry, 3), [InlineValue::Here(b"one"), InlineValue::Here(b"")]);
-        assert_eq!(values(&entry, 200), [InlineValue::Here(&LONG), InlineValue::Elsewhere([7; 16])]);
+        assert_eq!(values(&entry, 200), [InlineValue::Here(&LONG), InlineValue::Reference([7; 16])]);
         assert_eq!(entry.find(AttrId(4)), Some(Content::Table));
         assert_eq!(entry.find(AttrId(5)), Some(Content::Links));
         let Content::Inline(values) = row.find(AttrId(3)).unwrap().content else { panic!("not inline") };

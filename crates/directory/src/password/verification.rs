@@ -76,7 +76,7 @@ impl Verification {
 
     /// Returns the value that delegates verification to another service, and the name with which to bind to this
     /// service.
-    pub fn elsewhere(&self) -> Option<(&[u8], &str)> {
+    pub fn delegation(&self) -> Option<(&[u8], &str)> {
         self.stored.iter().find_map(|stored| match super::split_scheme(stored) {
             Some((scheme, name))
                 if PASS_THROUGH.iter().any(|known| scheme.eq_ignore_ascii_case(known))

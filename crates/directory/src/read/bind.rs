@@ -237,7 +237,7 @@ fn try_bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> Result<BindOutcom
         }
     };
     if !password.is_empty()
-        && let Some((id, row)) = snapshot.known_entry(request.name)?
+        && let Some((id, row)) = snapshot.cached_entry(request.name)?
         && snapshot.administrator_entry()? != Some(id)
     {
         return verified_by(state, id, row.flags, || Ok(request.name.to_owned()));

@@ -79,13 +79,13 @@ fn find<'s>(
 ) -> Result<Compared<'s>, OperationError> {
     let state = snapshot.state();
     let is_plain = |flags: NodeFlags| !flags.is_referral() || manage_dsa_it;
-    if let Some((id, row)) = snapshot.known_entry(request.entry)?.filter(|(_, row)| is_plain(row.flags)) {
+    if let Some((id, row)) = snapshot.cached_entry(request.entry)?.filter(|(_, row)| is_plain(row.flags)) {
         rights.check_read_tree()?;
         state.read.prefetch(ENTRIES, id.0);
         return Ok(Compared::Tree(id, Some(row)));
     }
     let dn = parse_dn(request.entry)?;
-    if let Some((id, _)) = snapshot.entry_below_known(&dn)?.filter(|(_, flags)| is_plain(*flags)) {
+    if let Some((id, _)) = snapshot.entry_below_cached(&dn)?.filter(|(_, flags)| is_plain(*flags)) {
         rights.check_read_tree()?;
         return Ok(Compared::Tree(id, None));
     }

@@ -86,7 +86,7 @@ fn try_resettable(
     let mut fingerprint = DefaultHasher::new();
     (&passwords, addresses(state, id)?).hash(&mut fingerprint);
     let stored = Verification::new(passwords, state.settings.general.password_scheme);
-    if stored.stored_bytes() == 0 || stored.elsewhere().is_some() {
+    if stored.stored_bytes() == 0 || stored.delegation().is_some() {
         return Ok(None);
     }
     let requester = Requester::User { id, dn: state.dn(id)?.ok_or_else(|| damaged_row("nodes", id))? };

@@ -13,7 +13,7 @@ use foldhash::fast::RandomState;
 use crate::model::limits::{BASES_CACHED_MAX, CONTAINERS_CACHED_MAX, TREE_DEPTH_MAX};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{EntryId, NodeFlags};
-use crate::snapshot::known_names::KnownNames;
+use crate::snapshot::name_hints::NameHints;
 use crate::tree::{TreeState, damaged_row, node};
 
 /// Cached data of an entry with subordinates.
@@ -43,7 +43,7 @@ pub(crate) struct NameCache {
     /// The administrator's DN and the entry with this DN; `None` before the first lookup.
     pub(crate) administrator: Option<(Box<str>, Option<EntryId>)>,
     /// Entries that were found by their DNs, at this or an earlier position.
-    pub(crate) known: KnownNames,
+    pub(crate) hints: NameHints,
 }
 
 impl NameCache {

@@ -74,7 +74,7 @@ pub(crate) fn whole_value<'v>(
     match value {
         InlineValue::Here(bytes) => Ok(bytes),
         InlineValue::Text(text) => Ok(text.as_bytes()),
-        InlineValue::Elsewhere(hash) => large_value(read, id, attribute, hash),
+        InlineValue::Reference(hash) => large_value(read, id, attribute, hash),
     }
 }
 

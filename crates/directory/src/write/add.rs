@@ -319,7 +319,7 @@ fn find_place(
             return Err(referral(state, id, "", None)?);
         }
         Found::Entry(id, _) => {
-            return Err(permitted::taken(state, rights, id, || dn.text().to_owned())?);
+            return Err(permitted::name_exists(state, rights, id, || dn.text().to_owned())?);
         }
         Found::Missing { nearest } => nearest,
     };

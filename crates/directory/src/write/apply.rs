@@ -70,8 +70,8 @@ pub fn apply(
         Change::Modify(modify) => apply_modify(batch, catalog, position, modify)?,
         Change::Delete(delete) => {
             if delete.is_kept {
-                let kept = TombstoneDelete { position, record, vanishing: &delete.vanishing };
-                tombstones::keep(batch, catalog, kept, (delete.id, &delete.dn))?;
+                let tombstone_delete = TombstoneDelete { position, record, vanishing: &delete.vanishing };
+                tombstones::keep(batch, catalog, tombstone_delete, (delete.id, &delete.dn))?;
             }
             apply_delete(batch, catalog, position, delete)?;
         }
@@ -287,11 +287,11 @@ fn apply_delete_tree(
 ) -> Result<()> {
     let entries = tree.entries();
     if tree.is_kept {
-        let kept = TombstoneDelete { position, record, vanishing: &tree.vanishing };
+        let tombstone_delete = TombstoneDelete { position, record, vanishing: &tree.vanishing };
         // Create all tombstones before the first delete, because a delete changes the entries that name the deleted
         // entry.
         for (id, dn) in &entries {
-            tombstones::keep(batch, catalog, kept, (*id, dn))?;
+            tombstones::keep(batch, catalog, tombstone_delete, (*id, dn))?;
         }
     }
     let (vanishing, last) = (tree.vanishing.clone(), tree.last);

@@ -242,7 +242,7 @@ fn check_free(
         let diagnostic = format!("{} is a referral to another server", Quoted(entry_dn(state, id)?));
         return Err(OperationError::refused(ResultCode::AFFECTS_MULTIPLE_DSAS, diagnostic));
     }
-    Err(permitted::taken(state, rights, id, || new_rdn.text().to_owned())?)
+    Err(permitted::name_exists(state, rights, id, || new_rdn.text().to_owned())?)
 }
 
 /// Removes the values of the old RDN, if requested, and adds the values of the new RDN.

@@ -41,7 +41,7 @@ pub(crate) fn target(
 /// Returns the error for a new name that an entry already has. A requester that may add entries learns from this error
 /// that the entry exists. If the requester may not see the entry, the diagnostic text contains only the name in the
 /// request.
-pub(crate) fn taken(
+pub(crate) fn name_exists(
     state: TreeState<'_>,
     rights: &EffectiveRights,
     id: EntryId,

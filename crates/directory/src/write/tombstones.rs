@@ -67,14 +67,14 @@ pub(super) fn size(state: TreeState<'_>, id: EntryId) -> Result<usize> {
 pub(super) fn keep(
     batch: &mut Batch<'_>,
     catalog: &Catalog,
-    kept: TombstoneDelete<'_>,
+    delete: TombstoneDelete<'_>,
     (id, dn): (EntryId, &str),
 ) -> Result<()> {
-    let place = TombstonePlace { position: kept.position, id };
+    let place = TombstonePlace { position: delete.position, id };
     if batch.get(DELETED, &place.key())?.is_some() {
         return Ok(());
     }
-    let Some(tombstone) = build(batch, catalog, kept, (id, dn))? else { return Ok(()) };
+    let Some(tombstone) = build(batch, catalog, delete, (id, dn))? else { return Ok(()) };
     batch.put(DELETED, &place.key(), &tombstone.encode())?;
     batch.put(DELETED, &place.uuid_key(&tombstone.uuid), &id_key(id))?;
     Ok(())
@@ -85,14 +85,14 @@ pub(super) fn keep(
 fn build(
     read: &Read,
     catalog: &Catalog,
-    kept: TombstoneDelete<'_>,
+    delete: TombstoneDelete<'_>,
     (id, dn): (EntryId, &str),
 ) -> Result<Option<Tombstone>> {
     let (Some(bytes), Some(place)) = (read.get(ENTRIES, &id_key(id))?, node(read, id)?) else {
         return Ok(None);
     };
     let row = EntryRow::decode(bytes).ok_or_else(|| damaged_row("entries", id))?;
-    if row.position > kept.position {
+    if row.position > delete.position {
         return Ok(None);
     }
     let mut values = Vec::new();
@@ -116,15 +116,15 @@ fn build(
     for def in catalog.attributes().iter().filter(|def| def.is_link) {
         let sources = ids(read, LINKED, id, def.id)?;
         if !sources.is_empty() {
-            let vanished = kept.vanishing.contains(&def.id);
+            let vanished = delete.vanishing.contains(&def.id);
             let ends = value_ends::of_target(read, id, def.id)?;
             named_by.push(NamedBy { attribute: def.id, vanished, sources, ends });
         }
     }
     Ok(Some(Tombstone {
         uuid: uuid_of(catalog, &values),
-        micros: kept.record.csn.micros,
-        requester: kept.record.requester.clone(),
+        micros: delete.record.csn.micros,
+        requester: delete.record.requester.clone(),
         dn: dn.to_owned(),
         parent: place.parent,
         rdn: place.rdn_text().ok_or_else(|| damaged_row("nodes", id))?.to_owned(),
@@ -199,18 +199,18 @@ pub(super) fn into_add(
         let attribute = catalog.current_number(attribute);
         let def = catalog.attribute(attribute);
         if def.is_link {
-            let mut kept = Vec::with_capacity(all.len());
+            let mut delete = Vec::with_capacity(all.len());
             for value in all {
                 match value {
                     Value::Link(target) if !together.contains(&target) && node(batch, target)?.is_none() => {}
-                    Value::Bytes(text) => kept.push(linked(batch, catalog, text)?),
-                    link @ Value::Link(_) => kept.push(link),
+                    Value::Bytes(text) => delete.push(linked(batch, catalog, text)?),
+                    link @ Value::Link(_) => delete.push(link),
                 }
             }
-            if kept.is_empty() && links::requires(catalog, tombstone.class_set, attribute) {
-                kept.push(Value::Bytes(Vec::new()));
+            if delete.is_empty() && links::requires(catalog, tombstone.class_set, attribute) {
+                delete.push(Value::Bytes(Vec::new()));
             }
-            all = kept;
+            all = delete;
         }
         if !all.is_empty() {
             values.push((attribute, all));

@@ -66,7 +66,7 @@ pub(crate) fn decide(
         _ => [top.rdn.as_str(), ",", entry_dn(state, parent)?.as_str()].concat(),
     };
     if let Some((taken, _)) = state.child(parent, &normal)? {
-        return Err(permitted::taken(state, &rights, taken, || dn.clone())?);
+        return Err(permitted::name_exists(state, &rights, taken, || dn.clone())?);
     }
     let (entries, height) = with_all_below(place.id, &together);
     if depth(state, parent)? + height >= TREE_DEPTH_MAX {

@@ -49,7 +49,7 @@ pub(crate) fn store_inline<'v>(
     }
     let hash = value_hash(value);
     batch.put(VALUES, &value_key(id, attribute, &hash), value)?;
-    Ok(InlineValue::Elsewhere(hash))
+    Ok(InlineValue::Reference(hash))
 }
 
 impl OrdinaryValues<'_, '_, '_> {
@@ -89,7 +89,7 @@ impl OrdinaryValues<'_, '_, '_> {
                         continue;
                     }
                     let hash = value_hash(value);
-                    stored.retain(|kept| *kept != InlineValue::Elsewhere(hash));
+                    stored.retain(|kept| *kept != InlineValue::Reference(hash));
                     self.batch.delete(VALUES, &value_key(self.changed.id, self.attribute, &hash))?;
                 }
                 let content = inline(self.attribute, &stored);

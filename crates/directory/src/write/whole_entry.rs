@@ -119,7 +119,7 @@ pub(crate) fn remove(
                 let value = whole_value(batch, id, def.id, &value)?;
                 rows_of(&catalog.schema, def, parts, value, &mut index_rows);
             }
-            if let InlineValue::Elsewhere(hash) = value {
+            if let InlineValue::Reference(hash) = value {
                 batch.delete(VALUES, &value_key(id, def.id, &hash))?;
             }
         }

@@ -65,7 +65,7 @@ fn set_rules(directory: &mut TestDirectory, rules: &[Rule]) -> Vec<String> {
     texts
 }
 
-fn ask_as(directory: &mut TestDirectory, dn: &str) {
+fn act_as(directory: &mut TestDirectory, dn: &str) {
     directory.requester = match dn {
         "" => Requester::Anonymous,
         _ => identify(&directory.snapshot, &format!("dn:{dn}")).unwrap().unwrap().requester,
@@ -162,7 +162,7 @@ fn answers_are_those_of_the_plain_rules() {
                 (0..rng.usize(1..7)).map(|place| Rule::random(&mut rng, place < 3)).collect();
             let texts = set_rules(&mut directory, &rules);
             for requester in [String::new(), user(0), user(1), user(2)] {
-                ask_as(&mut directory, &requester);
+                act_as(&mut directory, &requester);
                 let link = links[rng.usize(..links.len())];
                 let rights = Rights { rules: &rules, requester: &requester, tree: &tree, link };
                 for _ in 0..6 {
@@ -199,7 +199,7 @@ fn single_values_are_changed_as_the_plain_rules_say() {
             let texts = set_rules(&mut directory, &rules);
             let rights = Rights { rules: &rules, requester: &requester, tree: &tree, link: None };
             for _ in 0..12 {
-                ask_as(&mut directory, &requester);
+                act_as(&mut directory, &requester);
                 match check_values(&mut directory, &mut rng, &rights, (&dn, attribute), &texts) {
                     ResultCode::INSUFFICIENT_ACCESS_RIGHTS => refused += 1,
                     ResultCode::SUCCESS => changed += 1,
@@ -224,7 +224,7 @@ fn controls_are_allowed_as_the_plain_rules_say() {
                 rules.iter().zip(0..).map(|(rule, at)| rule.text(&format!("r{at}"))).collect();
             directory.change_settings(|settings| settings.general.access_rules = texts.clone());
             for requester in [String::new(), user(0), user(1), user(3)] {
-                ask_as(&mut directory, &requester);
+                act_as(&mut directory, &requester);
                 let link = links[rng.usize(..links.len())];
                 for (word, oid) in USES {
                     let expected = rules::may_use(&rules, (&requester, &tree), link, (word, oid));

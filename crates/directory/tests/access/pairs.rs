@@ -13,7 +13,7 @@ use crate::filters::Filter;
 use crate::rules::{Rights, Rule, TYPES};
 use crate::tree::{Attributes, GROUPS, HIDDEN, PEOPLE, STAFF, SUFFIX, Tree, parent, sample, user};
 use crate::{
-    SCOPES, SORTED_BY, SearchCase, ask_as, compared, directory_of, for_seeds, page, search, set_rules, sort,
+    SCOPES, SORTED_BY, SearchCase, act_as, compared, directory_of, for_seeds, page, search, set_rules, sort,
     testing,
 };
 
@@ -241,7 +241,7 @@ fn check_pair(rng: &mut Rng, requester: &str) -> bool {
     for directory in &mut pair {
         directory.change_settings(|settings| settings.general.sort_orders.clone_from(&orders));
         directory.finish_indexes();
-        ask_as(directory, requester);
+        act_as(directory, requester);
     }
     let names: Vec<&str> = one.iter().chain(&other).map(|(_, dn, _)| dn.as_str()).collect();
     for _ in 0..40 {

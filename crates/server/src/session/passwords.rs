@@ -158,7 +158,7 @@ impl Session {
         let wanted = DerivedValues { stronger, keys };
         let proof = Proof { requester, acts_as, attempt, guess };
         if let (Some(pool), Some((stored, name))) =
-            (&to.context.shared.pass_through, verification.elsewhere())
+            (&to.context.shared.pass_through, verification.delegation())
         {
             let job = PassedPassword {
                 address: self.address(to.context),

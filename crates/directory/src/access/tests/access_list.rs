@@ -2,7 +2,7 @@
 
 use ldap::{ALL_REQUESTERS, AccessQuestion, ResultCode};
 
-use super::{PEOPLE, STAFF, ask_as, ok, person, rule, sample};
+use super::{PEOPLE, STAFF, act_as, ok, person, rule, sample};
 use crate::read::access_question;
 use crate::testing::{SUFFIX, TestDirectory};
 
@@ -57,7 +57,7 @@ fn a_list_has_all_rules_about_a_right_and_what_they_cover() {
             &format!("others: allow write of employeeNumber in '{SUFFIX}' but not in '{STAFF}' to anyone"),
         ],
     );
-    ask_as(&mut directory, "cn=admin");
+    act_as(&mut directory, "cn=admin");
     let number = Some("employeeNumber");
     let (rules, notes) = listed(&directory, "read", PEOPLE, number);
     let expected = [
@@ -100,7 +100,7 @@ fn a_list_says_which_denial_includes_the_requesters_and_evaluates_filters() {
             "hidden: deny browse at 'cn=inner,ou=groups,dc=example,dc=com' to anyone",
         ],
     );
-    ask_as(&mut directory, "cn=admin");
+    act_as(&mut directory, "cn=admin");
     let (rules, _) = listed(&directory, "read", &bert, Some("mail"));
     let expected =
         ["allow here 1", "who anyone  ", "who self  4", "deny here 2", "who anyone  ", "deny here 3"];
@@ -117,7 +117,7 @@ fn a_list_says_which_denial_includes_the_requesters_and_evaluates_filters() {
 #[test]
 fn facts_other_than_rules_are_noted() {
     let mut directory = sample();
-    ask_as(&mut directory, "cn=admin");
+    act_as(&mut directory, "cn=admin");
     // Without rules in the settings, the default rules are listed.
     let (rules, notes) = listed(&directory, "write", SUFFIX, Some("userPassword"));
     assert_eq!(rules, ["allow here 0", "who self  "]);
@@ -146,7 +146,7 @@ fn a_list_is_for_those_who_may_explain_the_entry() {
             &format!("staff: allow read in '{STAFF}' to authenticated"),
         ],
     );
-    ask_as(&mut directory, &anna);
+    act_as(&mut directory, &anna);
     let (rules, _) = listed(&directory, "read", PEOPLE, Some("mail"));
     assert_eq!(rules, ["allow here 1".to_owned(), format!("who user {anna} ")], "only of the entry itself");
     let refused = |entry: &str, right: &str| {
@@ -156,7 +156,7 @@ fn a_list_is_for_those_who_may_explain_the_entry() {
     assert_eq!(refused(&bert, "read"), ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     assert_eq!(refused(SUFFIX, "read"), ResultCode::NO_SUCH_OBJECT);
     assert_eq!(refused(PEOPLE, "use"), ResultCode::PROTOCOL_ERROR);
-    ask_as(&mut directory, "cn=admin");
+    act_as(&mut directory, "cn=admin");
     ok(&mut directory, |of| of.delete(&person("carl", STAFF)));
     let missing = question("read", "uid=carl,ou=staff,ou=people,dc=example,dc=com", Some("mail"));
     let found = access_question::list(directory.snapshot.state(), &directory.requester, &missing);

@@ -6,7 +6,7 @@ use ldap::{
     ResultCode, Scope, SearchRequest, SelectionBuf,
 };
 
-use super::{PEOPLE, ask_as, ok, person, rule};
+use super::{PEOPLE, act_as, ok, person, rule};
 use crate::controls::{
     ListViewOptions, RareControls, RequestControls, RequestedSortKey, SortOptions, WindowTarget,
 };
@@ -69,7 +69,7 @@ fn directory(has_hidden: bool) -> TestDirectory {
             "hidden: deny browse matching '(description=secret)' to authenticated",
         ],
     );
-    ask_as(&mut directory, &person("anna", PEOPLE));
+    act_as(&mut directory, &person("anna", PEOPLE));
     directory
 }
 
@@ -129,7 +129,7 @@ fn a_hidden_base_is_reported_as_missing_before_any_other_error() {
 fn limits_do_not_reveal_a_hidden_base() {
     for filter in ["(sn=*x*)", "(!(cn=x))"] {
         let (code, text) = same(filter, |of| {
-            ask_as(of, "cn=admin");
+            act_as(of, "cn=admin");
             let is_there = of.read(HIDDEN).is_some();
             for number in (0..5).filter(|_| is_there) {
                 let user: &[(&str, &[&str])] =
@@ -137,7 +137,7 @@ fn limits_do_not_reveal_a_hidden_base() {
                 ok(of, |of| of.add(&format!("cn={number},{HIDDEN}"), user));
             }
             of.change_settings(|settings| settings.general.unindexed_examined_max = 2);
-            ask_as(of, &person("anna", PEOPLE));
+            act_as(of, &person("anna", PEOPLE));
             let found = of.search(HIDDEN, Scope::WholeSubtree, filter, &[]);
             let outcome = crate::Outcome::new(found.code, found.diagnostic);
             crate::Outcome { matched_dn: found.matched_dn, ..outcome }
@@ -158,10 +158,10 @@ fn a_hidden_superior_gives_the_error_of_a_missing_one() {
     ] {
         // Only a requester who may add entries below a superior learns that the superior exists.
         let (code, text) = same(superior, |of| {
-            ask_as(of, "cn=admin");
+            act_as(of, "cn=admin");
             let hidden = "hidden: deny browse matching '(description=secret)' to authenticated";
             rule(of, &["closed: deny explain to anyone", "all: allow read, rename to authenticated", hidden]);
-            ask_as(of, &person("anna", PEOPLE));
+            act_as(of, &person("anna", PEOPLE));
             of.modify_dn(&bert, "uid=bert", true, Some(superior))
         });
         assert_eq!(code, ResultCode::NO_SUCH_OBJECT, "{superior}: {text}");
@@ -238,13 +238,13 @@ fn aliases_identities_and_subordinates_do_not_reveal_hidden_entries() {
 #[test]
 fn a_refused_change_does_not_describe_hidden_entries() {
     let mut of = directory(true);
-    ask_as(&mut of, "cn=admin");
+    act_as(&mut of, "cn=admin");
     let top = "ou=top,ou=mixed,dc=example,dc=com";
     let secret: &[(&str, &[&str])] =
         &[("objectClass", &["organizationalUnit"]), ("description", &["secret"])];
     ok(&mut of, |of| of.add(&format!("ou=Sub Unit,{top}"), secret));
     let deleted = |of: &mut TestDirectory| {
-        ask_as(of, &person("anna", PEOPLE));
+        act_as(of, &person("anna", PEOPLE));
         let plain = of.delete(top);
         let tree = with(RareControls { tree_delete: true, ..RareControls::default() });
         let stamp = of.stamp();
@@ -257,7 +257,7 @@ fn a_refused_change_does_not_describe_hidden_entries() {
     assert_eq!(added.code, ResultCode::ENTRY_ALREADY_EXISTS);
     assert!(added.diagnostic.contains("SUB UNIT"), "{}", added.diagnostic);
     // The answers stay the same with more hidden entries, and with hidden referrals.
-    ask_as(&mut of, "cn=admin");
+    act_as(&mut of, "cn=admin");
     ok(&mut of, |of| of.delete(&format!("ou=Sub Unit,{top}")));
     let referral: &[(&str, &[&str])] = &[
         ("objectClass", &["referral", "extensibleObject"]),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use ldap::{ChangeOperation, DerefAliases, FilterBuf, ResultCode, Scope, SearchRequest, SelectionBuf};
 
-use super::{PEOPLE, STAFF, all, ask_as, compared, directory_with, ok, person, rule, sample};
+use super::{PEOPLE, STAFF, act_as, all, compared, directory_with, ok, person, rule, sample};
 use crate::controls::{RareControls, RequestControls};
 use crate::testing::{Found, SUFFIX, TestDirectory};
 
@@ -19,7 +19,7 @@ fn addresses(rules: &[&str]) -> TestDirectory {
     let other = [(ChangeOperation::Replace, "mail", &["carl@home.example"][..])];
     ok(&mut directory, |of| of.modify(&person("carl", STAFF), &other));
     rule(&mut directory, rules);
-    ask_as(&mut directory, &person("anna", PEOPLE));
+    act_as(&mut directory, &person("anna", PEOPLE));
     directory
 }
 
@@ -73,7 +73,7 @@ fn values_that_no_rule_shows_are_absent_from_every_answer() {
 fn a_supertype_reveals_nothing_of_denied_subtypes() {
     let mut directory =
         directory_with(&["all: allow read to authenticated", "cn: deny compare of cn to authenticated"]);
-    ask_as(&mut directory, &person("anna", PEOPLE));
+    act_as(&mut directory, &person("anna", PEOPLE));
     let bert = person("bert", STAFF);
     assert_eq!(compared(&directory, &bert, "name", "bert").0, ResultCode::COMPARE_FALSE);
     assert_eq!(compared(&directory, &bert, "name", "person").0, ResultCode::COMPARE_TRUE, "its sn");
@@ -129,11 +129,11 @@ fn only_values_that_match_the_rule_may_be_written() {
     assert_eq!(code(&["bert@home.example", "b@example.com"]), NONE_ALLOWS);
     assert_eq!(code(&["nobody@home.example", "b@example.com"]), NONE_ALLOWS);
     // A replace of more values than the server compares one by one is refused.
-    ask_as(&mut directory, "cn=admin");
+    act_as(&mut directory, "cn=admin");
     let many: Vec<String> = (0..1_001).map(|number| format!("{number}@example.com")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     ok(&mut directory, |of| of.modify(&bert, &[(Replace, "mail", &many)]));
-    ask_as(&mut directory, &person("anna", PEOPLE));
+    act_as(&mut directory, &person("anna", PEOPLE));
     let outcome = directory.modify(&bert, &[(Replace, "mail", &["b@example.com"])]);
     assert_eq!(outcome.code, NONE_ALLOWS);
     assert!(outcome.diagnostic.contains("more than 1000 values"), "{}", outcome.diagnostic);
@@ -159,7 +159,7 @@ fn increments_need_the_right_to_write_both_values() {
             "few: allow write of uidNumber values matching '(uidNumber<=9)' to authenticated",
         ],
     );
-    ask_as(&mut directory, &person("anna", PEOPLE));
+    act_as(&mut directory, &person("anna", PEOPLE));
     let up = [(ChangeOperation::Increment, "uidNumber", &["1"][..])];
     ok(&mut directory, |of| of.modify(&bert, &up));
     assert_eq!(directory.modify(&bert, &up).code, NONE_ALLOWS, "to 10");
@@ -202,7 +202,7 @@ fn an_entry_with_many_values_returns_those_that_match() {
                 "t: deny read of title values matching '(title=secret)' to authenticated",
             ],
         );
-        ask_as(&mut directory, &person("anna", PEOPLE));
+        act_as(&mut directory, &person("anna", PEOPLE));
         let found = directory.search(&bert, Scope::BaseObject, "(objectClass=*)", &["*"]);
         let mut shown = found.entries[0].texts("description");
         let mut expected: Vec<String> = (0..count).map(|number| value("open", number)).collect();

@@ -89,7 +89,7 @@ impl ReachableEntries {
     }
 
     /// Returns the cached ends in a range, each with the attribute of its link.
-    pub(super) fn kept(&self, ends: Range<usize>) -> impl Iterator<Item = (u64, AttrId)> {
+    pub(super) fn cached_ends(&self, ends: Range<usize>) -> impl Iterator<Item = (u64, AttrId)> {
         let attributes = self.attributes.get(ends.clone()).unwrap_or_default();
         self.ends.get(ends).unwrap_or_default().iter().copied().zip(attributes.iter().copied())
     }

@@ -318,7 +318,7 @@ impl Derivation<'_, '_, '_> {
             match value {
                 InlineValue::Here(value) => self.indexed(id, def, value)?,
                 InlineValue::Text(text) => self.indexed(id, def, text.as_bytes())?,
-                InlineValue::Elsewhere(hash) => self.large(id, def, &hash)?,
+                InlineValue::Reference(hash) => self.large(id, def, &hash)?,
             }
         }
         if count != values.count {

@@ -23,8 +23,8 @@ pub(super) struct DraftValue {
 /// The values of one attribute.
 #[derive(Debug, Default)]
 pub(super) struct DraftAttribute {
-    /// Index of the attribute in [`super::known::KnownAttributes`].
-    pub(super) known: usize,
+    /// Index of the attribute in [`super::resolved::ResolvedAttributes`].
+    pub(super) place: usize,
     values: Vec<DraftValue>,
     /// Whether the attribute has a single value whose normal form has not been computed.
     lacks_normal: bool,
@@ -68,31 +68,31 @@ impl Draft {
         &self.attributes[..self.count]
     }
 
-    /// Returns the attribute whose index in `KnownAttributes` is `known`, if the entry has the attribute.
-    pub(super) fn find(&self, known: usize) -> Option<&DraftAttribute> {
-        self.number(known).map(|number| &self.attributes[number])
+    /// Returns the attribute whose index in `ResolvedAttributes` is `place`, if the entry has the attribute.
+    pub(super) fn find(&self, place: usize) -> Option<&DraftAttribute> {
+        self.number(place).map(|number| &self.attributes[number])
     }
 
-    fn number(&self, known: usize) -> Option<usize> {
-        let &(entry, number) = self.numbers.get(known)?;
+    fn number(&self, place: usize) -> Option<usize> {
+        let &(entry, number) = self.numbers.get(place)?;
         (entry == self.entry).then_some(number)
     }
 
     /// Returns the number of an attribute within the entry, counted from 0. Adds the attribute if the entry does not
     /// have it.
-    pub(super) fn attribute(&mut self, known: usize) -> usize {
-        if let Some(number) = self.number(known) {
+    pub(super) fn attribute(&mut self, place: usize) -> usize {
+        if let Some(number) = self.number(place) {
             return number;
         }
-        if known >= self.numbers.len() {
-            self.numbers.resize(known + 1, (0, 0));
+        if place >= self.numbers.len() {
+            self.numbers.resize(place + 1, (0, 0));
         }
-        self.numbers[known] = (self.entry, self.count);
+        self.numbers[place] = (self.entry, self.count);
         if self.count == self.attributes.len() {
             self.attributes.push(DraftAttribute::default());
         }
         let attribute = &mut self.attributes[self.count];
-        attribute.known = known;
+        attribute.place = place;
         attribute.values.clear();
         (attribute.lacks_normal, attribute.streamed_count) = (false, 0);
         self.count += 1;

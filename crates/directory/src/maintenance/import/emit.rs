@@ -7,8 +7,8 @@
 use schema::Schema;
 
 use super::job::ImportError;
-use super::known::KnownAttribute;
 use super::prepare::{CheckedEntry, PreparedRows, Preparer, RecordPlace};
+use super::resolved::ResolvedAttribute;
 use super::sorters::Rows;
 use crate::catalog::AttributeDef;
 use crate::index::keys::for_each_row;
@@ -51,8 +51,8 @@ impl Preparer<'_> {
     #[expect(clippy::indexing_slicing, reason = "the number is of one of the attributes of the draft")]
     fn emit_attribute(&mut self, id: EntryId, number: usize, row: &mut RowWriter) -> Result<()> {
         let attribute = &self.draft.attributes()[number];
-        let known = self.known.at(attribute.known);
-        let def = &known.def;
+        let resolved = self.resolved.at(attribute.place);
+        let def = &resolved.def;
         let count = self.draft.value_count(number);
         let mut values = self.draft.values(attribute);
         let rows = &mut self.sorters.rows;
@@ -64,21 +64,21 @@ impl Preparer<'_> {
             rows.count(&value_counter(id, def.id), count as i64)?;
             let until = |place| match self.ends.is_empty() {
                 true => 0,
-                false => self.ends.get(&(attribute.known, place)).copied().unwrap_or(0),
+                false => self.ends.get(&(attribute.place, place)).copied().unwrap_or(0),
             };
             return values.enumerate().try_for_each(|(place, value)| {
                 self.job.emit_link(&mut self.sorters, (def, id), value, until(place))
             });
         }
-        if known.has_value_rows {
+        if resolved.has_value_rows {
             values.clone().try_for_each(|(_, normal)| {
                 rows.id_with(INDEX, id, |key| put_index_key(def.base, normal, key))
             })?;
         }
-        if !known.other_parts.is_empty() {
+        if !resolved.other_parts.is_empty() {
             values
                 .clone()
-                .try_for_each(|(value, _)| emit_pieces(&self.job.schema, known, value, id, rows))?;
+                .try_for_each(|(value, _)| emit_pieces(&self.job.schema, resolved, value, id, rows))?;
         }
         if count > INLINE_VALUE_COUNT_MAX {
             row.table(def.id);
@@ -103,7 +103,7 @@ impl Preparer<'_> {
             }
             let hash = value_hash(value);
             rows.plain(VALUES, &value_key(id, def.id, &hash), value)?;
-            inline.push(InlineValue::Elsewhere(hash));
+            inline.push(InlineValue::Reference(hash));
         }
         row.inline(def.id, &inline);
         Ok(())
@@ -135,13 +135,13 @@ impl super::Job {
 /// Makes the rows of all index parts except normal values.
 pub(super) fn emit_pieces(
     schema: &Schema,
-    known: &KnownAttribute,
+    resolved: &ResolvedAttribute,
     value: &[u8],
     id: EntryId,
     rows: &mut Rows,
 ) -> Result<()> {
     let mut outcome = Ok(());
-    for_each_row(schema, &known.def, known.other_parts, value, &mut |part, key| {
+    for_each_row(schema, &resolved.def, resolved.other_parts, value, &mut |part, key| {
         if outcome.is_ok() {
             outcome = rows.id(part.map(), key, id);
         }

@@ -13,8 +13,8 @@ use ldap::ldif::{LdifBody, LdifReader};
 
 use super::emit::emit_pieces;
 use super::job::ImportError;
-use super::known::ValueHandling;
 use super::prepare::{Failure, PreparedRows, Preparer, RecordPlace, Refusal, RejectedRecord, refusal_of};
+use super::resolved::ValueHandling;
 use crate::model::limits::INLINE_VALUE_COUNT_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{EntryId, INDEX, VALUES, index_key, value_key};
@@ -99,7 +99,7 @@ impl Preparer<'_> {
             if let ValueHandling::Stored(place)
             | ValueHandling::State(place)
             | ValueHandling::Part(place, _)
-            | ValueHandling::Ending(place, _) = preparer.known.find(preparer.job, description)?
+            | ValueHandling::Ending(place, _) = preparer.resolved.find(preparer.job, description)?
             {
                 counts.resize(counts.len().max(place + 1), 0);
                 if let Some(count) = counts.get_mut(place) {
@@ -111,7 +111,7 @@ impl Preparer<'_> {
         self.begin_record();
         let mut normal = Vec::new();
         self.for_each_value(text, &mut |preparer, description, value| match preparer
-            .known
+            .resolved
             .find(preparer.job, description)?
         {
             named @ (ValueHandling::Stored(place)
@@ -119,7 +119,7 @@ impl Preparer<'_> {
             | ValueHandling::Part(place, _)
             | ValueHandling::Ending(place, _))
                 if counts.get(place).is_some_and(|count| *count > INLINE_VALUE_COUNT_MAX)
-                    && !preparer.known.at(place).is_user_password =>
+                    && !preparer.resolved.at(place).is_user_password =>
             {
                 preparer.statistics.state_options += u64::from(named == ValueHandling::State(place));
                 let until = match named {
@@ -146,8 +146,8 @@ impl Preparer<'_> {
         if until > 0 {
             self.count_end()?;
         }
-        let known = self.known.at(place);
-        let def = &known.def;
+        let resolved = self.resolved.at(place);
+        let def = &resolved.def;
         let number = self.draft.attribute(place);
         normal.clear();
         check_value(&self.job.schema, &def.description, self.draft.value_count(number) + 1, value, normal)?;
@@ -157,11 +157,11 @@ impl Preparer<'_> {
             return Ok(self.job.emit_link(sorters, (def, id), (value, normal), until));
         }
         let result = (|| {
-            if known.has_value_rows {
+            if resolved.has_value_rows {
                 sorters.rows.id(INDEX, &index_key(def.base, normal), id)?;
             }
-            if !known.other_parts.is_empty() {
-                emit_pieces(&self.job.schema, known, value, id, &mut sorters.rows)?;
+            if !resolved.other_parts.is_empty() {
+                emit_pieces(&self.job.schema, resolved, value, id, &mut sorters.rows)?;
             }
             sorters.rows.plain(VALUES, &value_key(id, def.id, normal), value)?;
             Ok(())

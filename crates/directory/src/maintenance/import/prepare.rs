@@ -22,7 +22,7 @@ use schema::{AttributeDescription, Schema, TypeId};
 use super::draft::{Draft, DraftAttribute};
 use super::foreign;
 use super::job::{ImportError, Job};
-use super::known::{KnownAttributes, ValueHandling};
+use super::resolved::{ResolvedAttributes, ValueHandling};
 use super::sorters::Sorters;
 use crate::catalog::ClassSet;
 use crate::model::csn::Csn;
@@ -201,7 +201,7 @@ pub struct PreparedRows {
 pub struct Preparer<'j> {
     pub(super) job: &'j Job,
     pub(super) sorters: Sorters,
-    pub(super) known: KnownAttributes,
+    pub(super) resolved: ResolvedAttributes,
     pub(super) draft: Draft,
     /// State of the current record according to attributes of another server.
     pub(super) foreign_state: ForeignState,
@@ -263,7 +263,7 @@ impl<'j> Preparer<'j> {
         Ok(Preparer {
             job,
             sorters: Sorters::new(directory, memory),
-            known: KnownAttributes::default(),
+            resolved: ResolvedAttributes::default(),
             draft: Draft::default(),
             foreign_state: ForeignState::default(),
             superior: None,
@@ -418,7 +418,7 @@ impl<'j> Preparer<'j> {
     /// Clears the draft for the next record.
     pub(super) fn begin_record(&mut self) {
         self.draft.clear();
-        self.known.begin_record();
+        self.resolved.begin_record();
         self.problems.clear();
         self.foreign_state = ForeignState::default();
         if self.end_count > 0 {
@@ -435,7 +435,7 @@ impl<'j> Preparer<'j> {
 
     /// Reads a value into the draft.
     pub(super) fn value(&mut self, description: &str, value: &[u8]) -> Result<(), OperationError> {
-        let place = match self.known.find_next(self.job, description)? {
+        let place = match self.resolved.find_next(self.job, description)? {
             ValueHandling::Stored(place) => place,
             ValueHandling::Ending(place, until) => {
                 self.count_end()?;
@@ -454,16 +454,16 @@ impl<'j> Preparer<'j> {
 
     /// Adds a value to the attribute at this place.
     fn store(&mut self, place: usize, value: &[u8]) -> Result<(), OperationError> {
-        let Preparer { job, known, draft, .. } = self;
+        let Preparer { job, resolved, draft, .. } = self;
         let number = draft.attribute(place);
         let count = draft.value_count(number);
-        let description = &known.at(place).def.description;
-        if count == 0 && known.at(place).spares_normal(value) {
+        let description = &resolved.at(place).def.description;
+        if count == 0 && resolved.at(place).spares_normal(value) {
             check_syntax(&job.schema, description, 1, value)?;
             draft.add_alone(number, value);
             return Ok(());
         }
-        complete_normal(job, known, draft, number)?;
+        complete_normal(job, resolved, draft, number)?;
         draft.add(number, value, |value, normal| {
             check_value(&job.schema, description, count + 1, value, normal)
         })
@@ -537,7 +537,7 @@ impl<'j> Preparer<'j> {
         let Some(rdn) = dn.rdn() else { return NormalName::of(dn, schema) };
         let text = dn.text_from(1);
         match &self.superior {
-            Some((known, superior)) if known == text => superior.below(&rdn, schema),
+            Some((resolved, superior)) if resolved == text => superior.below(&rdn, schema),
             _ => {
                 let superior = NormalName::of(&dn.ancestor(1), schema);
                 let name = superior.below(&rdn, schema);
@@ -550,7 +550,7 @@ impl<'j> Preparer<'j> {
     fn check_repetitions(&self) -> Result<(), OperationError> {
         for attribute in self.draft.attributes() {
             if let Some(place) = self.draft.given_twice(attribute) {
-                return Err(given_twice(&self.known.at(attribute.known).def.name, place));
+                return Err(given_twice(&self.resolved.at(attribute.place).def.name, place));
             }
         }
         Ok(())
@@ -560,14 +560,14 @@ impl<'j> Preparer<'j> {
     #[expect(clippy::indexing_slicing, reason = "the draft has just given out the number")]
     fn add_naming(&mut self, dn: &Dn<'_>) -> Result<(), OperationError> {
         for naming in naming_values(&self.job.schema, dn)? {
-            let place = self.known.place(self.job, &naming.description)?;
+            let place = self.resolved.place(self.job, &naming.description)?;
             let number = self.draft.attribute(place);
-            complete_normal(self.job, &self.known, &mut self.draft, number)?;
+            complete_normal(self.job, &self.resolved, &mut self.draft, number)?;
             let attribute = &self.draft.attributes()[number];
             if self.draft.values(attribute).any(|(_, normal)| normal == naming.value.key) {
                 continue;
             }
-            if self.known.at(place).is_single_valued && self.draft.value_count(number) > 0 {
+            if self.resolved.at(place).is_single_valued && self.draft.value_count(number) > 0 {
                 let attribute_type = self.job.schema.type_by_id(naming.description.type_id);
                 return Err(contradicts_name(attribute_type));
             }
@@ -582,7 +582,7 @@ impl<'j> Preparer<'j> {
 
     /// Returns the object classes. Caches the class sets by the spellings of the classes.
     fn classes(&mut self) -> Result<(ClassSetId, Arc<ClassSet>), OperationError> {
-        let place = self.known.place(self.job, &AttributeDescription::of(self.object_class))?;
+        let place = self.resolved.place(self.job, &AttributeDescription::of(self.object_class))?;
         let mut values = Vec::new();
         if let Some(attribute) = self.draft.find(place) {
             values.extend(self.draft.values(attribute).map(|(value, _)| value));
@@ -607,7 +607,7 @@ impl<'j> Preparer<'j> {
         self.shape.push(class_set.0);
         for (number, attribute) in self.draft.attributes().iter().enumerate() {
             let has_several = self.draft.value_count(number) > 1;
-            self.shape.push(u32::try_from(attribute.known).unwrap_or(u32::MAX) << 1 | u32::from(has_several));
+            self.shape.push(u32::try_from(attribute.place).unwrap_or(u32::MAX) << 1 | u32::from(has_several));
         }
         if let Some(is_empty_group) = self.shapes.get(&self.shape) {
             self.statistics.empty_groups += u64::from(*is_empty_group);
@@ -615,7 +615,7 @@ impl<'j> Preparer<'j> {
         }
         let attributes = self.draft.attributes().iter().enumerate();
         let present = attributes.map(|(number, attribute)| Present {
-            description: Cow::Borrowed(&self.known.at(attribute.known).def.description),
+            description: Cow::Borrowed(&self.resolved.at(attribute.place).def.description),
             value_count: self.draft.value_count(number),
         });
         let problems = &mut self.problems;
@@ -638,7 +638,7 @@ impl<'j> Preparer<'j> {
         let schema = &self.job.schema;
         let role = role_type(schema);
         let is_role = |attribute: &&DraftAttribute| {
-            Some(self.known.at(attribute.known).def.description.type_id) == role
+            Some(self.resolved.at(attribute.place).def.description.type_id) == role
         };
         let attributes = self.draft.attributes().iter().filter(is_role);
         let mut roles = attributes.flat_map(|attribute| self.draft.values(attribute)).map(|(value, _)| value);
@@ -655,11 +655,11 @@ impl<'j> Preparer<'j> {
     #[expect(clippy::indexing_slicing, reason = "the numbers run over the attributes of the draft")]
     fn hash_passwords(&mut self) -> Result<(), OperationError> {
         for attribute in self.draft.attributes() {
-            let known = self.known.at(attribute.known);
-            if known.is_user_password {
+            let resolved = self.resolved.at(attribute.place);
+            if resolved.is_user_password {
                 let forms = self.draft.values(attribute).filter_map(|(value, _)| unverifiable_form(value));
                 forms.for_each(|form| *self.unverifiable.entry(form).or_default() += 1);
-            } else if let Some(name) = known.other_secret {
+            } else if let Some(name) = resolved.other_secret {
                 let count = self.draft.values(attribute).len() as u64;
                 *self.other_secrets.entry(name).or_default() += count;
             }
@@ -669,7 +669,7 @@ impl<'j> Preparer<'j> {
         }
         for number in 0..self.draft.attributes().len() {
             let attribute = &self.draft.attributes()[number];
-            if !self.known.at(attribute.known).is_user_password
+            if !self.resolved.at(attribute.place).is_user_password
                 || self.draft.values(attribute).all(|(value, _)| is_hashed(value))
             {
                 continue;
@@ -683,7 +683,7 @@ impl<'j> Preparer<'j> {
                     self.statistics.hashed_passwords += 1;
                 }
             }
-            let description = &self.known.at(attribute.known).def.description;
+            let description = &self.resolved.at(attribute.place).def.description;
             self.draft.replace(number, &stored, |value, normal| {
                 check_value(&self.job.schema, description, 1, value, normal)
             })?;
@@ -706,11 +706,11 @@ fn is_empty_group(schema: &Schema, classes: &ClassSet, present: &[Present<'_>]) 
 #[expect(clippy::indexing_slicing, reason = "the number is of one of the attributes of the draft")]
 fn complete_normal(
     job: &Job,
-    known: &KnownAttributes,
+    resolved: &ResolvedAttributes,
     draft: &mut Draft,
     number: usize,
 ) -> Result<(), OperationError> {
-    let description = &known.at(draft.attributes()[number].known).def.description;
+    let description = &resolved.at(draft.attributes()[number].place).def.description;
     draft.complete_normal(number, |value, normal| check_value(&job.schema, description, 1, value, normal))
 }
 

@@ -391,7 +391,7 @@ mod tests {
             .take(count)
             .collect();
             let value = |text| {
-                if rng.u8(..9) == 0 { InlineValue::Elsewhere([4; 16]) } else { InlineValue::Here(text) }
+                if rng.u8(..9) == 0 { InlineValue::Reference([4; 16]) } else { InlineValue::Here(text) }
             };
             let values: Vec<_> = texts.iter().map(Vec::as_slice).map(value).collect();
             stored(&values);
@@ -485,7 +485,7 @@ mod tests {
             let values: Vec<_> = texts.iter().map(|text| InlineValue::Here(text.as_bytes())).collect();
             entry.set(id, Some(EncodedAttribute::inline(id, &values)));
         }
-        let mixed = [InlineValue::Here(b"top"), InlineValue::Elsewhere([4; 16])];
+        let mixed = [InlineValue::Here(b"top"), InlineValue::Reference([4; 16])];
         entry.set(AttrId(200), Some(EncodedAttribute::inline(AttrId(200), &mixed)));
         let good = entry.encode();
         let mut read_count = 0;

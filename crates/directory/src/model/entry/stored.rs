@@ -310,7 +310,7 @@ fn put_head(head: &mut Vec<u8>, id: AttrId, (form, count, size): (u8, usize, usi
 fn put_values(content: &mut Vec<u8>, values: &[InlineValue<'_>]) -> u8 {
     let mut form = FORM_INLINE;
     for value in values {
-        if let InlineValue::Elsewhere(_) = value {
+        if let InlineValue::Reference(_) = value {
             form = FORM_MIXED;
         }
         put_value(content, value);

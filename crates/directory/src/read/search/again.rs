@@ -163,7 +163,7 @@ impl SearchAgain {
                         uses.read.push(state.catalog.attribute(row.id).description.type_id);
                     }
                 }
-                uses.read.extend(selection.made.iter().map(|(_, type_id)| *type_id));
+                uses.read.extend(selection.virtual_attributes.iter().map(|(_, type_id)| *type_id));
             }
             each(candidate, &rights, &uses)
         })
@@ -211,7 +211,7 @@ fn compare_at<'s>(
     let tested = filter_types(filter, state.catalog);
     let tests_groups = !tested.hops.is_empty();
     let is_same = Arc::ptr_eq(&old, &new) || *old == *new;
-    let groups_read = selection.made.iter().any(|(made, _)| made.is_membership());
+    let groups_read = selection.virtual_attributes.iter().any(|(attribute, _)| attribute.is_membership());
     if is_same && (!old.may_browse() || (!tests_groups && !groups_read)) {
         return Ok(());
     }
@@ -245,11 +245,11 @@ fn compare_at<'s>(
             each(ResultDifference::Read(type_id))?;
         }
     }
-    for (made, type_id) in &selection.made {
+    for (attribute, type_id) in &selection.virtual_attributes {
         match (old.may_read(*type_id), new.may_read(*type_id)) {
-            (true, true) if made.is_membership() => {
+            (true, true) if attribute.is_membership() => {
                 let hops = ChainLinks::to_groups(state.catalog);
-                let by = (MemberUse::Read, made.is_nested(state));
+                let by = (MemberUse::Read, attribute.is_nested(state));
                 compare_links(state, (candidate.id, &hops), by, (&*before, &*after), each)?;
             }
             (was, is) if was != is => each(ResultDifference::Read(*type_id))?,

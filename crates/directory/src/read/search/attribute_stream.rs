@@ -28,7 +28,7 @@ pub(super) struct AttributeStream {
     stored: Vec<StreamedAttribute>,
     /// Pairs of a name and encoded values, for the attributes to send whose values are computed, such as virtual
     /// attributes.
-    made: Vec<(String, Vec<u8>)>,
+    encoded: Vec<(String, Vec<u8>)>,
     /// Rights to single values; set if the requester may read only some values of an attribute.
     view: Option<Arc<ByValue>>,
     types_only: bool,
@@ -90,7 +90,7 @@ impl AttributeStream {
         candidate: &Candidate<'s>,
         matched: Option<&MatchedValues>,
     ) -> Result<AttributeStream> {
-        let (mut stored, mut made) = (Vec::new(), Vec::new());
+        let (mut stored, mut encoded) = (Vec::new(), Vec::new());
         if writer.selection.selects_stored() {
             for row in candidate.entry(state)?.attributes() {
                 if !writer.selection.decide_any(state.catalog, row.id) {
@@ -105,7 +105,7 @@ impl AttributeStream {
                             Passing::None => continue,
                             Passing::These(values) => {
                                 if !values.is_empty() {
-                                    made.push((def.name.to_string(), values));
+                                    encoded.push((def.name.to_string(), values));
                                 }
                                 continue;
                             }
@@ -117,28 +117,29 @@ impl AttributeStream {
                 stored.push(StreamedAttribute { id: row.id, size: 0, items });
             }
         }
-        for (type_id, mut values) in writer.made(state, candidate)? {
+        for (type_id, mut values) in writer.virtual_values(state, candidate)? {
             if let Some(matched) = matched {
                 values = matched.of_computed(state.catalog, type_id, &values);
             }
             if !values.is_empty() {
-                made.push((state.catalog.schema.type_by_id(type_id).name().to_owned(), values));
+                encoded.push((state.catalog.schema.type_by_id(type_id).name().to_owned(), values));
             }
         }
-        made.extend(writer.others(state, candidate)?);
+        encoded.extend(writer.others(state, candidate)?);
         let view = writer.selection.by_value().cloned();
         let types_only = writer.types_only;
         let (at, walk, writes) = (0, ValuePosition::Start, false);
-        Ok(AttributeStream { id: candidate.id, stored, made, view, types_only, at, walk, writes })
+        Ok(AttributeStream { id: candidate.id, stored, encoded, view, types_only, at, walk, writes })
     }
 
-    /// Returns the memory that the stream uses, without itself, in bytes. Only the values in `made` are in memory.
+    /// Returns the memory that the stream uses, without itself, in bytes. Only the values in `encoded` are in memory.
     /// Other values go directly from the store to the output.
     pub(super) fn heap_bytes(&self) -> usize {
-        let made: usize = self.made.iter().map(|(name, values)| name.capacity() + values.capacity()).sum();
+        let encoded: usize =
+            self.encoded.iter().map(|(name, values)| name.capacity() + values.capacity()).sum();
         let items = self.stored.iter().filter_map(|attribute| attribute.items.as_ref());
         let items: usize = items.map(MatchedValues::heap_bytes).sum();
-        self.stored.capacity() * size_of::<StreamedAttribute>() + made + items
+        self.stored.capacity() * size_of::<StreamedAttribute>() + encoded + items
     }
 
     /// Continues the current pass while budget is left. Returns true when all attributes are done.
@@ -254,15 +255,15 @@ impl AttributeStream {
             let size = if self.types_only { 0 } else { *size };
             attribute_len(state.catalog.attribute(*id).name.len(), size)
         });
-        let made = self.made.iter().map(|(name, values)| {
+        let encoded = self.encoded.iter().map(|(name, values)| {
             let size = if self.types_only { 0 } else { values.len() };
             attribute_len(name.len(), size)
         });
-        stored.chain(made).sum()
+        stored.chain(encoded).sum()
     }
 
     fn put_computed(&self, out: &mut Vec<u8>) {
-        for (name, values) in &self.made {
+        for (name, values) in &self.encoded {
             let values: &[u8] = if self.types_only { &[] } else { values };
             put_attribute_header(out, name, values.len());
             out.extend_from_slice(values);

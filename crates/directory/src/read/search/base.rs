@@ -69,7 +69,7 @@ fn any_base<'s>(inputs: &SearchInputs<'s>) -> Result<Base<'s>, OperationError> {
     }
     let state = snapshot.state();
     let dn = parse_dn(request.base_object)?;
-    if let Some((base, flags)) = snapshot.entry_below_known(&dn)?
+    if let Some((base, flags)) = snapshot.entry_below_cached(&dn)?
         && !finding.is_special(flags)
     {
         rights.check_read_tree()?;
@@ -105,7 +105,7 @@ fn remembered(
     finding: LookupOptions<'_>,
 ) -> Result<Option<EntryId>, OperationError> {
     let known = match request.scope {
-        Scope::BaseObject => snapshot.known_entry(request.base_object)?.map(|(id, row)| (id, row.flags)),
+        Scope::BaseObject => snapshot.cached_entry(request.base_object)?.map(|(id, row)| (id, row.flags)),
         _ => snapshot.names().base(request.base_object),
     };
     Ok(known.filter(|(_, flags)| !finding.is_special(*flags)).map(|(id, _)| id))

@@ -50,7 +50,7 @@ pub(crate) struct RowScan<'s> {
     schema: &'s Schema,
     block: Vec<ScannedRow<'s>>,
     /// Number of rows of the block that were returned.
-    taken: usize,
+    returned: usize,
     /// The next block, which is prefetched if there is a guard.
     coming: Vec<ScannedRow<'s>>,
     /// Index, in the previous row, of the attribute that the guard tests first. This index is the first guess for the
@@ -176,7 +176,7 @@ impl<'s> RowScan<'s> {
             guard,
             schema,
             block,
-            taken: 0,
+            returned: 0,
             coming,
             place: Place::default(),
             other_tests: guard.map(|guard| guard.other_tests()).unwrap_or_default(),
@@ -188,18 +188,18 @@ impl<'s> RowScan<'s> {
 
     #[inline]
     fn next(&mut self) -> Result<Option<(EntryId, ScannedData<'s>)>> {
-        if self.taken == self.block.len() {
+        if self.returned == self.block.len() {
             self.fetch()?;
         }
-        let Some(row) = self.block.get(self.taken) else { return Ok(None) };
-        self.taken += 1;
+        let Some(row) = self.block.get(self.returned) else { return Ok(None) };
+        self.returned += 1;
         Ok(Some((row.id, if row.is_refused { ScannedData::Refusal } else { ScannedData::Row(row.bytes) })))
     }
 
     /// Fetches the next block. All rows of a block are prefetched before the first row is used. Otherwise the scan
     /// would mostly wait for memory.
     fn fetch(&mut self) -> Result<()> {
-        self.taken = 0;
+        self.returned = 0;
         let Some(guard) = self.guard else {
             self.block.clear();
             while let Some((id, bytes)) = scanned(&mut self.scan, "entries")? {

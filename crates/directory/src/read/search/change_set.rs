@@ -49,7 +49,7 @@ pub struct ChangeSet {
     /// The sources of effective rights that the log records affect; `None` if any rights may have changed.
     touches: Option<std::collections::HashSet<EntryEffect, RandomState>>,
     /// Deleted entries.
-    gone: HashSet<u64>,
+    deleted: HashSet<u64>,
     /// Entries that were themselves renamed or moved.
     moved: HashSet<u64>,
     /// Entries that may have changed, in the order in which they are reported: entries below a moved entry follow their
@@ -81,7 +81,7 @@ impl ChangeSet {
             has_other_rules: false,
             has_aliases: false,
             touches: None,
-            gone: HashSet::new(),
+            deleted: HashSet::new(),
             moved: HashSet::new(),
             changed: Vec::new(),
             depths: HashMap::default(),
@@ -134,10 +134,10 @@ impl ChangeSet {
 
     /// Returns true if the base of a search, or an entry above it, was deleted or renamed.
     pub(crate) fn loses(&self, base: EntryId, before: &Snapshot) -> Result<bool> {
-        if base == EntryId::ROOT || (self.gone.is_empty() && self.moved.is_empty()) {
+        if base == EntryId::ROOT || (self.deleted.is_empty() && self.moved.is_empty()) {
             return Ok(false);
         }
-        if self.gone.contains(&base.0) || self.moved.contains(&base.0) {
+        if self.deleted.contains(&base.0) || self.moved.contains(&base.0) {
             return Ok(true);
         }
         let Some(row) = node(before.state().read, base)? else { return Ok(true) };
@@ -361,7 +361,7 @@ impl ChangeSetBuilder {
         let (then, now) = (before.state(), after.state());
         match work {
             Work::Gone(id, dn) => {
-                self.set.gone.insert(id.0);
+                self.set.deleted.insert(id.0);
                 touch_sources(then, id, (&mut self.changed, FOLLOWED_ENTRIES_MAX))?;
                 self.changed.insert(id.0);
                 touch_text(then, &dn, &mut self.changed)

@@ -219,7 +219,7 @@ impl MatchedValues {
         for (name, values) in writer.others(state, candidate)? {
             put_attribute(out, &name, &values);
         }
-        for (type_id, values) in writer.made(state, candidate)? {
+        for (type_id, values) in writer.virtual_values(state, candidate)? {
             put_attribute(
                 out,
                 schema.type_by_id(type_id).name(),

@@ -9,7 +9,7 @@ use crate::read::controls::RequestControls;
 /// State of a persistent search.
 #[derive(Clone, Debug)]
 pub(super) struct Persistent {
-    asked: PersistentSearch,
+    control: PersistentSearch,
     /// Change type to report with the entry, if the client asked for entry change notifications.
     change: Option<(ChangeType, Option<String>)>,
 }
@@ -20,7 +20,7 @@ impl Persistent {
     /// # Errors
     /// The request combines persistent search with an incompatible control.
     pub(super) fn of(controls: &RequestControls) -> Result<Option<Persistent>, OperationError> {
-        let Some(asked) = controls.persistent() else { return Ok(None) };
+        let Some(control) = controls.persistent() else { return Ok(None) };
         let refused = |code, text: &str| Err(OperationError::refused(code, text));
         if controls.sync().is_some() {
             let text = "persistent search and content synchronization are two ways to ask for one thing";
@@ -30,14 +30,14 @@ impl Persistent {
             let text = "changes cannot be sent in pages or in an order";
             return refused(ResultCode::UNWILLING_TO_PERFORM, text);
         }
-        Ok(Some(Persistent { asked, change: None }))
+        Ok(Some(Persistent { control, change: None }))
     }
 
     /// Sets the change to report with the next entry. Returns false if the client did not subscribe to this change
     /// type.
     pub(super) fn set_change(&mut self, change: ChangeType, previous_dn: Option<String>) -> bool {
-        self.change = self.asked.returns_entry_changes.then_some((change, previous_dn));
-        self.asked.wants(change)
+        self.change = self.control.returns_entry_changes.then_some((change, previous_dn));
+        self.control.wants(change)
     }
 
     /// Returns the value of the entry change notification control; `None` for an initial result, or if the client did

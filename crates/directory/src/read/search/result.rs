@@ -102,7 +102,7 @@ impl ResultWriter {
         let start = out.len();
         let head = self.put_head(out, state, names, candidate, guess)?;
         let has_others = self.effective.is_some() || self.ranges.is_some();
-        if row.is_none() && self.selection.made.is_empty() && !has_others {
+        if row.is_none() && self.selection.virtual_attributes.is_empty() && !has_others {
             return Ok(true);
         }
         match self.put_attributes(out, state, names, candidate, row) {
@@ -165,7 +165,7 @@ impl ResultWriter {
                 return Ok(false);
             }
         }
-        for (attribute, type_id) in &self.selection.made {
+        for (attribute, type_id) in &self.selection.virtual_attributes {
             if !self.selection.permits(*type_id) {
                 continue;
             }
@@ -305,13 +305,15 @@ impl ResultWriter {
 
     /// Returns the virtual attributes that have values, encoded.
     #[cold]
-    pub(super) fn made(
+    pub(super) fn virtual_values(
         &self,
         state: TreeState<'_>,
         candidate: &Candidate<'_>,
     ) -> Result<Vec<(TypeId, Vec<u8>)>, OperationError> {
-        let mut made = Vec::new();
-        for (attribute, type_id) in self.selection.made.iter().filter(|made| self.selection.permits(made.1)) {
+        let mut virtual_values = Vec::new();
+        for (attribute, type_id) in
+            self.selection.virtual_attributes.iter().filter(|(_, type_id)| self.selection.permits(*type_id))
+        {
             let mut values = Vec::new();
             let mut put = |value: &[u8]| {
                 put_value(&mut values, value);
@@ -325,10 +327,10 @@ impl ResultWriter {
                 &mut put,
             )?;
             if !values.is_empty() {
-                made.push((*type_id, values));
+                virtual_values.push((*type_id, values));
             }
         }
-        Ok(made)
+        Ok(virtual_values)
     }
 
     /// Appends the message of a virtual entry.

@@ -118,9 +118,9 @@ impl SearchScope {
                 aliased.retain(|other| *other != urls);
             }
         }
-        let mut elsewhere: Vec<OtherServer> = aliased.into_iter().map(OtherServer::Aliased).collect();
-        elsewhere.extend(referrals.into_iter().rev().map(OtherServer::Below));
-        Ok(elsewhere)
+        let mut other_servers: Vec<OtherServer> = aliased.into_iter().map(OtherServer::Aliased).collect();
+        other_servers.extend(referrals.into_iter().rev().map(OtherServer::Below));
+        Ok(other_servers)
     }
 
     /// Returns the memory that the scope uses, without itself, in bytes.
@@ -221,7 +221,7 @@ impl SearchScope {
         names: &mut NameCache,
         rights: &EffectiveRights,
     ) -> Result<Vec<Vec<String>>, OperationError> {
-        let mut elsewhere: Vec<Vec<String>> = Vec::new();
+        let mut other_servers: Vec<Vec<String>> = Vec::new();
         let mut aliases = ids_with_flag(
             state,
             NodeFlags::is_alias,
@@ -237,13 +237,15 @@ impl SearchScope {
                 if is_in_scope { &mut in_scope } else { &mut others }.push(id);
             }
             if in_scope.is_empty() {
-                return Ok(elsewhere);
+                return Ok(other_servers);
             }
             for alias in in_scope {
                 self.has_aliases |= rights.may_browse(state, alias)?;
                 match dereference(state, alias, rights, (self.kind, self.manages))? {
                     AliasTarget::Entry(target) => self.add_target(target),
-                    AliasTarget::OtherServer(urls) if !elsewhere.contains(&urls) => elsewhere.push(urls),
+                    AliasTarget::OtherServer(urls) if !other_servers.contains(&urls) => {
+                        other_servers.push(urls)
+                    }
                     AliasTarget::OtherServer(_) | AliasTarget::Nowhere => {}
                 }
             }

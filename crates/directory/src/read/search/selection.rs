@@ -47,7 +47,7 @@ pub(crate) struct Selection {
     /// Number of attributes of the catalog when `low` and `high` were computed.
     attribute_count: usize,
     /// Virtual attributes to compute, with their types.
-    pub(crate) made: Vec<(VirtualAttribute, TypeId)>,
+    pub(crate) virtual_attributes: Vec<(VirtualAttribute, TypeId)>,
 }
 
 impl Selection {
@@ -64,7 +64,7 @@ impl Selection {
             low: LowNumbers::default(),
             high: Vec::new(),
             attribute_count: 0,
-            made: Vec::new(),
+            virtual_attributes: Vec::new(),
         };
         for selector in list.iter() {
             selection.add(selector, &catalog.schema);
@@ -92,9 +92,11 @@ impl Selection {
     /// Adds memberOf.
     #[cold]
     pub(super) fn add_member_of(&mut self, catalog: &Catalog) {
-        let is_it = |(made, _): &(VirtualAttribute, TypeId)| *made == VirtualAttribute::MemberOf;
-        if !self.made.iter().any(is_it) {
-            self.made.extend(VirtualAttribute::all(&catalog.schema).find(is_it));
+        let is_it = |(virtual_attributes, _): &(VirtualAttribute, TypeId)| {
+            *virtual_attributes == VirtualAttribute::MemberOf
+        };
+        if !self.virtual_attributes.iter().any(is_it) {
+            self.virtual_attributes.extend(VirtualAttribute::all(&catalog.schema).find(is_it));
         }
     }
 
@@ -102,12 +104,14 @@ impl Selection {
     fn select_computed(&mut self, catalog: &Catalog) {
         let may_be_virtual = |named: &AttributeDescription| catalog.type_facts(named.type_id).has_virtual;
         if self.all_operational || self.named.iter().any(may_be_virtual) {
-            let made = VirtualAttribute::all(&catalog.schema);
-            let made = made.filter(|(made, type_id)| match made.is_of_all_operational() {
-                true => self.selects(catalog, &AttributeDescription::of(*type_id)),
-                false => self.named.contains(&AttributeDescription::of(*type_id)),
+            let virtual_attributes = VirtualAttribute::all(&catalog.schema);
+            let virtual_attributes = virtual_attributes.filter(|(virtual_attributes, type_id)| {
+                match virtual_attributes.is_of_all_operational() {
+                    true => self.selects(catalog, &AttributeDescription::of(*type_id)),
+                    false => self.named.contains(&AttributeDescription::of(*type_id)),
+                }
             });
-            self.made = made.collect();
+            self.virtual_attributes = virtual_attributes.collect();
         }
     }
 
@@ -116,7 +120,7 @@ impl Selection {
     #[inline(never)]
     pub(super) fn clear(&mut self) {
         self.keep_origin(AttributeOrigin::Computed);
-        self.made.clear();
+        self.virtual_attributes.clear();
     }
 
     /// Removes from the selection the attributes that do not have this origin.
@@ -124,7 +128,7 @@ impl Selection {
     #[inline(never)]
     pub(super) fn keep_origin(&mut self, origin: AttributeOrigin) {
         match origin {
-            AttributeOrigin::Stored => self.made.clear(),
+            AttributeOrigin::Stored => self.virtual_attributes.clear(),
             AttributeOrigin::Computed => {
                 (self.all_user, self.all_operational) = (false, false);
                 self.named.clear();
@@ -177,7 +181,7 @@ impl Selection {
             + self.named.capacity() * size_of::<AttributeDescription>()
             + self.unknown.capacity() * size_of::<String>()
             + self.high.capacity() * size_of::<AttrId>()
-            + self.made.capacity() * size_of::<(VirtualAttribute, TypeId)>()
+            + self.virtual_attributes.capacity() * size_of::<(VirtualAttribute, TypeId)>()
     }
 
     /// Returns true if stored attributes may be selected. If this function returns false, entry rows need not be read.

@@ -91,7 +91,7 @@ impl Sync {
     /// The request combines the synchronization control with an incompatible option.
     pub(super) fn of(inputs: &SearchInputs<'_>) -> Result<Option<Sync>> {
         let SearchInputs { snapshot, rights, id, request, controls, .. } = *inputs;
-        let Some(asked) = controls.sync() else { return Ok(None) };
+        let Some(sync_control) = controls.sync() else { return Ok(None) };
         check(request, controls)?;
         let state = snapshot.state();
         let seal = {
@@ -101,12 +101,12 @@ impl Sync {
             let seal = seal.chain_update(b"content").chain_update(rights.identity()).finalize().into_bytes();
             HEXLOWER.encode(seal.get(..8).unwrap_or_default())
         };
-        let known = asked.cookie.as_deref().and_then(|cookie| Known::parse(cookie, &seal));
+        let client = sync_control.cookie.as_deref().and_then(|cookie| ClientState::parse(cookie, &seal));
         let rules = &state.catalog.access_rules;
         let depends_on_others = depends_on_others(state, rights, request.filter);
         let newest = state.read.position()?;
-        let since = match known {
-            Some(Known { csn, is_sealed })
+        let since = match client {
+            Some(ClientState { csn, is_sealed })
                 if is_sealed || !rights.is_restricted() || !rules.depend_on_others() =>
             {
                 position_of(state, csn)?.unwrap_or(0)
@@ -348,16 +348,16 @@ fn check(request: &SearchRequest<'_>, controls: &RequestControls) -> Result<()> 
 }
 
 /// State of the client, as its cookie describes it.
-struct Known {
+struct ClientState {
     csn: Csn,
     /// Whether the cookie has the part that identifies the content.
     is_sealed: bool,
 }
 
-impl Known {
+impl ClientState {
     /// Parses a cookie of this server, or a cookie that OpenLDAP's consumers build from the CSN of this server's
     /// cookie. Returns `None` if the cookie is malformed or belongs to another content.
-    fn parse(cookie: &[u8], seal: &str) -> Option<Known> {
+    fn parse(cookie: &[u8], seal: &str) -> Option<ClientState> {
         let text = std::str::from_utf8(cookie).ok()?;
         let field =
             |name: &str| text.split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
@@ -366,7 +366,7 @@ impl Known {
             return None;
         }
         // A field with the CSNs of several servers does not parse, so that cookie is not accepted.
-        Some(Known { csn: Csn::parse(field("csn")?)?, is_sealed: data.is_some() })
+        Some(ClientState { csn: Csn::parse(field("csn")?)?, is_sealed: data.is_some() })
     }
 }
 
@@ -375,8 +375,8 @@ impl Known {
 fn position_of(state: TreeState<'_>, csn: Csn) -> Result<Option<Position>> {
     let csn_at = |position| -> Result<Option<Csn>> {
         let record = state.read.log_records(position).next().transpose()?;
-        let known = record.filter(|(found, _)| *found == position);
-        Ok(known.and_then(|(_, bytes)| Record::decode(bytes)).map(|record| record.csn))
+        let at_position = record.filter(|(found, _)| *found == position);
+        Ok(at_position.and_then(|(_, bytes)| Record::decode(bytes)).map(|record| record.csn))
     };
     let (Some(mut low), mut high) = (state.read.first_position()?, state.read.position()?) else {
         return Ok(None);
@@ -468,9 +468,10 @@ pub(super) fn depends_on_others(state: TreeState<'_>, rights: &EffectiveRights, 
 fn tests_computed(schema: &Schema, filter: Filter<'_>) -> bool {
     let is_made = |name: &str| {
         let description = schema.parse_description(name).ok();
-        let made =
+        let virtual_attribute =
             description.and_then(|description| VirtualAttribute::of(schema.type_by_id(description.type_id)));
-        made.is_some_and(|made| made != VirtualAttribute::StructuralObjectClass)
+        virtual_attribute
+            .is_some_and(|virtual_attribute| virtual_attribute != VirtualAttribute::StructuralObjectClass)
     };
     match filter.kind() {
         FilterKind::And(list) | FilterKind::Or(list) => list.iter().any(|item| tests_computed(schema, item)),

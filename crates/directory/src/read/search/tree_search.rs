@@ -139,7 +139,8 @@ impl TreeSearch {
                 state.read.prefetch(ENTRIES, *candidate);
             }
         }
-        let groups = if selection.made.is_empty() { None } else { rights.groups(MemberUse::Read) };
+        let groups =
+            if selection.virtual_attributes.is_empty() { None } else { rights.groups(MemberUse::Read) };
         let is_based = rights.is_restricted() && base != EntryId::ROOT;
         let base_text = is_based.then(|| request.base_object.into());
         let own_rights = rights.clone();
@@ -195,7 +196,10 @@ impl TreeSearch {
         if inputs.controls.sync().is_some() {
             // Synchronization sends whole attributes, not ranges of values.
             writer.ranges = None;
-            writer.selection.made.retain(|(made, _)| *made == VirtualAttribute::StructuralObjectClass);
+            writer
+                .selection
+                .virtual_attributes
+                .retain(|(attribute, _)| *attribute == VirtualAttribute::StructuralObjectClass);
         }
         if !inputs.controls.listens() {
             *entry_controls = EntryControls::of(inputs)?;

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::Preparer;
 use crate::catalog::ClassSet;
 use crate::maintenance::entry_uuid::ENTRY_UUID;
-use crate::maintenance::import::known::ValueHandling;
+use crate::maintenance::import::resolved::ValueHandling;
 use crate::maintenance::import::vendor::{Vendor, file_time, identifier, is_disabled};
 use crate::model::csn::generalized_time;
 use crate::model::name::{NormalName, parse_dn};
@@ -116,7 +116,7 @@ impl Preparer<'_> {
         self.statistics.range_options += 1;
         let parts = &mut self.foreign_state.parts;
         match is_last {
-            true => parts.retain(|known| *known != place),
+            true => parts.retain(|resolved| *resolved != place),
             false if !parts.contains(&place) => parts.push(place),
             false => {}
         }
@@ -133,7 +133,7 @@ impl Preparer<'_> {
         let classes = self.classes().ok();
         let schema = &self.job.schema;
         for (place, value) in names {
-            let attribute_type = schema.type_by_id(self.known.at(place).def.description.type_id);
+            let attribute_type = schema.type_by_id(self.resolved.at(place).def.description.type_id);
             let is_allowed = |(_, classes): &(_, Arc<ClassSet>)| is_allowed(schema, classes, attribute_type);
             let text = std::str::from_utf8(&value).unwrap_or_default();
             let is_repeated = || match attribute_type.oid.as_str() {
@@ -190,9 +190,9 @@ impl Preparer<'_> {
     /// added only if there are no other values. Returns true if the value was set. Returns false if the schema does not
     /// define the attribute.
     fn set_value(&mut self, name: &str, value: &[u8], replaces: bool) -> Result<bool, OperationError> {
-        let Some(known) = self.job.schema.attribute_type(name) else { return Ok(false) };
-        let description = AttributeDescription::of(known.id);
-        let place = self.known.place(self.job, &description)?;
+        let Some(resolved) = self.job.schema.attribute_type(name) else { return Ok(false) };
+        let description = AttributeDescription::of(resolved.id);
+        let place = self.resolved.place(self.job, &description)?;
         if self.draft.find(place).is_some() && !replaces {
             return Ok(false);
         }

@@ -68,7 +68,7 @@ impl Preparer<'_> {
             {
                 let Some(place) = place.filter(|_| brought.is_none()) else { continue };
                 let number = self.draft.attribute(place);
-                if self.known.at(place).spares_normals() {
+                if self.resolved.at(place).spares_normals() {
                     self.draft.add_alone(number, value.text.as_bytes());
                     continue;
                 }
@@ -108,7 +108,7 @@ impl ServerValues {
         for (place, name) in places.iter_mut().zip(NAMES) {
             if let Some(attribute_type) = preparer.job.schema.attribute_type(name) {
                 let description = AttributeDescription::of(attribute_type.id);
-                *place = Some(preparer.known.place(preparer.job, &description)?);
+                *place = Some(preparer.resolved.place(preparer.job, &description)?);
             }
         }
         Ok(ServerValues { places, values: Default::default(), second: None })
@@ -137,7 +137,7 @@ impl ServerValues {
         text.clear();
         let _ = write!(text, "{csn}");
         for place in [UUID_PLACE, CSN_PLACE] {
-            if !self.places[place].is_some_and(|known| preparer.known.at(known).spares_normals()) {
+            if !self.places[place].is_some_and(|resolved| preparer.resolved.at(resolved).spares_normals()) {
                 self.check(preparer, place)?;
             }
         }
@@ -146,8 +146,8 @@ impl ServerValues {
 
     /// Checks a value and computes its normal form.
     fn check(&mut self, preparer: &Preparer<'_>, place: usize) -> Result<(), OperationError> {
-        let Some(known) = self.places[place] else { return Ok(()) };
-        let description = &preparer.known.at(known).def.description;
+        let Some(resolved) = self.places[place] else { return Ok(()) };
+        let description = &preparer.resolved.at(resolved).def.description;
         let Value { text, normal } = &mut self.values[place];
         normal.clear();
         check_value(&preparer.job.schema, description, 1, text.as_bytes(), normal)

@@ -58,7 +58,7 @@ enum Source {
     /// readable.
     Stored(AttrId, Option<Arc<ByValue>>, ValuePosition),
     /// The encoded values of a virtual attribute, and the number of octets already read.
-    Made(Vec<u8>, usize),
+    Computed(Vec<u8>, usize),
     /// No more values.
     Nothing,
 }
@@ -133,7 +133,7 @@ impl NameTraversal {
     /// Returns the memory that the traversal uses, without itself, in bytes.
     pub(in crate::read::search) fn heap_bytes(&self) -> usize {
         let source = match &self.source {
-            Some(Source::Made(values, _)) => values.capacity(),
+            Some(Source::Computed(values, _)) => values.capacity(),
             _ => 0,
         };
         let text = |name: &Name| if let Name::Text(text) = name { text.capacity() } else { 0 };
@@ -188,7 +188,7 @@ impl NameTraversal {
                 *traversal = self.read_stored(view, *attribute, allowed.as_deref(), traversal)?;
                 true
             }
-            Source::Made(values, at) => {
+            Source::Computed(values, at) => {
                 let mut left = ber::Reader::new(values.get(*at..).unwrap_or_default());
                 while self.names.len() < NAME_BLOCK
                     && let Ok(value) = left.octet_string()
@@ -228,8 +228,8 @@ impl NameTraversal {
                 return Ok(Source::Stored(attribute, allowed, ValuePosition::Start));
             }
         }
-        let made = writer.made(state, &candidate)?.into_iter().next();
-        Ok(made.map_or(Source::Nothing, |(_, values)| Source::Made(values, 0)))
+        let virtual_value = writer.virtual_values(state, &candidate)?.into_iter().next();
+        Ok(virtual_value.map_or(Source::Nothing, |(_, values)| Source::Computed(values, 0)))
     }
 
     /// Reads the next values of a stored attribute, at most [`NAME_BLOCK`]. Returns the position after them.

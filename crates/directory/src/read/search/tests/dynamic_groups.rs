@@ -64,7 +64,7 @@ fn compared(directory: &TestDirectory, entry: &str, description: &str, value: &s
     }
 }
 
-fn ask_as(directory: &mut TestDirectory, name: &str) {
+fn act_as(directory: &mut TestDirectory, name: &str) {
     let dn = format!("dn:cn={name},{SUFFIX}");
     directory.requester = identify(&directory.snapshot, &dn).unwrap().unwrap().requester;
 }
@@ -274,7 +274,7 @@ fn a_membership_reveals_no_more_than_a_search_by_the_url() {
         ("cid", &[], ResultCode::NO_SUCH_ATTRIBUTE),
     ];
     for (who, groups, code) in visible {
-        ask_as(&mut directory, who);
+        act_as(&mut directory, who);
         assert_eq!(values(&mut directory, "ann", "memberOf"), groups, "{who}");
         assert_eq!(compared(&directory, "tall", "member", "ann"), code, "{who}");
         let found = Question::everywhere("(memberOf=cn=phones,dc=example,dc=com)").ask(&directory);
@@ -293,7 +293,7 @@ fn a_membership_reveals_no_more_than_a_search_by_the_url() {
         settings.general.access_rules =
             rules.map(|rule| rule.replace("to users", "to authenticated")).to_vec();
     });
-    ask_as(&mut directory, "bob");
+    act_as(&mut directory, "bob");
     for filter in ["(member=cn=ann@", &chain, "(!(member=cn=ann@)"] {
         assert!(leaves(&Question::everywhere(&closed(filter)).ask(&directory)).is_empty(), "{filter}");
     }

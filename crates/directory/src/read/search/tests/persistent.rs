@@ -40,7 +40,7 @@ pub(super) struct Listener {
     filter: FilterBuf,
     attributes: SelectionBuf,
     aliases: DerefAliases,
-    asked: PersistentSearch,
+    control: PersistentSearch,
     pub(super) search: Option<Search>,
     /// The client's copy of the results, by DN.
     copy: BTreeMap<String, Attributes>,
@@ -48,8 +48,8 @@ pub(super) struct Listener {
 
 const BUDGET: Budget = Budget { entries_examined_max: 5, out_bytes_max: 2_000 };
 
-fn controls(asked: PersistentSearch) -> RequestControls {
-    let seldom = RareControls { persistent: Some(asked), ..RareControls::default() };
+fn controls(control: PersistentSearch) -> RequestControls {
+    let seldom = RareControls { persistent: Some(control), ..RareControls::default() };
     RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() }
 }
 
@@ -61,7 +61,7 @@ impl Listener {
             filter: FilterBuf::parse(filter).unwrap(),
             attributes: attributes.iter().copied().collect(),
             aliases: DerefAliases::Never,
-            asked: PersistentSearch {
+            control: PersistentSearch {
                 change_types: PersistentSearch::ALL_TYPES,
                 changes_only: false,
                 returns_entry_changes: true,
@@ -74,9 +74,9 @@ impl Listener {
     /// Returns a listener for changes only, without initial results.
     fn of_changes(filter: &str, types: &[ChangeType]) -> Listener {
         let mut listener = Listener::new(SUFFIX, filter, &["*"]);
-        listener.asked.changes_only = true;
+        listener.control.changes_only = true;
         if !types.is_empty() {
-            listener.asked.change_types = types.iter().map(|change| change.bit()).sum();
+            listener.control.change_types = types.iter().map(|change| change.bit()).sum();
         }
         listener
     }
@@ -89,7 +89,7 @@ impl Listener {
     }
 
     fn start(&self, directory: &TestDirectory) -> Result<Search, ResultCode> {
-        let (request, controls) = (self.request(), controls(self.asked));
+        let (request, controls) = (self.request(), controls(self.control));
         let started = Search::start(
             &directory.snapshot,
             &directory.requester.context(),
@@ -305,7 +305,7 @@ fn each_change_is_sent_with_its_change_type() {
     let mut some = Listener::of_changes("(&(objectClass=person)(sn=seen))", &[]);
     let mut deletes = Listener::of_changes("(objectClass=person)", &[Delete]);
     let mut silent = Listener::of_changes("(objectClass=person)", &[Modify, ModifyDn]);
-    silent.asked.returns_entry_changes = false;
+    silent.control.returns_entry_changes = false;
     for listener in [&mut all, &mut some, &mut deletes, &mut silent] {
         assert_eq!(listener.receive(&mut directory), (vec![], None));
     }
@@ -452,7 +452,7 @@ fn unsupported_persistent_searches_are_refused() {
     assert_eq!(code(&directory, &|listener| listener.base = "cn=subschema".to_owned()), unwilling);
     let with = |change: &dyn Fn(&mut RareControls)| {
         let listener = Listener::new(SUFFIX, "(objectClass=*)", &[]);
-        let mut controls = controls(listener.asked);
+        let mut controls = controls(listener.control);
         change(controls.seldom.as_mut().unwrap());
         let request = listener.request();
         let started = Search::start(
@@ -498,10 +498,10 @@ fn changes_alone_take_no_index() {
     // The administrator may run expensive searches.
     let requester = ChangingRequester::default().find(&directory, 0).unwrap();
     let mut listener = Listener::of_changes("(description=d)", &[]);
-    listener.asked.changes_only = false;
+    listener.control.changes_only = false;
     as_requester(&mut directory, &requester, |directory| {
         assert_eq!(listener.start(directory).err(), Some(ResultCode::UNWILLING_TO_PERFORM));
-        listener.asked.changes_only = true;
+        listener.control.changes_only = true;
         assert_eq!(listener.receive(directory), (vec![], None));
     });
     directory.delete(&format!("cn=p7,ou=a,{SUFFIX}"));
@@ -569,7 +569,7 @@ fn a_hidden_base_is_treated_as_missing_by_persistent_searches() {
     let requester = ChangingRequester::default().find(&directory, 0).unwrap();
     let mut end_at = |unit: &str, changes_only| {
         let mut listener = Listener::new(&format!("{unit},{SUFFIX}"), "(objectClass=*)", &["1.1"]);
-        listener.asked.changes_only = changes_only;
+        listener.control.changes_only = changes_only;
         as_requester(&mut directory, &requester, |directory| listener.receive(directory).1)
     };
     for changes_only in [false, true] {

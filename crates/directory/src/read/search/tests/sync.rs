@@ -262,12 +262,12 @@ impl Consumer {
     #[track_caller]
     pub(super) fn check(&self, directory: &mut TestDirectory, story: &str) {
         let found = directory.search_request(&self.request(), &RequestControls::default());
-        let made =
+        let computed =
             ["entryDN", "subschemaSubentry", "hasSubordinates", "numSubordinates", "memberOf", "isMemberOf"];
         let mut expected: Vec<_> =
             found.entries.into_iter().map(|entry| (entry.dn, entry.attributes)).collect();
         for (_, attributes) in &mut expected {
-            attributes.retain(|name, _| !made.contains(&name.as_str()) && name != "contextCSN");
+            attributes.retain(|name, _| !computed.contains(&name.as_str()) && name != "contextCSN");
         }
         let mut copied: Vec<_> = self.copy.values().cloned().collect();
         expected.sort();
@@ -637,10 +637,10 @@ fn unsupported_synchronizations_are_refused() {
     };
     assert_eq!(under("all: allow read to authenticated"), None);
     assert_eq!(under("all: allow read to authenticated between 00:00 and 12:00"), unwilling);
-    for made in
+    for computed in
         ["(|(cn=a)(!(memberOf=*)))", "(entryDN:distinguishedNameMatch:=dc=com)", "(:2.5.13.1:=dc=com)"]
     {
-        assert_eq!(refusal_of(made, &persists), unwilling, "{made}");
-        assert_eq!(refusal_of(made, &|_, _| ()), None, "{made}");
+        assert_eq!(refusal_of(computed, &persists), unwilling, "{computed}");
+        assert_eq!(refusal_of(computed, &|_, _| ()), None, "{computed}");
     }
 }

@@ -306,7 +306,7 @@ impl Follow {
         {
             return Ok(Reached::Pause);
         }
-        let set = round.changes.known();
+        let set = round.changes.complete_set();
         let cursor = match &mut round.cursor {
             Some(cursor) => cursor,
             None => match self.begin_sending(search, &set, client_state, now)? {
@@ -372,7 +372,7 @@ enum Reached {
 
 impl Changes {
     /// Returns the change set, which must be complete.
-    fn known(&mut self) -> Arc<ChangeSet> {
+    fn complete_set(&mut self) -> Arc<ChangeSet> {
         match self {
             Changes::Known(set) => Arc::clone(set),
             Changes::Sought(builder) => {

@@ -32,7 +32,7 @@ pub(super) enum ValueHandling {
     Virtual,
     /// The values are dropped, because no bind uses a password attribute with these options.
     Meaningless,
-    /// The values are stored in the attribute at this place of [`KnownAttributes`].
+    /// The values are stored in the attribute at this place of [`ResolvedAttributes`].
     Stored(usize),
     /// The description has options of 389 DS's replication state. The values are stored without these options.
     State(usize),
@@ -60,7 +60,7 @@ pub(super) enum ValueHandling {
 
 /// A resolved attribute.
 #[derive(Clone, Debug)]
-pub(super) struct KnownAttribute {
+pub(super) struct ResolvedAttribute {
     pub(super) def: AttributeDef,
     pub(super) is_single_valued: bool,
     pub(super) is_user_password: bool,
@@ -79,7 +79,7 @@ fn is_object_class(job: &Job, description: &AttributeDescription) -> bool {
     job.schema.type_by_id(description.type_id).oid == OBJECT_CLASS
 }
 
-impl KnownAttribute {
+impl ResolvedAttribute {
     /// Returns true if the normal form of an entry's only value need not be computed, because the value certainly has
     /// a normal form.
     pub(super) fn spares_normal(&self, value: &[u8]) -> bool {
@@ -94,15 +94,15 @@ impl KnownAttribute {
 
 /// Attributes that one thread has resolved.
 #[derive(Default)]
-pub(super) struct KnownAttributes {
+pub(super) struct ResolvedAttributes {
     by_spelling: HashMap<Box<str>, ValueHandling>,
     /// Attribute descriptions on the lines of the previous record. The next record usually has the same descriptions.
     recent: Vec<(Box<str>, ValueHandling)>,
     line: usize,
-    all: Vec<KnownAttribute>,
+    all: Vec<ResolvedAttribute>,
 }
 
-impl KnownAttributes {
+impl ResolvedAttributes {
     /// Begins a new record.
     pub(super) fn begin_record(&mut self) {
         self.line = 0;
@@ -111,7 +111,7 @@ impl KnownAttributes {
     /// Returns the handling of the description on the next line of a record.
     ///
     /// # Errors
-    /// See [`find`](KnownAttributes::find).
+    /// See [`find`](ResolvedAttributes::find).
     pub(super) fn find_next(&mut self, job: &Job, text: &str) -> Result<ValueHandling, OperationError> {
         let line = self.line;
         self.line += 1;
@@ -234,9 +234,9 @@ impl KnownAttributes {
         job: &Job,
         description: &AttributeDescription,
     ) -> Result<usize, OperationError> {
-        let is_this = |known: &KnownAttribute| {
-            known.def.description.type_id == description.type_id
-                && known.def.description.options == description.options
+        let is_this = |resolved: &ResolvedAttribute| {
+            resolved.def.description.type_id == description.type_id
+                && resolved.def.description.options == description.options
         };
         if let Some(place) = self.all.iter().position(is_this) {
             return Ok(place);
@@ -247,7 +247,7 @@ impl KnownAttributes {
         let other = |part: &IndexPart| *part != IndexPart::Values && parts.has(*part);
         let has_value_rows = parts.has(IndexPart::Values);
         let is_needed = has_value_rows || def.is_link;
-        self.all.push(KnownAttribute {
+        self.all.push(ResolvedAttribute {
             def,
             has_value_rows,
             spared_rule: attribute_type.equality.filter(|_| !is_needed),
@@ -261,7 +261,7 @@ impl KnownAttributes {
 
     /// Returns the attribute at an index.
     #[expect(clippy::indexing_slicing, reason = "the place is one that this table gave out")]
-    pub(super) fn at(&self, place: usize) -> &KnownAttribute {
+    pub(super) fn at(&self, place: usize) -> &ResolvedAttribute {
         &self.all[place]
     }
 }

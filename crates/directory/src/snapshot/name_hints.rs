@@ -2,9 +2,9 @@
 //! normalizing, and looking up each RDN.
 //!
 //! The table contains no names. A DN takes eight bytes: a part of its hash, and the entry id. A cache line holds eight
-//! DNs. A hit is therefore only a hint: [`Snapshot::known_entry`](crate::snapshot::Snapshot::known_entry) compares the
-//! entry's current DN with the requested DN. The comparison needs only the entry's row in `nodes`. Every result needs
-//! this row anyway. Because hints are verified, the table is never invalidated, neither when entries are renamed,
+//! DNs. A hit is therefore only a hint: [`Snapshot::cached_entry`](crate::snapshot::Snapshot::cached_entry) compares
+//! the entry's current DN with the requested DN. The comparison needs only the entry's row in `nodes`. Every result
+//! needs this row anyway. Because hints are verified, the table is never invalidated, neither when entries are renamed,
 //! moved or deleted, nor when the snapshot moves. The size is limited. Names that map to the same line evict each
 //! other.
 
@@ -38,11 +38,11 @@ struct Line([u64; ASSOCIATIVITY]);
 
 /// Table of known names.
 #[derive(Debug, Default)]
-pub(crate) struct KnownNames {
+pub(crate) struct NameHints {
     /// The lines. The number of lines is a power of two, or zero.
     lines: Vec<Line>,
     line_count_max: usize,
-    taken: usize,
+    used: usize,
     hasher: RandomState,
 }
 
@@ -50,14 +50,14 @@ pub(crate) struct KnownNames {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NameHash(u64);
 
-impl KnownNames {
+impl NameHints {
     /// Returns a table of up to `bytes_max` bytes. The table starts small and grows with use.
-    pub(crate) fn new(bytes_max: usize) -> KnownNames {
+    pub(crate) fn new(bytes_max: usize) -> NameHints {
         let line_count_max = match bytes_max / size_of::<Line>() {
             0 => 0,
             count => 1 << count.ilog2(),
         };
-        KnownNames { line_count_max, ..KnownNames::default() }
+        NameHints { line_count_max, ..NameHints::default() }
     }
 
     /// Returns the hash of a DN.
@@ -88,12 +88,12 @@ impl KnownNames {
         let line = line_of(hash, self.lines.len());
         let Some(Line(words)) = self.lines.get_mut(line) else { return };
         let word = tag(hash) | id.0;
-        if let Some(slot) = words.iter().position(|kept| *kept == word) {
+        if let Some(slot) = words.iter().position(|entry| *entry == word) {
             words.swap(slot, slot.saturating_sub(1));
             return;
         }
-        let free = words.iter().position(|kept| *kept == 0);
-        self.taken += usize::from(free.is_some());
+        let free = words.iter().position(|entry| *entry == 0);
+        self.used += usize::from(free.is_some());
         // A new name replaces only the last name of a line, so that names requested once do not evict names requested
         // often.
         if let Some(slot) = words.get_mut(free.unwrap_or(ASSOCIATIVITY - 1)) {
@@ -104,10 +104,10 @@ impl KnownNames {
     /// Enlarges the table and drops all names, if three quarters of the places are in use.
     fn grow_if_full(&mut self) {
         let count = self.lines.len();
-        if (count == 0 || self.taken > count * ASSOCIATIVITY / 4 * 3) && count < self.line_count_max {
+        if (count == 0 || self.used > count * ASSOCIATIVITY / 4 * 3) && count < self.line_count_max {
             let count = (count * 4).clamp(LINES_MIN.min(self.line_count_max), self.line_count_max);
             self.lines = vec![Line([0; ASSOCIATIVITY]); count];
-            self.taken = 0;
+            self.used = 0;
         }
     }
 }
@@ -128,8 +128,8 @@ fn tag(hash: NameHash) -> u64 {
 }
 
 impl Names for Snapshot {
-    fn known(&self, dn: &str) -> Result<Option<EntryId>, OperationError> {
-        Ok(self.known_entry(dn)?.map(|(id, _)| id))
+    fn cached(&self, dn: &str) -> Result<Option<EntryId>, OperationError> {
+        Ok(self.cached_entry(dn)?.map(|(id, _)| id))
     }
 
     fn keep(&self, dn: &str, id: EntryId) {
@@ -145,11 +145,11 @@ impl Snapshot {
     /// Returns the entry whose DN has exactly this spelling, if the DN is cached. The entry may be an alias, a referral
     /// or a subentry.
     #[inline]
-    pub(crate) fn known_entry(&self, dn: &str) -> Result<Option<(EntryId, NodeRow<'_>)>, OperationError> {
+    pub(crate) fn cached_entry(&self, dn: &str) -> Result<Option<(EntryId, NodeRow<'_>)>, OperationError> {
         let state = self.state();
         let names = &mut *self.names();
-        let hash = names.known.hash(dn);
-        for (nth, id) in names.known.find(hash).enumerate() {
+        let hash = names.hints.hash(dn);
+        for (nth, id) in names.hints.find(hash).enumerate() {
             let Some(row) = node(state.read, id)? else { continue };
             let Some(above) = dn.as_bytes().strip_prefix(row.rdn) else { continue };
             let container = names.container(state, row.parent)?;
@@ -160,7 +160,7 @@ impl Snapshot {
             };
             if is_its_name {
                 if nth > 0 {
-                    names.known.keep(hash, id);
+                    names.hints.keep(hash, id);
                 }
                 return Ok(Some((id, row)));
             }
@@ -170,7 +170,7 @@ impl Snapshot {
 
     /// Returns the entry with this DN, if the superior of the DN is cached. Only one RDN then needs a lookup. The entry
     /// may be an alias, a referral or a subentry.
-    pub(crate) fn entry_below_known(
+    pub(crate) fn entry_below_cached(
         &self,
         dn: &Dn<'_>,
     ) -> Result<Option<(EntryId, NodeFlags)>, OperationError> {
@@ -190,8 +190,8 @@ impl Snapshot {
     /// Caches the entry that a DN names.
     pub(crate) fn keep_name(&self, dn: &str, id: EntryId) {
         let names = &mut *self.names();
-        let hash = names.known.hash(dn);
-        names.known.keep(hash, id);
+        let hash = names.hints.hash(dn);
+        names.hints.keep(hash, id);
     }
 
     /// Caches the entry that a DN names, and its superior. The entry must have been found without following an alias.
@@ -226,13 +226,13 @@ impl Snapshot {
 mod tests {
     use super::*;
 
-    fn found(names: &KnownNames, dn: &str) -> Vec<u64> {
+    fn found(names: &NameHints, dn: &str) -> Vec<u64> {
         names.find(names.hash(dn)).map(|id| id.0).collect()
     }
 
     #[test]
     fn finds_names_that_were_inserted() {
-        let mut names = KnownNames::new(1 << 20);
+        let mut names = NameHints::new(1 << 20);
         assert_eq!(found(&names, "cn=1"), []);
         for number in 1..=100 {
             names.keep(names.hash(&format!("cn={number}")), EntryId(number));
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn requested_names_move_to_the_front() {
-        let mut names = KnownNames::new(1 << 20);
+        let mut names = NameHints::new(1 << 20);
         names.keep(names.hash("cn=7"), EntryId(7));
         // Another entry takes over the name. The new entry takes the second place of the line.
         let hash = names.hash("cn=7");
@@ -257,15 +257,15 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_ids_that_are_too_large_are_left_out() {
-        let mut names = KnownNames::new(4 * size_of::<Line>());
+        let mut names = NameHints::new(4 * size_of::<Line>());
         for number in 1..=1_000 {
             names.keep(names.hash(&format!("cn={number}")), EntryId(number));
         }
         assert_eq!(names.lines.len(), 4);
-        let mut none = KnownNames::new(10);
+        let mut none = NameHints::new(10);
         none.keep(none.hash("cn=1"), EntryId(1));
         assert_eq!(found(&none, "cn=1"), []);
-        let mut names = KnownNames::new(1 << 20);
+        let mut names = NameHints::new(1 << 20);
         for id in [0, ID_MASK + 1] {
             names.keep(names.hash("cn=1"), EntryId(id));
             assert_eq!(found(&names, "cn=1"), []);
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_table_grows_with_use() {
-        let mut names = KnownNames::new(1 << 20);
+        let mut names = NameHints::new(1 << 20);
         for number in 1..=10_000 {
             names.keep(names.hash(&format!("cn={number}")), EntryId(number));
         }
