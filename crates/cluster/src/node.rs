@@ -531,7 +531,7 @@ impl Node {
         }
         self.parts.figures.lock().unreachable = None;
         if let Some(epoch) = follower.epoch() {
-            self.ask_address(epoch.offset);
+            self.request_address(epoch.offset);
         }
         self.see_keys(&follower);
         if self.has_started_over {
@@ -563,7 +563,7 @@ impl Node {
     }
 
     /// Fetches the writer's claim, because the claim contains the address of the writer.
-    fn ask_address(&mut self, epoch: u64) {
+    fn request_address(&mut self, epoch: u64) {
         if let Err(error) = self.parts.log.find_address(epoch) {
             tracing::warn!(%error, "the address of the writer is not looked up");
         }

@@ -6,15 +6,15 @@ pub(crate) struct Reader<'m>(pub(crate) &'m [u8]);
 
 impl<'m> Reader<'m> {
     pub(crate) fn take(&mut self, length: usize) -> Option<&'m [u8]> {
-        let (taken, rest) = self.0.split_at_checked(length)?;
+        let (bytes, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
-        Some(taken)
+        Some(bytes)
     }
 
     pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (taken, rest) = self.0.split_first_chunk()?;
+        let (bytes, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
-        Some(*taken)
+        Some(*bytes)
     }
 
     pub(crate) fn u8(&mut self) -> Option<u8> {

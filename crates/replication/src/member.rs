@@ -200,8 +200,8 @@ impl Member {
         self.proposals += 1;
         let (node, incarnation, number) = (self.node, self.incarnation, self.proposals);
         let seal = is_sealed.then_some(Proposal { node, incarnation, number });
-        let made = self.follower.group_of(epoch, count, seal, &records);
-        let (message, tag) = made.ok_or(CannotPropose::NotSealed)?;
+        let sealed = self.follower.group_of(epoch, count, seal, &records);
+        let (message, tag) = sealed.ok_or(CannotPropose::NotSealed)?;
         self.proposed = Some(ProposedGroup { tag, epoch });
         self.own.sent(tag);
         Ok(message)

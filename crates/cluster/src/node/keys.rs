@@ -55,7 +55,7 @@ impl Node {
         let Some(member) = &self.member else { return };
         if self.keys.needed.is_some() || member.follower().lacks_offered() {
             self.keep_own_key();
-            self.ask_for_key();
+            self.request_key();
         }
         if !self.parts.log.is_open() {
             return;
@@ -153,7 +153,7 @@ impl Node {
     }
 
     /// Fetches keys from a node that has the offered key, if this node lacks that key or the key in force.
-    fn ask_for_key(&mut self) {
+    fn request_key(&mut self) {
         let now = self.now();
         let Some(member) = &self.member else { return };
         let follower = member.follower();

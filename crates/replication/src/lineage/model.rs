@@ -79,7 +79,7 @@ impl Model {
     }
 
     /// A consumer requests records from its supplier and applies the first of these records.
-    fn ask(&mut self, number: usize, records_max: usize) {
+    fn pull(&mut self, number: usize, records_max: usize) {
         let Some((supplier, is_compared)) = self.servers[number].supplier else { return };
         let (consumer, theirs) = (self.servers[number].clone(), self.servers[supplier].clone());
         let position = consumer.position();
@@ -133,7 +133,7 @@ impl Model {
         }
         self.servers[writer].role = Role::Replaced(epoch);
         let last = self.servers[writer].records.clone();
-        chain.iter().rev().for_each(|server| self.ask(*server, usize::MAX));
+        chain.iter().rev().for_each(|server| self.pull(*server, usize::MAX));
         // A server of the chain could not continue, so the promotion fails. The administrator must then promote by
         // force.
         if self.servers[number].records != last {
@@ -151,7 +151,7 @@ impl Model {
             0..12 if self.servers[one].role == Role::Writer => self.servers[one].records.push(step),
             0..30 => {
                 let records_max = self.rng.usize(..4);
-                self.ask(one, records_max);
+                self.pull(one, records_max);
             }
             30..33 => {
                 // A replaced writer becomes a replica; the current writer does not.

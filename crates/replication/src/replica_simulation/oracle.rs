@@ -26,8 +26,8 @@ pub(super) enum Fact {
 
 pub(super) struct Oracle {
     /// Acknowledged changes that must not be lost.
-    kept: BTreeSet<u64>,
-    /// The server that was promoted last. It must have all changes in `kept`.
+    acknowledged: BTreeSet<u64>,
+    /// The server that was promoted last. It must have all changes in `acknowledged`.
     pub(super) authority: ServerId,
     /// Servers that stopped for an epoch.
     stopped: BTreeMap<EpochName, Vec<Stopped>>,
@@ -55,7 +55,7 @@ pub(super) fn violation<T>(text: String) -> Result<T, Violation> {
 impl Oracle {
     pub(super) fn new() -> Oracle {
         Oracle {
-            kept: BTreeSet::new(),
+            acknowledged: BTreeSet::new(),
             authority: 0,
             stopped: BTreeMap::new(),
             closed: BTreeMap::new(),
@@ -109,7 +109,7 @@ impl Oracle {
         }
         let is_last = complete.iter().any(|one| one.server == self.authority && !one.has_resumed);
         if is_last {
-            if let Some(lost) = self.kept.iter().find(|change| !data.has(**change)) {
+            if let Some(lost) = self.acknowledged.iter().find(|change| !data.has(**change)) {
                 return violation(format!("change {lost} is lost by the promotion of server {id}"));
             }
             self.authority = id;
@@ -119,9 +119,9 @@ impl Oracle {
 
     /// A promotion without the supplier loses the changes that the server lacks.
     fn becomes_authority(&mut self, id: ServerId, data: &Data) {
-        let before = self.kept.len();
-        self.kept.retain(|change| data.has(*change));
-        if self.kept.len() < before {
+        let before = self.acknowledged.len();
+        self.acknowledged.retain(|change| data.has(*change));
+        if self.acknowledged.len() < before {
             self.figures.count(Case::LostChanges);
         }
         self.authority = id;
@@ -174,7 +174,7 @@ impl Oracle {
             return violation(format!("change {change} at {position} was made after its writer had stopped"));
         }
         if all[self.authority].is_some_and(|data| data.has(change)) {
-            self.kept.insert(change);
+            self.acknowledged.insert(change);
         } else if self.figures.of(Case::ForcedPromotions) == 0 {
             return violation(format!("server {id} acknowledges change {change}, which the writer lacks"));
         }
@@ -200,9 +200,9 @@ impl Oracle {
     }
 
     /// Checks that the server with authority has all changes that must be kept.
-    pub(super) fn check_kept(&self, all: &[Option<&Data>]) -> Result<(), Violation> {
+    pub(super) fn check_acknowledged(&self, all: &[Option<&Data>]) -> Result<(), Violation> {
         let Some(data) = all[self.authority] else { return violation("the writer has no data".to_owned()) };
-        match self.kept.iter().find(|change| !data.has(**change)) {
+        match self.acknowledged.iter().find(|change| !data.has(**change)) {
             Some(lost) => violation(format!("server {} lacks change {lost}", self.authority)),
             None => Ok(()),
         }

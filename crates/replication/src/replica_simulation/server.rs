@@ -39,7 +39,7 @@ pub(super) struct LogRequest {
 #[derive(Clone, Debug)]
 pub(super) struct LogAnswer {
     /// Position in the request.
-    pub(super) asked: u64,
+    pub(super) request_position: u64,
     /// Incarnation of the supplier.
     pub(super) incarnation: u64,
     pub(super) lineage: Lineage,
@@ -182,9 +182,9 @@ pub(super) struct Process {
     pub(super) log_requests: Vec<LogRequest>,
     pub(super) reads: Vec<Read>,
     operation: u64,
-    /// Number of the unanswered request for records, if there is one. `asks` is the number of the last request.
-    pub(super) asking: Option<u64>,
-    asks: u64,
+    /// Number of the unanswered request for records, if there is one. `request_count` is the number of the last request.
+    pub(super) unanswered: Option<u64>,
+    request_count: u64,
     pub(super) has_turn: bool,
 }
 
@@ -219,8 +219,8 @@ impl Process {
             log_requests: Vec::new(),
             reads: Vec::new(),
             operation: 0,
-            asking: None,
-            asks: 0,
+            unanswered: None,
+            request_count: 0,
             has_turn: false,
         }
     }
@@ -283,16 +283,16 @@ impl Process {
 
     fn log_request(&mut self, position: u64, lineage: Lineage, last: Option<u64>) -> LogRequest {
         let caller = Caller { server: self.id, incarnation: self.incarnation, link: self.link };
-        self.asks += 1;
-        self.asking = Some(self.asks);
-        LogRequest { number: self.asks, caller, position, last, lineage, until: 0, count: 4 }
+        self.request_count += 1;
+        self.unanswered = Some(self.request_count);
+        LogRequest { number: self.request_count, caller, position, last, lineage, until: 0, count: 4 }
     }
 
     /// Asks for the next records, if the answer to the last request has arrived and there is room.
-    pub(super) fn ask(&mut self, now: u64, sent: &mut Vec<Sent>) {
+    pub(super) fn request_records(&mut self, now: u64, sent: &mut Vec<Sent>) {
         let (Some(supplier), Mode::Replica(replica)) = (self.supplier, &mut self.mode) else { return };
         let is_open = replica.halted.is_none() && self.link > replica.unwanted;
-        if self.asking.is_some() || !is_open || replica.blocks.len() >= BLOCKS_MAX {
+        if self.unanswered.is_some() || !is_open || replica.blocks.len() >= BLOCKS_MAX {
             return;
         }
         let (position, lineage) = replica.read.clone();
@@ -306,7 +306,7 @@ impl Process {
         if link != self.link {
             return;
         }
-        (self.asking, self.peer) = (None, answer.incarnation);
+        (self.unanswered, self.peer) = (None, answer.incarnation);
         let replica = match &mut self.mode {
             Mode::Undecided => return self.decide(&answer.lineage, data, sent),
             Mode::Writer { .. } => {

@@ -45,7 +45,7 @@ impl Process {
         let (lineage, position) = (data.lineage.clone(), request.position);
         let refused = |refusal| {
             Some(LogAnswer {
-                asked: position,
+                request_position: position,
                 incarnation: self.incarnation,
                 lineage: data.lineage.clone(),
                 part: Err(refusal),
@@ -67,7 +67,7 @@ impl Process {
             return None;
         }
         let part = Ok((position + 1, data.records(position + 1, request.count)));
-        Some(LogAnswer { asked: position, incarnation: self.incarnation, lineage, part })
+        Some(LogAnswer { request_position: position, incarnation: self.incarnation, lineage, part })
     }
 
     pub(super) fn read_response(

@@ -53,7 +53,7 @@ pub(super) struct World {
     oracle: Oracle,
     defect: Option<Defect>,
     /// Whether faults occur at present.
-    is_troubled: bool,
+    has_faults: bool,
     /// Probabilities of this run, in 256ths: of a lost message, and of a slow disk.
     lost: u8,
     slow_disk: u8,
@@ -188,7 +188,7 @@ impl World {
             clients: (0..CLIENTS).map(|_| Client::default()).collect(),
             oracle: Oracle::new(),
             defect,
-            is_troubled: true,
+            has_faults: true,
             lost,
             slow_disk,
             disk_delay_max,
@@ -231,7 +231,7 @@ impl World {
     }
 
     fn chance(&mut self, of_256: u8) -> bool {
-        self.is_troubled && self.rng.u8(..) < of_256
+        self.has_faults && self.rng.u8(..) < of_256
     }
 
     /// Sends a message between two servers, or between a client and a server (`None`).
@@ -292,7 +292,7 @@ impl World {
             }
             Event::LogTimeout { to, request } => {
                 self.give(to.server, to.incarnation, |process, data, sent| {
-                    if process.asking == Some(request) {
+                    if process.unanswered == Some(request) {
                         process.connect(data, now, sent);
                     }
                 })?
@@ -335,7 +335,7 @@ impl World {
         let Some((process, data)) = self.process(server, incarnation) else { return Ok(()) };
         give(process, data, &mut sent);
         process.answer_ready(data, now, &mut sent);
-        process.ask(now, &mut sent);
+        process.request_records(now, &mut sent);
         let wants_turn = process.has_work() && !process.has_turn;
         process.has_turn |= wants_turn;
         if wants_turn {
@@ -369,7 +369,7 @@ impl World {
                 Sent::LogAnswer { to, answer } => {
                     if let (Err(refusal), Some(supplier), Some(replica)) =
                         (&answer.part, &self.nodes[server].data, &self.nodes[to.server].data)
-                        && replica.position() == answer.asked
+                        && replica.position() == answer.request_position
                         && self.incarnation_of(to.server) == to.incarnation
                     {
                         self.oracle.refused(*refusal, supplier, replica)?;
@@ -404,7 +404,7 @@ impl World {
     fn fact(&mut self, server: ServerId, fact: Fact) -> Result<(), Violation> {
         let all: Vec<Option<&Data>> = self.nodes.iter().map(|node| node.data.as_ref()).collect();
         self.oracle.take(server, fact, &all)?;
-        self.oracle.check_kept(&all)
+        self.oracle.check_acknowledged(&all)
     }
 
     /// Checks a response when the server sends it, if the client still waits for it.

@@ -141,7 +141,7 @@ impl Model {
         let mut model = Model::default();
         let (mut epoch, mut number) = (None, 0);
         let mut claims = BTreeMap::new();
-        let (mut ids, mut asks) = (HashSet::new(), HashSet::new());
+        let (mut ids, mut requests) = (HashSet::new(), HashSet::new());
         let mut keys = world.keys.clone();
         world.nodes.iter().for_each(|node| keys.extend(&node.keys));
         let mut members = Members::default();
@@ -181,7 +181,7 @@ impl Model {
                     number += 1;
                     for record in group.records.iter() {
                         let effect = Effect::decode(record.bytes);
-                        if !ids.insert(record.operation) || !asks.insert((effect.client, effect.number)) {
+                        if !ids.insert(record.operation) || !requests.insert((effect.client, effect.number)) {
                             return violation(format!(
                                 "{effect:?} is applied twice, the second time at {offset}"
                             ));
@@ -208,8 +208,8 @@ impl Model {
     }
 
     fn check(&self, fact: &ResponseRecord) -> Result<(), Violation> {
-        let (ask, key) = (fact.ask, fact.ask.action.key());
-        let is_its = |effect: &Effect| (effect.client, effect.number) == (ask.client, ask.number);
+        let (request, key) = (fact.request, fact.request.action.key());
+        let is_its = |effect: &Effect| (effect.client, effect.number) == (request.client, request.number);
         let at = |position: u64| self.effects.get((position as usize).wrapping_sub(1)).copied();
         let end = self.effects.len() as u64;
         let holds = match fact.response {
@@ -219,7 +219,7 @@ impl Model {
             Response::Applied { position } => at(position).is_some_and(|effect| is_its(&effect)),
             Response::Refused { position } => {
                 let value = self.value(key, position);
-                let is_right = match ask.action {
+                let is_right = match request.action {
                     Action::Create(_) => value.is_some(),
                     Action::Delete(_) => value.is_none(),
                     _ => false,

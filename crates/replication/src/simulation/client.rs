@@ -33,7 +33,7 @@ impl Response {
 /// Response to a request, and the circumstances of the request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResponseRecord {
-    pub(super) ask: ClientAction,
+    pub(super) request: ClientAction,
     pub(super) response: Response,
     /// Position that the client had seen when it sent the request.
     pub(super) token: u64,
@@ -82,20 +82,20 @@ impl Client {
             7 => Action::Touch(key),
             _ => Action::Read(key),
         };
-        let ask = ClientAction { client: self.id, number: self.number, action };
-        (self.outstanding, self.attempt) = (Some(ask), 0);
-        ask
+        let request = ClientAction { client: self.id, number: self.number, action };
+        (self.outstanding, self.attempt) = (Some(request), 0);
+        request
     }
 
     /// Returns the operation id that the client assigns.
-    pub(super) fn operation(&self, ask: &ClientAction) -> Option<OperationId> {
+    pub(super) fn operation(&self, request: &ClientAction) -> Option<OperationId> {
         let node = NodeId(1_000 + self.id);
-        self.is_smart.then_some(OperationId { node, incarnation: 1, sequence: u64::from(ask.number) })
+        self.is_smart.then_some(OperationId { node, incarnation: 1, sequence: u64::from(request.number) })
     }
 
     pub(super) fn answered(&mut self, number: u32, response: Response) {
-        let Some(ask) = self.outstanding.filter(|ask| ask.number == number) else { return };
-        self.facts.push(ResponseRecord { ask, response, token: self.token, repeated: self.attempt > 0 });
+        let Some(request) = self.outstanding.filter(|request| request.number == number) else { return };
+        self.facts.push(ResponseRecord { request, response, token: self.token, repeated: self.attempt > 0 });
         self.token = self.token.max(response.position().unwrap_or(0));
         self.outstanding = None;
     }

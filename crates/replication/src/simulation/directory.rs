@@ -59,12 +59,12 @@ pub(super) enum Decision {
 /// Values by key.
 pub(super) type Values = BTreeMap<u32, u32>;
 
-pub(super) fn decide(ask: &ClientAction, old: Option<u32>) -> Decision {
+pub(super) fn decide(request: &ClientAction, old: Option<u32>) -> Decision {
     let change = |new| {
-        let ClientAction { client, number, action } = *ask;
+        let ClientAction { client, number, action } = *request;
         Decision::Change(Effect { client, number, key: action.key(), old, new })
     };
-    match ask.action {
+    match request.action {
         Action::Create(_) if old.is_some() => Decision::Refused,
         Action::Delete(_) if old.is_none() => Decision::Refused,
         Action::Create(_) => change(Some(1)),

@@ -88,7 +88,7 @@ pub(super) enum Sent {
 /// Request for which a client waits.
 #[derive(Debug)]
 struct Pending {
-    ask: ClientAction,
+    request: ClientAction,
     token: u64,
     is_sent: bool,
     /// Response, once it has arrived. The client receives it when the state of this node contains the response's
@@ -232,9 +232,9 @@ impl Process {
     }
 
     /// Receives a request of a client.
-    pub(super) fn ask(&mut self, ask: ClientAction, token: u64, operation: Option<OperationId>) {
-        if let Action::Read(_) = ask.action {
-            self.reads.push((ask, token));
+    pub(super) fn submit(&mut self, request: ClientAction, token: u64, operation: Option<OperationId>) {
+        if let Action::Read(_) = request.action {
+            self.reads.push((request, token));
             return;
         }
         let id = self.member.node();
@@ -243,7 +243,7 @@ impl Process {
             self.sequence += 1;
         }
         let operation = operation.filter(|_| !self.has(Defect::RetryWithoutId)).unwrap_or(own);
-        let pending = Pending { ask, token, is_sent: false, reply: None };
+        let pending = Pending { request, token, is_sent: false, reply: None };
         self.pending.insert(operation, pending);
     }
 
@@ -541,10 +541,10 @@ impl Process {
                 break;
             }
             let Work::Change { message, .. } = &request.work else { continue };
-            let ask = ClientAction::decode(message);
-            let key = ask.action.key();
+            let action = ClientAction::decode(message);
+            let key = action.action.key();
             let old = overlay.get(&key).copied().unwrap_or(self.values.get(&key).copied());
-            let (code, policy, value) = match directory::decide(&ask, old) {
+            let (code, policy, value) = match directory::decide(&action, old) {
                 Decision::Change(effect) => {
                     let bytes = effect.encode();
                     if group.fits(bytes.len()) != Fit::Yes {
@@ -560,7 +560,7 @@ impl Process {
                 Decision::Refused => (REFUSED, None, None),
                 // The present value is encoded like an effect. The policy error marks it as "no change".
                 Decision::Nothing(shown) => {
-                    let ClientAction { client, number, .. } = ask;
+                    let ClientAction { client, number, .. } = action;
                     let shown = Effect { client, number, key, old: shown, new: shown };
                     (0, Some(0), Some(shown.encode()))
                 }
@@ -611,7 +611,7 @@ impl Process {
                     strength: 0,
                     network: None,
                     listener: None,
-                    work: Work::Change { message: pending.ask.encode(), passwords: Prepared::default() },
+                    work: Work::Change { message: pending.request.encode(), passwords: Prepared::default() },
                 }
             })
             .collect();
@@ -632,17 +632,17 @@ impl Process {
             else {
                 return true;
             };
-            let ClientAction { client, number, .. } = pending.ask;
+            let ClientAction { client, number, .. } = pending.request;
             sent.push(Sent::Response { client, number, response });
             false
         });
         let values = &self.values;
-        self.reads.retain(|(ask, token)| {
+        self.reads.retain(|(request, token)| {
             let waits = *token > position && !ignores_token;
             if !waits {
-                let value = values.get(&ask.action.key()).copied();
+                let value = values.get(&request.action.key()).copied();
                 let response = Response::Shown { position, value };
-                sent.push(Sent::Response { client: ask.client, number: ask.number, response });
+                sent.push(Sent::Response { client: request.client, number: request.number, response });
             }
             waits
         });

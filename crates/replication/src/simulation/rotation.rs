@@ -75,7 +75,7 @@ impl Process {
             self.offer(sent);
         }
         if self.keys.needed.is_some() || lacks {
-            return self.ask_for_key(now, sent);
+            return self.request_key(now, sent);
         }
         let follower = self.member.follower();
         let address = node.0.to_string();
@@ -113,7 +113,7 @@ impl Process {
     }
 
     /// Requests the key from the nodes that offer it or have it, in turn.
-    fn ask_for_key(&mut self, now: u64, sent: &mut Vec<Sent>) {
+    fn request_key(&mut self, now: u64, sent: &mut Vec<Sent>) {
         if !is_due(&mut self.keys.requested_at, now) {
             return;
         }

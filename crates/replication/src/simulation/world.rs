@@ -28,7 +28,7 @@ const APPEND_TIMEOUT: u64 = 40_000;
 const CLIENT_TIMEOUT: u64 = 300_000;
 const TICK: u64 = 10_000;
 const EVENTS_MAX: u64 = 200_000;
-const ASKS_MAX: u32 = 60;
+const REQUESTS_MAX: u32 = 60;
 
 /// The simulated world: a cluster, its log, its network, its clients, and the clock.
 pub(super) struct World {
@@ -51,7 +51,7 @@ pub(super) struct World {
     cut_until: Vec<u64>,
     incarnation: u64,
     /// Whether faults occur at present.
-    trouble: bool,
+    has_faults: bool,
     /// Probabilities of faults in this run, in 256ths.
     odds: FaultProbabilities,
     pub(super) defect: Option<Defect>,
@@ -171,9 +171,9 @@ enum Event {
         to: usize,
         keys: KeyRing,
     },
-    Asked {
+    Request {
         node: usize,
-        ask: ClientAction,
+        request: ClientAction,
         token: u64,
         operation: Option<OperationId>,
     },
@@ -187,7 +187,7 @@ enum Event {
         number: u32,
         attempt: u32,
     },
-    ClientAsks {
+    ClientTurn {
         client: usize,
     },
     Elect,
@@ -270,7 +270,7 @@ impl World {
             clients: (0..rng.u32(3..=8)).map(Client::new).collect(),
             cut_until: vec![0; node_count],
             incarnation: 0,
-            trouble: true,
+            has_faults: true,
             odds,
             defect,
             loses_at: None,
@@ -282,7 +282,7 @@ impl World {
             world.schedule(TICK, Event::Tick { node });
         }
         for client in 0..world.clients.len() {
-            world.schedule(client as u64 * 1_000, Event::ClientAsks { client });
+            world.schedule(client as u64 * 1_000, Event::ClientTurn { client });
         }
         world.schedule(1_000, Event::Elect);
         world.schedule(50_000, Event::Fault);
@@ -331,7 +331,7 @@ impl World {
             let kept = self.log.len().saturating_sub(self.rng.usize(1..5)).max(1);
             self.log.truncate(kept);
         }
-        if self.trouble && at > FAULTS_END {
+        if self.has_faults && at > FAULTS_END {
             self.end_faults();
         }
         if at > QUIET {
@@ -346,7 +346,7 @@ impl World {
     }
 
     fn chance(&mut self, odds: u8) -> bool {
-        self.trouble && self.rng.u8(..) < odds
+        self.has_faults && self.rng.u8(..) < odds
     }
 
     /// Sends a message to or from the log. The event may arrive late, twice, or not at all.
@@ -408,13 +408,13 @@ impl World {
             Event::KeyResponse { to, keys } => {
                 return self.give(to, None, |process| process.keys_received(&keys));
             }
-            Event::Asked { node, ask, token, operation } => {
-                return self.give(node, None, |process| process.ask(ask, token, operation));
+            Event::Request { node, request, token, operation } => {
+                return self.give(node, None, |process| process.submit(request, token, operation));
             }
             Event::Response { client, number, response } => {
                 self.clients[client].answered(number, response);
             }
-            Event::ClientAsks { client } => self.client_asks(client),
+            Event::ClientTurn { client } => self.client_turn(client),
             Event::ClientWaits { client, number, attempt } => self.client_waits(client, number, attempt),
             Event::Elect => self.elect(),
             Event::Elected { node, is_elected } => {
@@ -539,29 +539,29 @@ impl World {
         self.send(is_cut, || Event::Fetched { node, incarnation, fetch, messages: messages.clone() });
     }
 
-    fn client_asks(&mut self, client: usize) {
+    fn client_turn(&mut self, client: usize) {
         let next = self.rng.u64(1_000..60_000);
         let client_state = &mut self.clients[client];
-        if client_state.outstanding.is_none() && client_state.number < ASKS_MAX {
+        if client_state.outstanding.is_none() && client_state.number < REQUESTS_MAX {
             client_state.choose(&mut self.rng);
-            self.ask(client);
+            self.send_request(client);
         }
-        self.schedule(next, Event::ClientAsks { client });
+        self.schedule(next, Event::ClientTurn { client });
     }
 
-    fn ask(&mut self, client: usize) {
+    fn send_request(&mut self, client: usize) {
         let client_state = &self.clients[client];
-        let Some(ask) = client_state.outstanding else { return };
+        let Some(request) = client_state.outstanding else { return };
         let (token, operation, attempt) =
-            (client_state.token, client_state.operation(&ask), client_state.attempt);
+            (client_state.token, client_state.operation(&request), client_state.attempt);
         let node = self.rng.usize(..self.nodes.len());
-        self.send_once(false, Event::Asked { node, ask, token, operation });
-        self.schedule(CLIENT_TIMEOUT, Event::ClientWaits { client, number: ask.number, attempt });
+        self.send_once(false, Event::Request { node, request, token, operation });
+        self.schedule(CLIENT_TIMEOUT, Event::ClientWaits { client, number: request.number, attempt });
     }
 
     fn client_waits(&mut self, client: usize, number: u32, attempt: u32) {
         let client_state = &mut self.clients[client];
-        let is_waiting = client_state.outstanding.is_some_and(|ask| ask.number == number)
+        let is_waiting = client_state.outstanding.is_some_and(|request| request.number == number)
             && client_state.attempt == attempt;
         if !is_waiting {
             return;
@@ -570,7 +570,7 @@ impl World {
         // request.
         if client_state.is_smart && attempt < 20 {
             client_state.attempt += 1;
-            self.ask(client);
+            self.send_request(client);
         } else {
             client_state.outstanding = None;
             client_state.unknown += 1;
@@ -583,18 +583,18 @@ impl World {
         let alive: Vec<usize> = alive.collect();
         if let Some(&chosen) = alive.get(self.rng.usize(..alive.len().max(1))) {
             for node in 0..self.nodes.len() {
-                let after = if self.trouble { self.rng.u64(100..100_000) } else { 100 };
+                let after = if self.has_faults { self.rng.u64(100..100_000) } else { 100 };
                 self.schedule(after, Event::Elected { node, is_elected: node == chosen });
             }
         }
-        if self.trouble {
+        if self.has_faults {
             let after = self.rng.u64(50_000..600_000);
             self.schedule(after, Event::Elect);
         }
     }
 
     fn inject_fault(&mut self) {
-        if !self.trouble {
+        if !self.has_faults {
             return;
         }
         let node = self.rng.usize(..self.nodes.len());
@@ -685,7 +685,7 @@ impl World {
     }
 
     fn end_faults(&mut self) {
-        self.trouble = false;
+        self.has_faults = false;
         for node in 0..self.nodes.len() {
             self.nodes[node].paused_until = 0;
             self.cut_until[node] = 0;
@@ -704,7 +704,7 @@ impl Event {
             Event::Tick { node }
             | Event::AppendOutcome { node, .. }
             | Event::Fetched { node, .. }
-            | Event::Asked { node, .. }
+            | Event::Request { node, .. }
             | Event::Elected { node, .. } => Some(*node),
             Event::Requests { to, .. }
             | Event::Answers { to, .. }

@@ -11,7 +11,7 @@ use crate::simulation::Violation;
 
 impl World {
     pub(super) fn inject_fault(&mut self) -> Result<(), Violation> {
-        if !self.is_troubled {
+        if !self.has_faults {
             return Ok(());
         }
         let next = self.rng.u64(1_000..30_000);
@@ -52,7 +52,7 @@ impl World {
         }
         // Often two administrators promote different servers at once.
         let other = self.rng.usize(..SERVERS);
-        let is_twice = self.is_troubled && !without_supplier && self.rng.bool();
+        let is_twice = self.has_faults && !without_supplier && self.rng.bool();
         for server in std::iter::once(server).chain(is_twice.then_some(other)) {
             let incarnation = self.incarnation_of(server);
             let request = Request { sender: Sender::Other, work: Work::Promote { without_supplier } };
@@ -139,7 +139,7 @@ impl World {
     /// replicas, in a chain. Servers that cannot follow get copies. Then all servers must be equal, and changes and
     /// reads must succeed.
     pub(super) fn settle(&mut self) -> Result<(), Violation> {
-        self.is_troubled = false;
+        self.has_faults = false;
         for server in 0..SERVERS {
             self.crash(server)?;
             self.nodes[server].cut_until = 0;
@@ -199,7 +199,7 @@ impl World {
     /// Checks that all servers have the data of the writer, and that the writer makes changes.
     fn check_settled(&mut self, writer: ServerId) -> Result<(), Violation> {
         let all = self.all();
-        self.oracle.check_kept(&all)?;
+        self.oracle.check_acknowledged(&all)?;
         let Some(expected) = all[writer] else { return violation("the writer has no data".to_owned()) };
         for (id, data) in all.iter().enumerate() {
             let is_equal = data.is_some_and(|data| {
