@@ -155,10 +155,10 @@ pub(crate) fn p99_of_searches(server: SocketAddr, length: Duration) -> Duration 
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         // If this thread wakes late although the previous answer came in time, the server is not at fault, and the
         // latency counts from now.
-        let started = if answered > due { due } else { Instant::now() };
+        let latency_start = if answered > due { due } else { Instant::now() };
         assert!(connection.entry(PERSON, &["cn"]).unwrap().is_some());
         answered = Instant::now();
-        times.push(answered - started);
+        times.push(answered - latency_start);
     }
     times.sort_unstable();
     times[times.len() * 99 / 100]

@@ -80,8 +80,8 @@ pub(crate) async fn change(
         let SuccessfulBind { mut connection, .. } = bind(ldap.connect(client)?, &who, &password)?;
         let reply = connection.extended(oids::OWN_CREDENTIALS, Some(&request))?;
         PageError::unless_success(reply.outcome.clone(), None)?;
-        let password = reply.extended.value.as_deref().and_then(decode_generated_password);
-        Ok(password.map(|password| Zeroizing::new(String::from_utf8_lossy(password).into_owned())))
+        let generated = reply.extended.value.as_deref().and_then(decode_generated_password);
+        Ok(generated.map(|text| Zeroizing::new(String::from_utf8_lossy(text).into_owned())))
     });
     changed.await.map_err(PageError::Conversation)?
 }

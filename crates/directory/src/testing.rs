@@ -352,10 +352,10 @@ impl TestDirectory {
         let mut stamp = self.stamp();
         stamp.now_micros += seconds * 1_000_000;
         let mut batch = self.writer.begin().unwrap();
-        let made = batch.make_due_changes(&stamp).unwrap();
+        let has_changes = batch.make_due_changes(&stamp).unwrap();
         batch.commit().unwrap();
         self.snapshot.renew().unwrap();
-        made
+        has_changes
     }
 
     pub(crate) fn modify(&mut self, dn: &str, changes: &[(ChangeOperation, &str, &[&str])]) -> Outcome {
@@ -484,9 +484,9 @@ pub(crate) fn tree_delete() -> RequestControls {
 
 /// Returns these controls with the no-op control added.
 pub(crate) fn no_operation(controls: &RequestControls) -> RequestControls {
-    let mut asking = controls.clone();
-    asking.seldom.get_or_insert_default().no_operation = true;
-    asking
+    let mut rehearsal = controls.clone();
+    rehearsal.seldom.get_or_insert_default().no_operation = true;
+    rehearsal
 }
 
 /// Returns an equivalent filter that no index answers. The returned filter is a double negation (RFC 4511 section

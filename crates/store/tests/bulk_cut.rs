@@ -115,7 +115,7 @@ fn run(scratch: &Scratch, role: &str, plan: impl Fn(PowerCut) -> PowerCut) -> Ou
     command.output().unwrap()
 }
 
-fn said(output: &Output, word: &str) -> bool {
+fn reported(output: &Output, word: &str) -> bool {
     String::from_utf8_lossy(&output.stdout).lines().any(|line| line == word)
 }
 
@@ -141,7 +141,7 @@ fn with_first_version() -> Scratch {
     let scratch = Scratch::in_memory();
     std::fs::create_dir(scratch.path().join("data")).unwrap();
     let output = run(&scratch, "build", |plan| plan);
-    assert!(said(&output, "finished"), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(reported(&output, "finished"), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(check(&scratch), 1);
     scratch
 }
@@ -163,7 +163,7 @@ fn a_power_cut_leaves_the_old_content_or_the_new() {
             let calls = if random.bool() { 60 } else { 24 };
             let call = random.u64(1..calls);
             let output = run(&scratch, "build", |plan| plan.cut_at(call));
-            let finished = said(&output, "finished");
+            let finished = reported(&output, "finished");
             if output.status.code() == Some(powercut::EXIT_STATUS) {
                 discard_unsynced(&scratch.path().join("journal"), random.u64(..)).unwrap();
                 cuts += 1;
@@ -194,7 +194,7 @@ fn a_full_disk_at_any_write_leaves_the_old_content() {
         let write = random.u64(3..15);
         let output = run(&scratch, "meet a full disk", |plan| plan.fail_at(FailKind::Write, write, ENOSPC));
         assert!(output.status.success(), "write {write}: {}", String::from_utf8_lossy(&output.stderr));
-        refused += u32::from(said(&output, "refused"));
+        refused += u32::from(reported(&output, "refused"));
         assert_eq!(check(&scratch), 1, "write {write}");
     }
     assert_eq!(refused, 15);
@@ -209,7 +209,7 @@ fn a_failed_sync_leaves_the_old_content_or_the_new() {
         assert!(output.status.success(), "sync {sync}: {}", String::from_utf8_lossy(&output.stderr));
         let now = check(&scratch);
         // A refused build may have reached its last sync, which is the sync of the directory.
-        assert!(now == there + 1 || (now == there && said(&output, "refused")), "sync {sync}: {now}");
+        assert!(now == there + 1 || (now == there && reported(&output, "refused")), "sync {sync}: {now}");
         there = now;
     }
 }

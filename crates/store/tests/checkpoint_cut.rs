@@ -19,7 +19,7 @@ use powercut::{Counted, FailKind};
 use scratch::{MAPS, patiently};
 use store::{Options, Store};
 use trial::{
-    EIO, ENOSPC, Task, Trial, assert_whole, commit, last_batch, model_after, said, write_on,
+    EIO, ENOSPC, Task, Trial, assert_whole, commit, last_batch, model_after, reported, write_on,
     write_on_a_full_disk,
 };
 
@@ -118,7 +118,7 @@ fn a_power_cut_during_a_checkpoint_loses_no_acknowledged_batch() {
             losses += u32::from(trial.after(&output, random.u64(..)));
             cuts += u32::from(!output.status.success());
             highest_segment = highest_segment.max(redo_segments(&trial.data()).last().copied().unwrap_or(0));
-            let acknowledged = said(&output, "acknowledged ").unwrap_or(there);
+            let acknowledged = reported(&output, "acknowledged ").unwrap_or(there);
             there = trial.check();
             assert_whole(there, acknowledged, format_args!("life {life}, call {call}"));
         }
@@ -138,7 +138,7 @@ fn a_kill_during_a_checkpoint_loses_no_acknowledged_batch() {
             let call = random.u64(1..calls);
             let output = trial.run("write", |plan| plan.kill_at(call));
             trial.after(&output, 0);
-            let acknowledged = said(&output, "acknowledged ").unwrap_or(there);
+            let acknowledged = reported(&output, "acknowledged ").unwrap_or(there);
             there = trial.check();
             assert_whole(there, acknowledged, format_args!("life {life}, call {call}"));
         }
@@ -195,7 +195,7 @@ fn a_disk_that_fails_while_a_store_is_opened_and_closed_loses_nothing() {
             let trial = template.copy();
             let output = trial.run("try to open", |plan| plan.fail_at(kind, call, errno));
             trial.after(&output, 0);
-            if let Some(batches) = said(&output, "opened ") {
+            if let Some(batches) = reported(&output, "opened ") {
                 assert_eq!(batches, PILED_UP, "{kind:?} {call}, {errno}");
                 opened += 1;
             }
@@ -233,11 +233,11 @@ fn a_disk_full_at_any_write_refuses_batches_and_nothing_else() {
         let output = trial.run("full disk", |plan| plan.fail_at(FailKind::Write, write, ENOSPC));
         trial.after(&output, 0);
         let there = trial.check();
-        match said(&output, "stopped ") {
+        match reported(&output, "stopped ") {
             // The failed write may be the write of a root, which may or may not have reached the disk.
             Some(acknowledged) => assert_whole(there, acknowledged, format_args!("write {write}")),
             None => {
-                refusals += said(&output, "refused ").unwrap();
+                refusals += reported(&output, "refused ").unwrap();
                 assert_eq!(there, BATCHES, "write {write}");
             }
         }
@@ -257,7 +257,7 @@ fn a_disk_without_room_refuses_batches_until_there_is_room() {
         std::fs::write(&room, bytes.to_string()).unwrap();
         let output = trial.run("full disk", |plan| plan.room(&room));
         trial.after(&output, 0);
-        let refused = said(&output, "refused ");
+        let refused = reported(&output, "refused ");
         println!("round {round}: room for {bytes} of {grown} bytes, {refused:?} refused");
         assert!(refused.is_some(), "{}", String::from_utf8_lossy(&output.stdout));
         assert_eq!(trial.check(), BATCHES);

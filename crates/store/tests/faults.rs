@@ -185,9 +185,9 @@ fn run(script: &str, fault: Fault) -> usize {
     command.env(SCRIPT, script).env(FOLDER, scratch.path());
     inject_logged(&mut command, std::slice::from_ref(&fault), &log);
     let output = command.output().unwrap();
-    let said =
+    let reported =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{script} with {fault}:\n{said}");
+    assert!(output.status.success(), "{script} with {fault}:\n{reported}");
     let count = fs::read_to_string(&log).unwrap_or_default().lines().count();
     assert!(count > 0, "{script}: {fault} never occurred");
     count

@@ -16,7 +16,9 @@ use model_state::compare;
 use powercut::FailKind;
 use scratch::{MAPS, patiently};
 use store::{Options, Store, StoreError, Writer};
-use trial::{EIO, ENOSPC, Trial, assert_whole, commit, model_after, said, write_on, write_on_a_full_disk};
+use trial::{
+    EIO, ENOSPC, Trial, assert_whole, commit, model_after, reported, write_on, write_on_a_full_disk,
+};
 
 const CHILD_BATCHES: u64 = 30;
 
@@ -81,7 +83,7 @@ fn acknowledged_batches_survive_a_power_cut_and_none_is_partial() {
         for life in 0..5 {
             let call = if life == 0 { random.u64(1..40) } else { random.u64(1..500) };
             let output = trial.run("write", |plan| plan.cut_at(call));
-            let acknowledged = said(&output, "acknowledged ").unwrap_or(there);
+            let acknowledged = reported(&output, "acknowledged ").unwrap_or(there);
             losses += u32::from(trial.after(&output, random.u64(..)));
             cuts += u32::from(!output.status.success());
             there = trial.check();
@@ -101,7 +103,7 @@ fn a_failed_sync_stops_writes_until_restart_and_reads_go_on() {
         let sync = random.u64(8..30);
         let output = trial.run("failing disk", |plan| plan.fail_at(FailKind::Sync, sync, EIO));
         assert!(output.status.success(), "sync {sync}: {}", String::from_utf8_lossy(&output.stderr));
-        let acknowledged = said(&output, "reads go on at ").unwrap();
+        let acknowledged = reported(&output, "reads go on at ").unwrap();
         let there = trial.check();
         assert_whole(there, acknowledged, format_args!("sync {sync}"));
     }
@@ -114,7 +116,7 @@ fn a_failed_sync_and_then_a_power_cut_lose_nothing_acknowledged() {
         let mut random = Rng::with_seed(seed);
         let (sync, call) = (random.u64(8..30), random.u64(50..300));
         let output = trial.run("failing disk", |plan| plan.fail_at(FailKind::Sync, sync, EIO).cut_at(call));
-        let acknowledged = said(&output, "acknowledged ").unwrap_or(0);
+        let acknowledged = reported(&output, "acknowledged ").unwrap_or(0);
         trial.after(&output, seed);
         let there = trial.check();
         assert_whole(there, acknowledged, format_args!("sync {sync}, call {call}"));
@@ -132,13 +134,13 @@ fn a_disk_full_in_mid_commit_refuses_that_batch_only() {
         let output = trial.run("full disk", |plan| plan.fail_at(FailKind::Write, write, ENOSPC));
         assert!(output.status.success(), "write {write}: {}", String::from_utf8_lossy(&output.stderr));
         let there = trial.check();
-        match said(&output, "stopped ") {
+        match reported(&output, "stopped ") {
             // The write of the root may or may not have reached the disk.
             Some(acknowledged) => assert_whole(there, acknowledged, format_args!("write {write}")),
             None => {
                 // If the failure hit a write of the final checkpoint, no commit was refused, and the redo log contains
                 // the changes.
-                refusals += said(&output, "refused ").unwrap();
+                refusals += reported(&output, "refused ").unwrap();
                 assert_eq!(there, CHILD_BATCHES, "write {write}");
             }
         }

@@ -90,7 +90,7 @@ impl WriteBatch<'_> {
                     );
                     return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
                 }
-                made => made?,
+                result => result?,
             }
         }
         Ok(())

@@ -32,7 +32,7 @@ impl WriteBatch<'_> {
                 self.record_limit.rejected = None;
                 Ok(true)
             }
-            made => Ok(made.map(|()| has_any)?),
+            result => Ok(result.map(|()| has_any)?),
         }
     }
 
@@ -76,7 +76,7 @@ impl WriteBatch<'_> {
                     self.record_limit.rejected = None;
                     count = (count / 4).max(1);
                 }
-                made => return made,
+                result => return result,
             }
         }
     }

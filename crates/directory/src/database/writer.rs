@@ -775,8 +775,9 @@ impl WriteBatch<'_> {
     }
 
     fn trim_log(&mut self) -> Result<(), StoreError> {
-        let kept = self.settings.general.log_records_kept.max(1);
-        let before = (self.batch.position()? + 1).saturating_sub(kept).min(self.directory.log_floor());
+        let retained_records = self.settings.general.log_records_kept.max(1);
+        let before =
+            (self.batch.position()? + 1).saturating_sub(retained_records).min(self.directory.log_floor());
         if self.batch.first_position()?.is_some_and(|first| first < before) {
             self.batch.trim_log(before, LOG_TRIM_SLICE)?;
         }

@@ -511,12 +511,12 @@ fn change_values(
         let lacking = values.iter().filter(|value| !keys.contains(&normal_value(schema, def, value)));
         lacking.map(|value| value.to_vec()).collect()
     };
-    let (gone, come) = (lacking(&before, &new_keys), lacking(&after, &old_keys));
-    if !gone.is_empty() {
-        changes.push(ChangeOperation::Delete, name, gone);
+    let (removed, added) = (lacking(&before, &new_keys), lacking(&after, &old_keys));
+    if !removed.is_empty() {
+        changes.push(ChangeOperation::Delete, name, removed);
     }
-    if !come.is_empty() {
-        changes.push(ChangeOperation::Add, name, come);
+    if !added.is_empty() {
+        changes.push(ChangeOperation::Add, name, added);
     }
 }
 

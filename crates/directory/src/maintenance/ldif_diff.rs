@@ -194,17 +194,17 @@ fn change_values<'e>(
     after: &ComparedAttribute<'e>,
     changes: &mut Vec<Change<'e>>,
 ) {
-    let (gone, come) = (before.without(compared, after), after.without(compared, before));
-    if gone.is_empty() && come.is_empty() {
+    let (removed, added) = (before.without(compared, after), after.without(compared, before));
+    if removed.is_empty() && added.is_empty() {
         return;
     }
     // Without an equality rule, a modify cannot delete single values (RFC 4511 section 4.6). The modify then replaces
     // all values. The modify does the same for a single-valued attribute, and if no old value remains.
-    if before.is_single || before.equality.is_none() || gone.len() == before.values.len() {
+    if before.is_single || before.equality.is_none() || removed.len() == before.values.len() {
         changes.push((ChangeOperation::Replace, name, after.values.clone()));
         return;
     }
-    for (operation, values) in [(ChangeOperation::Delete, gone), (ChangeOperation::Add, come)] {
+    for (operation, values) in [(ChangeOperation::Delete, removed), (ChangeOperation::Add, added)] {
         if !values.is_empty() {
             changes.push((operation, name, values));
         }

@@ -195,9 +195,9 @@ mod tests {
             change,
         };
         let bytes = record.encode();
-        let told = lost(&OmittedRecord { group: 7, record: Some((9, Ok(&bytes))) });
-        let (when, what) = told.change.unwrap();
-        assert_eq!((told.group, when), (7, ChangePoint { position: 9, csn: Some(csn) }));
+        let omitted = lost(&OmittedRecord { group: 7, record: Some((9, Ok(&bytes))) });
+        let (when, what) = omitted.change.unwrap();
+        assert_eq!((omitted.group, when), (7, ChangePoint { position: 9, csn: Some(csn) }));
         what
     }
 

@@ -52,9 +52,9 @@ impl<'a> Decoder<'a> {
     }
 
     pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(length)?;
+        let (bytes, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
-        Some(taken)
+        Some(bytes)
     }
 
     pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {

@@ -252,8 +252,8 @@ impl AttributeIndex {
 
     /// Returns the parts whose rows must be maintained by every change of an entry.
     pub fn maintained_parts(&self) -> IndexParts {
-        let kept = |part: &IndexPart| matches!(self.phase(*part), Phase::Building | Phase::Complete);
-        IndexPart::ALL.into_iter().filter(kept).fold(IndexParts::NONE, IndexParts::with)
+        let maintained = |part: &IndexPart| matches!(self.phase(*part), Phase::Building | Phase::Complete);
+        IndexPart::ALL.into_iter().filter(maintained).fold(IndexParts::NONE, IndexParts::with)
     }
 
     /// Returns true if rows of a part remain to be built or removed.
@@ -372,8 +372,8 @@ mod tests {
         index.set_phase(IndexPart::Grams, Phase::Building);
         index.set_phase(IndexPart::Sounds, Phase::Clearing);
         assert!(index.has_work() && !index.answers(IndexPart::Grams));
-        let kept = index.maintained_parts();
-        assert_eq!(IndexPart::ALL.map(|part| kept.has(part)), [true, false, true, false]);
+        let maintained = index.maintained_parts();
+        assert_eq!(IndexPart::ALL.map(|part| maintained.has(part)), [true, false, true, false]);
         let row = IndexRow { index, built_to: [0, 0, 77, 0] };
         let bytes = row.encode();
         assert_eq!(IndexRow::decode(&bytes), Some(row));

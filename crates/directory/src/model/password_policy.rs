@@ -291,9 +291,9 @@ impl PasswordPolicy {
     }
 
     /// Returns the number of failures that are recorded.
-    pub fn failures_kept(&self) -> usize {
-        let kept = self.max_recorded_failure.max(self.max_failure).max(self.delayed_failures());
-        usize::try_from(kept).unwrap_or(usize::MAX).min(PASSWORD_FAILURES_MAX)
+    pub fn failure_count_max(&self) -> usize {
+        let count = self.max_recorded_failure.max(self.max_failure).max(self.delayed_failures());
+        usize::try_from(count).unwrap_or(usize::MAX).min(PASSWORD_FAILURES_MAX)
     }
 
     /// Returns the number of failures at which the delay reaches its maximum. The delay depends on how many failures
@@ -419,7 +419,7 @@ mod tests {
         };
         assert_eq!(policy.mend().len(), 10);
         assert_eq!((policy.check_quality, policy.min_classes, policy.in_history), (2, 4, 64));
-        assert_eq!((policy.max_failure, policy.failures_kept()), (100, 100));
+        assert_eq!((policy.max_failure, policy.failure_count_max()), (100, 100));
         assert_eq!((policy.min_delay, policy.max_delay, policy.scram_iterations), (4, 4, 4_096));
         assert_eq!((policy.app_passwords, policy.max_age, policy.expire_warning), (64, 10, 30));
     }
@@ -427,7 +427,8 @@ mod tests {
     #[test]
     fn records_failures_until_the_delay_is_the_longest() {
         let kept = |min_delay, max_delay, max_failure| {
-            PasswordPolicy { min_delay, max_delay, max_failure, ..PasswordPolicy::default() }.failures_kept()
+            PasswordPolicy { min_delay, max_delay, max_failure, ..PasswordPolicy::default() }
+                .failure_count_max()
         };
         assert_eq!([kept(0, 0, 0), kept(0, 0, 3)], [0, 3]);
         assert_eq!([kept(2, 2, 0), kept(2, 9, 0), kept(2, 9, 7), kept(1, 1 << 30, 0)], [1, 4, 7, 31]);

@@ -236,7 +236,7 @@ impl Account {
             self.failures.retain(|failure| *failure <= time);
         }
         self.failures.sort_unstable();
-        let from = self.failures.len().saturating_sub(self.policy.failures_kept());
+        let from = self.failures.len().saturating_sub(self.policy.failure_count_max());
         self.failures.drain(..from);
     }
 
@@ -507,19 +507,19 @@ mod tests {
         let check = |change: fn(&mut Account), second: i64, expected| {
             let mut account = base.clone();
             change(&mut account);
-            let told = account.usability(second * SECOND);
-            assert_eq!(told, expected, "{account:?} at {second}");
+            let reported = account.usability(second * SECOND);
+            assert_eq!(reported, expected, "{account:?} at {second}");
             // A bind succeeds if and only if the usability reports that it would succeed.
             let is_good = !account.is_locked(second * SECOND) && account.verified(second * SECOND).succeeds;
             let good = matches!(
-                told,
+                reported,
                 AccountUsability::Usable(_)
                     | AccountUsability::Unusable(
                         Unusable { is_inactive: false, locked: None, is_expired: false, .. }
                             | Unusable { is_inactive: false, locked: None, grace_left: Some(_), .. }
                     )
             );
-            assert_eq!(is_good, good, "{told:?}");
+            assert_eq!(is_good, good, "{reported:?}");
         };
         let none = Unusable::default();
         check(|_| {}, 40, AccountUsability::Usable(Some(60)));

@@ -329,7 +329,7 @@ mod tests {
         directory
     }
 
-    fn ask(
+    fn try_bind(
         directory: &TestDirectory,
         version: i32,
         name: &str,
@@ -341,13 +341,13 @@ mod tests {
     #[test]
     fn some_binds_are_decided_without_a_password() {
         let directory = sample();
-        let check = |version, name, authentication, code| match ask(&directory, version, name, authentication)
-        {
-            BindOutcome::Done(outcome, requester) => {
-                assert_eq!((outcome.code, requester), (code, Requester::Anonymous), "{name:?}");
-            }
-            other => panic!("{name:?}: {other:?}"),
-        };
+        let check =
+            |version, name, authentication, code| match try_bind(&directory, version, name, authentication) {
+                BindOutcome::Done(outcome, requester) => {
+                    assert_eq!((outcome.code, requester), (code, Requester::Anonymous), "{name:?}");
+                }
+                other => panic!("{name:?}: {other:?}"),
+            };
         let simple = Authentication::Simple;
         check(3, "", simple(b""), ResultCode::SUCCESS);
         check(3, "", simple(b"x"), ResultCode::INVALID_CREDENTIALS);
@@ -385,7 +385,7 @@ mod tests {
     #[test]
     fn others_have_to_match_a_stored_password() {
         let directory = sample();
-        let check = |name, stored: &[&str], expected: Requester| match ask(
+        let check = |name, stored: &[&str], expected: Requester| match try_bind(
             &directory,
             3,
             name,

@@ -299,7 +299,7 @@ mod tests {
         directory
     }
 
-    fn ask(directory: &TestDirectory, entry: &str, description: &str, value: &str) -> CompareOutcome {
+    fn run(directory: &TestDirectory, entry: &str, description: &str, value: &str) -> CompareOutcome {
         let request = CompareRequest { entry, description, value: value.as_bytes() };
         compare(&directory.snapshot, &directory.requester.context(), &request, &RequestControls::default())
     }
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn values_are_compared_by_the_equality_rule() {
         let directory = sample();
-        let check = |entry, description, value, code| match ask(&directory, entry, description, value) {
+        let check = |entry, description, value, code| match run(&directory, entry, description, value) {
             CompareOutcome::Done(outcome) => {
                 assert_eq!(outcome.code, code, "{entry} {description} {value}: {}", outcome.diagnostic);
             }
@@ -371,28 +371,28 @@ mod tests {
             CompareOutcome::Done(outcome) => outcome,
             other => panic!("{other:?}"),
         };
-        assert_eq!(ask(&directory, ADA, "userPassword", "secret"), verify);
+        assert_eq!(run(&directory, ADA, "userPassword", "secret"), verify);
         directory.requester = user(2, ADA);
-        assert_eq!(ask(&directory, ADA, "2.5.4.35", "secret"), verify, "the own one");
+        assert_eq!(run(&directory, ADA, "2.5.4.35", "secret"), verify, "the own one");
         let denied = ResultCode::INSUFFICIENT_ACCESS_RIGHTS;
         for (id, dn) in [(3, BOB), (1, SUFFIX)] {
             directory.requester = user(id, dn);
-            let set = code(ask(&directory, ADA, "userPassword;x-a", "secret"));
+            let set = code(run(&directory, ADA, "userPassword;x-a", "secret"));
             let unset =
-                code(ask(&directory, if id == 3 { SUFFIX } else { BOB }, "userPassword;x-a", "secret"));
+                code(run(&directory, if id == 3 { SUFFIX } else { BOB }, "userPassword;x-a", "secret"));
             assert_eq!((set.code, &set), (denied, &unset), "whether there is one is not told");
-            assert_eq!(code(ask(&directory, ADA, "authPassword", "secret")).code, denied);
+            assert_eq!(code(run(&directory, ADA, "authPassword", "secret")).code, denied);
         }
         directory.requester = Requester::Anonymous;
-        assert_eq!(code(ask(&directory, ADA, "userPassword", "secret")).code, denied);
+        assert_eq!(code(run(&directory, ADA, "userPassword", "secret")).code, denied);
 
         directory.requester = Requester::Administrator { dn: "cn=admin".to_owned() };
         let names: &[(ldap::ChangeOperation, &str, &[&str])] =
             &[(ldap::ChangeOperation::Add, "pandoPasswordComparer", &["CN=Bob, dc=example,dc=com"])];
         assert_eq!(directory.modify("cn=config", names).code, ResultCode::SUCCESS);
         directory.requester = user(3, BOB);
-        assert_eq!(ask(&directory, ADA, "userPassword", "secret"), verify, "named by the setting");
+        assert_eq!(run(&directory, ADA, "userPassword", "secret"), verify, "named by the setting");
         directory.requester = user(1, SUFFIX);
-        assert_eq!(code(ask(&directory, ADA, "userPassword", "secret")).code, denied);
+        assert_eq!(code(run(&directory, ADA, "userPassword", "secret")).code, denied);
     }
 }

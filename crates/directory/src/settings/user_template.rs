@@ -190,8 +190,8 @@ mod tests {
             ("a: cn={uid", "no closing brace"),
             ("a: userPassword=x", "no password"),
         ] {
-            let said = UserTemplate::parse(text).unwrap_err();
-            assert!(said.contains(problem), "{text}: {said}");
+            let error = UserTemplate::parse(text).unwrap_err();
+            assert!(error.contains(problem), "{text}: {error}");
         }
     }
 }

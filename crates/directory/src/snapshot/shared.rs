@@ -56,13 +56,13 @@ impl Snapshot {
     /// # Errors
     /// See [`Directory::snapshot`].
     pub(crate) fn shared(&self) -> Result<Arc<SharedSnapshot>, StoreError> {
-        let mut kept = self.shared.borrow_mut();
-        let known = kept.as_ref().filter(|kept| {
-            kept.version == self.version()
-                && Arc::ptr_eq(&kept.published, &self.published)
-                && Arc::ptr_eq(&kept.settings, &self.settings)
+        let mut cached = self.shared.borrow_mut();
+        let known = cached.as_ref().filter(|cached| {
+            cached.version == self.version()
+                && Arc::ptr_eq(&cached.published, &self.published)
+                && Arc::ptr_eq(&cached.settings, &self.settings)
         });
-        if let Some(shared) = known.and_then(|kept| kept.shared.upgrade()) {
+        if let Some(shared) = known.and_then(|cached| cached.shared.upgrade()) {
             return Ok(shared);
         }
         let directory = &self.directory;
@@ -70,7 +70,7 @@ impl Snapshot {
         let snapshot = Mutex::new(directory.snapshot()?);
         directory.shared_snapshots.fetch_add(1, Ordering::Relaxed);
         let shared = Arc::new(SharedSnapshot { number, snapshot, directory: Arc::clone(directory) });
-        *kept = Some(Box::new(SharedOf {
+        *cached = Some(Box::new(SharedOf {
             version: self.version(),
             published: Arc::clone(&self.published),
             settings: Arc::clone(&self.settings),
@@ -82,10 +82,10 @@ impl Snapshot {
     /// Returns true if the same requesters may read the same data under the settings of both snapshots.
     pub(crate) fn has_reading_rules_of(&self, other: &Snapshot) -> bool {
         let of = |snapshot: &Snapshot| {
-            let (kept, in_force) = (&snapshot.catalog.settings.general, &snapshot.settings);
+            let (cached, in_force) = (&snapshot.catalog.settings.general, &snapshot.settings);
             let general = &in_force.general;
             (
-                kept.access_rules.clone(),
+                cached.access_rules.clone(),
                 general.access_rules.clone(),
                 general.password_comparers.clone(),
                 in_force.node.admin_dn.clone(),

@@ -84,11 +84,11 @@ pub(crate) fn number<'r>(
         Request::Modify(request) => {
             let mut chosen = Chosen::new(state, request.object, may_search);
             let is_given = |operation| matches!(operation, ChangeOperation::Add | ChangeOperation::Replace);
-            let asks = |change: &ldap::Change<'_>| {
+            let uses_placeholder = |change: &ldap::Change<'_>| {
                 let given = &change.attribute;
                 is_given(change.operation) && chosen.rule(given.description, given.values).is_some()
             };
-            if !request.changes.iter().any(|change| asks(&change)) {
+            if !request.changes.iter().any(|change| uses_placeholder(&change)) {
                 return Ok(None);
             }
             let mut changes = ChangesBuf::new();
@@ -161,8 +161,8 @@ impl<'a> Chosen<'a> {
                     number
                 }
             };
-            let asking = given.iter_mut().filter(|value| *value == NEXT);
-            asking.for_each(|value| *value = number.to_string().into_bytes());
+            let placeholders = given.iter_mut().filter(|value| *value == NEXT);
+            placeholders.for_each(|value| *value = number.to_string().into_bytes());
         }
         Ok(given)
     }

@@ -88,8 +88,8 @@ pub(crate) fn changed(
     let removed_at = last.map_or(now, |last| now.max(last.saturating_add(1)));
     let removed = before.iter().filter(|value| !passwords.contains(value));
     history.extend(removed.map(|stored| history_value(removed_at, stored)));
-    let kept = usize::try_from(policy.in_history).unwrap_or(usize::MAX);
-    let from = history.len().saturating_sub(kept);
+    let history_len = usize::try_from(policy.in_history).unwrap_or(usize::MAX);
+    let from = history.len().saturating_sub(history_len);
     entry.set_all_by_server(&description(catalog, HISTORY)?, history.into_iter().skip(from))?;
     entry.set_by_server(&description(catalog, CHANGED_TIME)?, time_text(now, false).into_bytes())?;
     let reset = description(catalog, RESET)?;

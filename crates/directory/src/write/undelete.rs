@@ -65,8 +65,8 @@ pub(crate) fn decide(
         EntryId::ROOT => top.rdn.clone(),
         _ => [top.rdn.as_str(), ",", entry_dn(state, parent)?.as_str()].concat(),
     };
-    if let Some((taken, _)) = state.child(parent, &normal)? {
-        return Err(permitted::name_exists(state, &rights, taken, || dn.clone())?);
+    if let Some((existing, _)) = state.child(parent, &normal)? {
+        return Err(permitted::name_exists(state, &rights, existing, || dn.clone())?);
     }
     let (entries, height) = with_all_below(place.id, &together);
     if depth(state, parent)? + height >= TREE_DEPTH_MAX {

@@ -450,13 +450,13 @@ pub(crate) fn check_attribute_count(count: usize) -> Result<()> {
 /// has the order of `now`; otherwise a replacement of all values.
 fn inline_differences(before: &[Vec<u8>], now: &[&Value]) -> Vec<(ValueChangeKind, Vec<Value>)> {
     let is_in = |values: &[&Value], bytes: &[u8]| values.iter().any(|value| value.as_bytes() == Some(bytes));
-    let (kept, removed): (Vec<_>, Vec<_>) = before.iter().partition(|bytes| is_in(now, bytes));
-    let leads_there =
-        kept.len() <= now.len() && kept.iter().zip(now).all(|(b, n)| n.as_bytes() == Some(b.as_slice()));
+    let (retained, removed): (Vec<_>, Vec<_>) = before.iter().partition(|bytes| is_in(now, bytes));
+    let leads_there = retained.len() <= now.len()
+        && retained.iter().zip(now).all(|(b, n)| n.as_bytes() == Some(b.as_slice()));
     if !leads_there {
         return vec![(ValueChangeKind::Replace, now.iter().map(|value| (*value).clone()).collect())];
     }
     let removed = removed.into_iter().map(|bytes| Value::Bytes(bytes.clone())).collect();
-    let added = now.iter().skip(kept.len()).map(|value| (*value).clone()).collect();
+    let added = now.iter().skip(retained.len()).map(|value| (*value).clone()).collect();
     vec![(ValueChangeKind::Remove, removed), (ValueChangeKind::Add, added)]
 }

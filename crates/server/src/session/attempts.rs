@@ -341,7 +341,7 @@ impl Session {
     /// the account records nothing.
     fn note_with(&self, context: &mut Context, account: &Account, note: impl FnOnce(&Attempts) -> bool) {
         let id = account.id;
-        if account.policy.failures_kept() == 0
+        if account.policy.failure_count_max() == 0
             && !account.policy.records_success()
             && !account.policy.rehashes()
             && account.policy.app_passwords == 0

@@ -182,7 +182,7 @@ impl Trial {
 }
 
 /// Returns the number that follows `head` in the last line of a child's output that contains `head`.
-pub(crate) fn said(output: &Output, head: &str) -> Option<u64> {
+pub(crate) fn reported(output: &Output, head: &str) -> Option<u64> {
     let text = String::from_utf8_lossy(&output.stdout);
     // The test harness may have written the beginning of the line.
     let mut lines = text.lines().rev().filter_map(|line| line.split_once(head).map(|(_, rest)| rest.trim()));

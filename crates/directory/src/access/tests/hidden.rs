@@ -75,8 +75,8 @@ fn directory(has_hidden: bool) -> TestDirectory {
 
 /// Returns the answer, which must be the same with and without hidden entries.
 #[track_caller]
-fn same(what: &str, ask: impl Fn(&mut TestDirectory) -> crate::Outcome) -> (ResultCode, String) {
-    let [one, other] = [true, false].map(|has_hidden| ask(&mut directory(has_hidden)));
+fn same(what: &str, run: impl Fn(&mut TestDirectory) -> crate::Outcome) -> (ResultCode, String) {
+    let [one, other] = [true, false].map(|has_hidden| run(&mut directory(has_hidden)));
     assert_eq!(one, other, "{what}");
     (one.code, one.diagnostic)
 }

@@ -200,8 +200,9 @@ fn refuses_a_change_if_a_critical_copy_is_too_large() {
     let no_matter = CopiesRequest { is_critical: false, ..BOTH };
     let grown = with_changes(grow, |request| no_matter.run(&mut directory, request));
     assert_eq!(grown.outcome.code, ResultCode::SUCCESS);
-    let told = &grown.outcome.diagnostic;
-    assert!(told.starts_with("done, without the copy of post-read: ") && told.contains("262144"), "{told}");
+    let diagnostic = &grown.outcome.diagnostic;
+    let is_expected = diagnostic.starts_with("done, without the copy of post-read: ");
+    assert!(is_expected && diagnostic.contains("262144"), "{diagnostic}");
     assert_eq!((grown.before.is_some(), grown.after), (true, None));
 
     let delete = Request::Delete(DeleteRequest { entry: ADA });
@@ -216,8 +217,8 @@ fn refuses_a_change_if_a_critical_copy_is_too_large() {
     );
     let deleted = CopiesRequest { is_critical: false, ..only_before }.run(&mut directory, &delete);
     assert_eq!((deleted.outcome.code, deleted.before), (ResultCode::SUCCESS, None));
-    let told = &deleted.outcome.diagnostic;
-    assert!(told.starts_with("done, without the copy of pre-read: "), "{told}");
+    let diagnostic = &deleted.outcome.diagnostic;
+    assert!(diagnostic.starts_with("done, without the copy of pre-read: "), "{diagnostic}");
 }
 
 /// The test compares later operations of the batch, in which any remainder of the rolled-back change would appear.
@@ -225,8 +226,8 @@ fn refuses_a_change_if_a_critical_copy_is_too_large() {
 fn a_change_that_is_rolled_back_leaves_no_trace_in_its_batch() {
     let (mut directory, mut other) = (sample(), sample());
     let large = "x".repeat(COPY_BYTES_MAX);
-    let asked = EntryCopyOptions { is_critical: true, selection: SelectionBuf::from_iter(["*"]) };
-    let seldom = RareControls { copy_after: Some(asked), ..RareControls::default() };
+    let refused_copy = EntryCopyOptions { is_critical: true, selection: SelectionBuf::from_iter(["*"]) };
+    let seldom = RareControls { copy_after: Some(refused_copy), ..RareControls::default() };
     let controls = RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() };
     let person = |uid: &str, description: &str, with: &mut dyn FnMut(&Request<'_>)| {
         let mut attributes = AttributesBuf::new();
@@ -279,16 +280,16 @@ fn settings_have_no_copies() {
     let refused = BOTH.run(&mut directory, &modify);
     assert_eq!(refused.outcome.code, ResultCode::UNAVAILABLE_CRITICAL_EXTENSION);
     assert_eq!(directory.directory.directory_settings().general.access_rules.len(), 0);
-    let (stamp, asking) = (directory.stamp(), no_operation(&RequestControls::default()));
-    let asked = directory.execute_with(&modify, &asking, &stamp);
-    assert_eq!(asked.code, ResultCode::NO_OPERATION, "{}", asked.diagnostic);
+    let (stamp, no_operation_controls) = (directory.stamp(), no_operation(&RequestControls::default()));
+    let rehearsed = directory.execute_with(&modify, &no_operation_controls, &stamp);
+    assert_eq!(rehearsed.code, ResultCode::NO_OPERATION, "{}", rehearsed.diagnostic);
     assert_eq!(directory.directory.directory_settings().general.access_rules.len(), 0);
     assert_eq!(CopiesRequest { is_critical: false, ..BOTH }.copies(&mut directory, &modify), (None, None));
     let mut wrong = ChangesBuf::new();
     wrong.push(Replace, "pandoAccessRule", ["no rule"]);
     let wrong = Request::Modify(ModifyRequest { object: "cn=config", changes: wrong.as_changes() });
     let stamps = [directory.stamp(), directory.stamp()];
-    let asked = directory.execute_with(&wrong, &asking, &stamps[0]);
-    assert_eq!(asked, directory.execute_with(&wrong, &RequestControls::default(), &stamps[1]));
-    assert_ne!(asked.code, ResultCode::NO_OPERATION);
+    let rehearsed = directory.execute_with(&wrong, &no_operation_controls, &stamps[0]);
+    assert_eq!(rehearsed, directory.execute_with(&wrong, &RequestControls::default(), &stamps[1]));
+    assert_ne!(rehearsed.code, ResultCode::NO_OPERATION);
 }

@@ -40,8 +40,8 @@ const ALL: store::KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
 /// ids, each with its entry row and its fields for `nodes`. Returns the number of entries.
 pub(super) fn carry_over(old: &Read, job: &Job, sorters: &mut Sorters, put: &mut Put<'_>) -> Result<u64> {
     let dropped = ReplacedEntries::find(old, job)?;
-    let kept = old.row_count(NODES)? - dropped.ids.len();
-    if kept == 0 {
+    let remaining = old.row_count(NODES)? - dropped.ids.len();
+    if remaining == 0 {
         return Ok(0);
     }
     let mut carry = CarryOver { old, job, sorters, dropped };
@@ -51,7 +51,7 @@ pub(super) fn carry_over(old: &Read, job: &Job, sorters: &mut Sorters, put: &mut
     for map in [INDEX, PIECES, CLASSES] {
         carry.postings(map)?;
     }
-    Ok(kept)
+    Ok(remaining)
 }
 
 /// Ids of the entries that the import replaces.

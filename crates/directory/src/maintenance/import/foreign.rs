@@ -49,8 +49,8 @@ pub(super) fn without_state(text: &str) -> State {
     if options.any(|option| is_deleted(&option)) {
         return State::Deleted;
     }
-    let kept: Vec<&str> = text.split(';').filter(|option| !is_state(option)).collect();
-    State::Present(kept.join(";"))
+    let remaining: Vec<&str> = text.split(';').filter(|option| !is_state(option)).collect();
+    State::Present(remaining.join(";"))
 }
 
 /// Removes the option `range=FIRST-LAST` from a description. Active Directory uses this option to return large
@@ -65,8 +65,8 @@ pub(super) fn without_range(text: &str) -> Option<(String, bool)> {
         (is_range && (last == "*" || is_number(last))).then_some(last == "*")
     };
     let is_last = text.split(';').skip(1).find_map(range)?;
-    let kept: Vec<&str> = text.split(';').filter(|option| range(option).is_none()).collect();
-    Some((kept.join(";"), is_last))
+    let remaining: Vec<&str> = text.split(';').filter(|option| range(option).is_none()).collect();
+    Some((remaining.join(";"), is_last))
 }
 
 /// Returns true if an import ignores values of the attribute type with this OID.

@@ -237,14 +237,14 @@ impl IdMerger {
     fn sort_tail(&mut self) {
         let tail = &mut self.ids[self.final_count..];
         tail.sort();
-        let mut kept = 1;
+        let mut unique_count = 1;
         for at in 1..tail.len() {
-            if tail[at] != tail[kept - 1] {
-                tail[kept] = tail[at];
-                kept += 1;
+            if tail[at] != tail[unique_count - 1] {
+                tail[unique_count] = tail[at];
+                unique_count += 1;
             }
         }
-        let length = self.final_count + kept.min(tail.len());
+        let length = self.final_count + unique_count.min(tail.len());
         self.ids.truncate(length);
     }
 

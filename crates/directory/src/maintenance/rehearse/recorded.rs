@@ -494,7 +494,7 @@ impl<'s> RecordedRehearsal<'s> {
         let Some((gain, is)) = gained.or_else(|| gain(&will, &was).map(|loss| (loss, false))) else {
             return Ok(());
         };
-        let said = match name {
+        let right_name = match name {
             Some(name) => format!("{word} {gain}{name}"),
             None => word.to_owned(),
         };
@@ -502,7 +502,7 @@ impl<'s> RecordedRehearsal<'s> {
             Requester::Anonymous => "anonymous",
             known => known.dn(),
         };
-        let key: LineKey = (requester.into(), place.dn.into(), said.as_str().into(), is);
+        let key: LineKey = (requester.into(), place.dn.into(), right_name.as_str().into(), is);
         if let Some(known) = self.places.get(&key) {
             deciding.effect.lines.push(*known);
             return Ok(());
@@ -520,7 +520,7 @@ impl<'s> RecordedRehearsal<'s> {
         let line = DecisionChange {
             requester: requester.to_owned(),
             dn: place.dn.to_owned(),
-            right: said,
+            right: right_name,
             is_gained: is,
             count: 0,
             last_micros: deciding.micros,

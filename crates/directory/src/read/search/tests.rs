@@ -75,14 +75,14 @@ impl<'a> Question<'a> {
     }
 
     /// Runs the search with and without indexes.
-    fn ask(&self, directory: &TestDirectory) -> Found {
-        let indexed = self.ask_once(directory, false);
-        let scanned = self.ask_once(directory, true);
+    fn run(&self, directory: &TestDirectory) -> Found {
+        let indexed = self.run_once(directory, false);
+        let scanned = self.run_once(directory, true);
         assert_eq!(indexed, scanned, "{} below {:?}", self.filter, self.base);
         indexed
     }
 
-    fn ask_once(&self, directory: &TestDirectory, ignores_indexes: bool) -> Found {
+    fn run_once(&self, directory: &TestDirectory, ignores_indexes: bool) -> Found {
         match self.answer(directory, ignores_indexes) {
             Ok(messages) => received(&messages),
             Err(outcome) => outcome.into(),

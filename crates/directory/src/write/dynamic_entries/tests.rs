@@ -52,8 +52,8 @@ fn dynamic_entries_are_below_a_subtree_of_the_settings_and_have_no_static_entrie
     let text = "neither be added to an entry nor removed";
     refused(directory.modify(MEETING, &[(Delete, "objectClass", &["dynamicObject"])]), violation, text);
     refused(directory.modify(PERSON, &[(Add, "objectClass", &["dynamicObject"])]), violation, text);
-    let elsewhere = directory.modify_dn(&below, "cn=below", true, Some("ou=other,dc=example,dc=com"));
-    refused(elsewhere, violation, "dynamic_subtrees");
+    let moved = directory.modify_dn(&below, "cn=below", true, Some("ou=other,dc=example,dc=com"));
+    refused(moved, violation, "dynamic_subtrees");
     refused(directory.modify_dn(PERSON, "cn=ann", true, Some(MEETING)), violation, "a dynamic entry");
     ok(directory.modify_dn(&below, "cn=beside", true, Some(MEETINGS)));
     let root = directory.search("", Scope::BaseObject, "(objectClass=*)", &["dynamicSubtrees"]);
@@ -96,8 +96,8 @@ fn deleted_entries_return_where_they_could_be_added() {
     ok(add_dynamic(&mut directory, &below));
     ok(directory.delete_tree(MEETING));
     let violation = ResultCode::OBJECT_CLASS_VIOLATION;
-    let elsewhere = directory.undelete(MEETING, Some("ou=other,dc=example,dc=com"));
-    refused(elsewhere.unwrap_err(), violation, "dynamic_subtrees");
+    let moved = directory.undelete(MEETING, Some("ou=other,dc=example,dc=com"));
+    refused(moved.unwrap_err(), violation, "dynamic_subtrees");
     directory.pass(5_000);
     assert_eq!(directory.undelete(MEETING, None).unwrap().entries, 2);
     ok(directory.delete(PERSON));

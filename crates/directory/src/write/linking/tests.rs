@@ -149,11 +149,11 @@ fn a_conversion_and_its_change_have_room_together_or_not_at_all() {
         let code = batch.execute(&requester.context(), &request, &RequestControls::default(), &stamp).code;
         (code, batch.take_rejected_room(), batch.position().unwrap() - before)
     };
-    let (busy, conversion, made) = rename(RecordRoom::of_bytes(0), 0);
-    assert_eq!((busy, made), (ResultCode::BUSY, 0));
+    let (busy, conversion, row_count) = rename(RecordRoom::of_bytes(0), 0);
+    assert_eq!((busy, row_count), (ResultCode::BUSY, 0));
     let conversion = conversion.unwrap();
-    let (busy, both, made) = rename(RecordRoom::of_bytes(conversion.bytes), 0);
-    assert_eq!((busy, made), (ResultCode::BUSY, 0));
+    let (busy, both, row_count) = rename(RecordRoom::of_bytes(conversion.bytes), 0);
+    assert_eq!((busy, row_count), (ResultCode::BUSY, 0));
     let both = both.unwrap();
     assert!(both.bytes > conversion.bytes, "{both:?} {conversion:?}");
     assert_eq!((conversion.count, both.count), (1, 2));
@@ -393,11 +393,11 @@ fn random_changes_while_values_become_links_agree_with_a_model() {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut directory = directory("");
     let mut model = Model::default();
-    let (mut begun, labels) = (false, 12);
+    let (mut has_begun, labels) = (false, 12);
     for round in 0..160 {
         if round == 50 {
             set(&mut directory, &schema(LINKED)).unwrap();
-            begun = true;
+            has_begun = true;
         }
         let label = |random: &mut fastrand::Rng| format!("e{}", random.usize(0..labels));
         let alive = model.alive();
@@ -412,7 +412,7 @@ fn random_changes_while_values_become_links_agree_with_a_model() {
                 let id = model.names.len();
                 model.names.push(Some(cn));
                 model.values.insert(id, BTreeSet::from([Named::Text(value)]));
-                if begun {
+                if has_begun {
                     model.convert(id);
                 }
                 model.settle();
@@ -420,7 +420,7 @@ fn random_changes_while_values_become_links_agree_with_a_model() {
             (4..=6, Some(id)) => {
                 let own = name(&model.names[id].clone().unwrap());
                 let value = label(&mut random);
-                if begun && !model.links.contains(&id) {
+                if has_begun && !model.links.contains(&id) {
                     model.convert(id);
                 }
                 let has = model.values[&id].iter().any(|known| model.text(known) == value);
@@ -429,7 +429,7 @@ fn random_changes_while_values_become_links_agree_with_a_model() {
                     false => directory.modify(&own, &[(Add, "boss", &[&name(&value)])]),
                 };
                 ok(outcome);
-                let named = if begun { model.named(&value) } else { Named::Text(value.clone()) };
+                let named = if has_begun { model.named(&value) } else { Named::Text(value.clone()) };
                 let known = model.values[&id].iter().find(|known| model.text(known) == value).cloned();
                 let values = model.values.get_mut(&id).unwrap();
                 match known {
@@ -442,7 +442,7 @@ fn random_changes_while_values_become_links_agree_with_a_model() {
                 if !matches!(model.named(&cn), Named::Text(_)) {
                     continue;
                 }
-                if begun && !model.links.contains(&id) {
+                if has_begun && !model.links.contains(&id) {
                     model.convert(id);
                 }
                 let own = name(&model.names[id].clone().unwrap());
@@ -471,7 +471,7 @@ fn random_changes_while_values_become_links_agree_with_a_model() {
             }
         }
         // The writer chooses the order of conversion, so the model asks the directory which entries are converted.
-        if begun {
+        if has_begun {
             for id in model.alive() {
                 if !model.links.contains(&id)
                     && is_converted(&mut directory, &model.names[id].clone().unwrap())

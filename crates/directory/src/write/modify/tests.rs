@@ -349,8 +349,8 @@ fn attributes_with_a_row_per_value_change_like_others() {
 fn a_link_and_a_text_with_the_same_name_are_one_value() {
     let mut directory = directory();
     let group = "cn=group,dc=example,dc=com";
-    let nobody = "cn=Nobody,dc=example,dc=com";
-    ok(directory.add(group, &[("objectClass", &["groupOfNames"]), ("member", &[ANN, nobody])]));
+    let missing = "cn=Nobody,dc=example,dc=com";
+    ok(directory.add(group, &[("objectClass", &["groupOfNames"]), ("member", &[ANN, missing])]));
     refused(
         directory.modify(group, &[(Add, "member", &["CN=ann,dc=example,dc=com"])]),
         Code::ATTRIBUTE_OR_VALUE_EXISTS,
@@ -363,15 +363,15 @@ fn a_link_and_a_text_with_the_same_name_are_one_value() {
     );
     refused(directory.modify(group, &[(Delete, "member", &[SUFFIX])]), Code::NO_SUCH_ATTRIBUTE, "member");
     // After an entry with this name was added, the text is a link, but still the same value.
-    ok(directory.add(nobody, &[("objectClass", &["device"])]));
+    ok(directory.add(missing, &[("objectClass", &["device"])]));
     refused(
-        directory.modify(group, &[(Add, "member", &[nobody])]),
+        directory.modify(group, &[(Add, "member", &[missing])]),
         Code::ATTRIBUTE_OR_VALUE_EXISTS,
         "member",
     );
     // After a rename of the entry, the value is its new name.
-    ok(directory.modify_dn(nobody, "cn=Other", true, None));
-    refused(directory.modify(group, &[(Delete, "member", &[nobody])]), Code::NO_SUCH_ATTRIBUTE, "member");
+    ok(directory.modify_dn(missing, "cn=Other", true, None));
+    refused(directory.modify(group, &[(Delete, "member", &[missing])]), Code::NO_SUCH_ATTRIBUTE, "member");
     ok(directory
         .modify(group, &[(Delete, "member", &["cn=other,dc=example,dc=com"]), (Add, "member", &[group])]));
     let mut members = directory.read(group).unwrap().texts("member");

@@ -43,7 +43,7 @@ fn texts(directory: &mut TestDirectory, dn: &str, attribute: &str) -> Vec<String
     found.entries.first().map_or_else(Vec::new, |entry| entry.texts(attribute))
 }
 
-fn kept(directory: &TestDirectory) -> usize {
+fn tombstone_count(directory: &TestDirectory) -> usize {
     directory.snapshot.state().read.scan_below(DELETED, b"").count()
 }
 
@@ -75,7 +75,7 @@ fn an_entry_returns_with_uuid_values_and_memberships() {
         assert_eq!(texts(&mut directory, TEAM, "member"), [now]);
         assert_eq!(texts(&mut directory, "cn=bob,dc=example,dc=com", "manager"), [now]);
         assert_eq!(texts(&mut directory, now, "memberOf"), [TEAM]);
-        assert_eq!(kept(&directory), 0);
+        assert_eq!(tombstone_count(&directory), 0);
         sound(&directory);
         assert_eq!(directory.undelete(ANN, None).unwrap_err().code, ResultCode::NO_SUCH_OBJECT);
     }
@@ -91,9 +91,9 @@ fn a_tree_returns_whole_or_in_part() {
         let refused = directory.undelete(ANN, None).unwrap_err();
         assert_eq!(refused.code, ResultCode::UNWILLING_TO_PERFORM);
         assert!(refused.diagnostic.contains("superior"), "{}", refused.diagnostic);
-        let elsewhere = directory.undelete(ANN, Some("ou=other,dc=example,dc=com")).unwrap();
-        assert_eq!(elsewhere.dn, "cn=ann,ou=other,dc=example,dc=com");
-        ok(directory.delete(&elsewhere.dn));
+        let restored = directory.undelete(ANN, Some("ou=other,dc=example,dc=com")).unwrap();
+        assert_eq!(restored.dn, "cn=ann,ou=other,dc=example,dc=com");
+        ok(directory.delete(&restored.dn));
         let rest = directory.undelete(PEOPLE, None).unwrap();
         assert_eq!((rest.dn.as_str(), rest.entries), (PEOPLE, 2));
         // The person did not exist when the group was restored, so the group lost this member.
@@ -106,7 +106,7 @@ fn a_tree_returns_whole_or_in_part() {
         assert_eq!(texts(&mut directory, TEAM, "member"), [ANN]);
         sound(&directory);
         let directory = directory.reopen();
-        assert_eq!(kept(&directory), 0);
+        assert_eq!(tombstone_count(&directory), 0);
     }
 }
 
@@ -171,9 +171,9 @@ fn tombstones_are_removed_when_they_are_due() {
     let mut directory = keeping(true);
     ok(directory.delete(ANN));
     assert!(!directory.make_due_changes(3_000));
-    assert_eq!(kept(&directory), 2);
+    assert_eq!(tombstone_count(&directory), 2);
     assert!(directory.make_due_changes(3_600));
-    assert_eq!(kept(&directory), 0);
+    assert_eq!(tombstone_count(&directory), 0);
     assert!(!directory.make_due_changes(3_600));
     assert_eq!(directory.undelete(ANN, None).unwrap_err().code, ResultCode::NO_SUCH_OBJECT);
     // The CSNs of the new deletes are just after second 3,600, so their tombstones have expired at second 8,000. One
@@ -182,18 +182,18 @@ fn tombstones_are_removed_when_they_are_due() {
         ok(directory.add(&format!("cn={number},{PEOPLE}"), PERSON));
     }
     ok(directory.delete_tree(PEOPLE));
-    assert_eq!(kept(&directory), 32);
+    assert_eq!(tombstone_count(&directory), 32);
     assert!(directory.make_due_changes(8_000));
-    assert_eq!(kept(&directory), 12);
+    assert_eq!(tombstone_count(&directory), 12);
     assert!(directory.make_due_changes(8_000));
     assert!(!directory.make_due_changes(8_000));
     // Without the setting, deletes create no tombstones, and existing tombstones are removed.
     ok(directory.delete("cn=bob,dc=example,dc=com"));
     directory.change_settings(|settings| settings.general.keep_deleted_seconds = 0);
     ok(directory.delete(TEAM));
-    assert_eq!(kept(&directory), 2);
+    assert_eq!(tombstone_count(&directory), 2);
     assert!(directory.make_due_changes(8_000));
-    assert_eq!(kept(&directory), 0);
+    assert_eq!(tombstone_count(&directory), 0);
 }
 
 #[test]

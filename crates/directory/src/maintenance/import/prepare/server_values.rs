@@ -121,8 +121,10 @@ impl ServerValues {
         if self.second != Some(second) {
             self.second = None;
             let creator = &preparer.job.creator;
-            let made = creation_values(uuid.to_string(), creator, csn);
-            for (place, (name, text)) in made.into_iter().chain(change_values(creator, csn)).enumerate() {
+            let server_values = creation_values(uuid.to_string(), creator, csn);
+            for (place, (name, text)) in
+                server_values.into_iter().chain(change_values(creator, csn)).enumerate()
+            {
                 debug_assert_eq!(name, NAMES[place]);
                 self.values[place].text = text;
                 self.check(preparer, place)?;

@@ -91,7 +91,7 @@ fn a_search_and_a_compare_ask_it_of_the_base_and_the_entry() {
     let people = "ou=people,dc=example,dc=com";
     let search = |base, filter: &str| {
         let controls = asserting(filter);
-        Question { controls, ..Question::new(base, Scope::WholeSubtree, "(uid=ada)") }.ask(&directory)
+        Question { controls, ..Question::new(base, Scope::WholeSubtree, "(uid=ada)") }.run(&directory)
     };
     assert_eq!(search(people, "(ou=people)").dns(), [ADA]);
     for (base, filter) in [(people, "(uid=ada)"), (SUFFIX, "(ou=people)"), ("", "(objectClass=*)")] {
@@ -100,7 +100,7 @@ fn a_search_and_a_compare_ask_it_of_the_base_and_the_entry() {
     }
     let root = |filter: &str| {
         let controls = asserting(filter);
-        Question { controls, ..Question::new("", Scope::BaseObject, "(objectClass=*)") }.ask(&directory)
+        Question { controls, ..Question::new("", Scope::BaseObject, "(objectClass=*)") }.run(&directory)
     };
     assert_eq!(root("(namingContexts=*)").entries.len(), 1);
     assert_eq!(root("(uid=*)").code, ResultCode::ASSERTION_FAILED);

@@ -158,7 +158,7 @@ fn search(
         Err(outcome) => return outcome.code,
     };
     let scope = if base == SUFFIX { ldap::Scope::WholeSubtree } else { ldap::Scope::BaseObject };
-    Question { controls, ..Question::new(base, scope, filter) }.attributes(&["*"]).ask(directory).code
+    Question { controls, ..Question::new(base, scope, filter) }.attributes(&["*"]).run(directory).code
 }
 
 fn change(

@@ -44,7 +44,7 @@ fn add_person(directory: &mut TestDirectory, name: &str, managers: &[&str]) {
 fn check(directory: &TestDirectory, cases: &[(&str, &str, &[&str])]) {
     for (attribute, target, expected) in cases {
         let filter = format!("({attribute}:{IN_CHAIN}:={target})");
-        let found = Question::everywhere(&filter).ask(directory);
+        let found = Question::everywhere(&filter).run(directory);
         assert_eq!(leaves(&found), *expected, "{filter}");
     }
 }
@@ -129,7 +129,7 @@ fn nested_groups_are_values_of_is_member_of_and_by_a_setting_of_member_of() {
         assert_eq!(compared(&directory, name, "staff"), yes);
         assert_eq!(compared(&directory, name, "web"), ResultCode::COMPARE_TRUE);
         assert_eq!(compared(&directory, name, "nobody"), ResultCode::COMPARE_FALSE);
-        let found = Question::everywhere(&filter(name)).ask(&directory);
+        let found = Question::everywhere(&filter(name)).run(&directory);
         assert_eq!(leaves(&found), if is_nested { &everyone[..] } else { &[] }, "{name}");
     }
     assert_eq!(values(&mut directory, "cid", "memberOf"), nested);
@@ -187,7 +187,7 @@ fn filters_that_are_not_chains_are_undefined() {
         format!("(uniqueMember:{IN_CHAIN}:=cn=web,dc=example,dc=com#'01'B)"),
     ] {
         for filter in [filter.clone(), format!("(!{filter})")] {
-            assert_eq!(leaves(&Question::everywhere(&filter).ask(&directory)), [] as [&str; 0], "{filter}");
+            assert_eq!(leaves(&Question::everywhere(&filter).run(&directory)), [] as [&str; 0], "{filter}");
         }
     }
 }
@@ -205,7 +205,7 @@ fn terms_are_combined() {
         ),
         (format!("(&{within}(member:{IN_CHAIN}:=cn=bob,{SUFFIX})(cn=d*))"), &["cn=dev"]),
     ] {
-        assert_eq!(leaves(&Question::everywhere(&filter).ask(&directory)), expected, "{filter}");
+        assert_eq!(leaves(&Question::everywhere(&filter).run(&directory)), expected, "{filter}");
     }
 }
 
@@ -221,7 +221,7 @@ fn a_large_group_is_followed_in_slices() {
     add_group(&mut directory, "whole", &[&["half"], &members[10..]].concat());
     add_group(&mut directory, "outer", &["whole"]);
     let filter = format!("(memberOf:{IN_CHAIN}:=cn=outer,{SUFFIX})");
-    let found = Question::everywhere(&filter).ask(&directory);
+    let found = Question::everywhere(&filter).run(&directory);
     let mut expected: Vec<String> = names.iter().map(|name| format!("cn={name}")).collect();
     expected.splice(0..0, ["cn=half".to_owned()]);
     expected.push("cn=whole".to_owned());
@@ -333,7 +333,7 @@ fn random_changes_of_groups_are_those_of_a_plain_model() {
         let contained = reached(&|at| links.iter().filter(|link| link.0 == at).map(|link| link.1).collect());
         for (attribute, expected) in [("member", containing), ("memberOf", contained)] {
             let filter = format!("(&(cn=g*)({attribute}:{IN_CHAIN}:={}))", group_dn(target));
-            let found = Question::everywhere(&filter).ask(&directory);
+            let found = Question::everywhere(&filter).run(&directory);
             assert_eq!(leaves(&found), expected, "{filter} in round {round} of {links:?}");
         }
     }

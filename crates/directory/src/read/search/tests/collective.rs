@@ -52,7 +52,7 @@ fn texts(directory: &mut TestDirectory, dn: &str, name: &str) -> Vec<String> {
 
 fn names(directory: &TestDirectory, dn: &str, attributes: &[&str], types_only: bool) -> Vec<String> {
     let question = Question { types_only, ..Question::new(dn, Scope::BaseObject, "(objectClass=*)") };
-    let found = question.attributes(attributes).ask(directory);
+    let found = question.attributes(attributes).run(directory);
     let attributes = &found.entries[0].attributes;
     assert!(!types_only || attributes.values().all(Vec::is_empty));
     let names = attributes.keys().cloned();
@@ -117,7 +117,7 @@ fn filters_and_compares_see_the_values() {
         ("(&(objectClass=inetOrgPerson)(!(c-l=oslo)))", &[]),
         ("(&(objectClass=organizationalUnit)(c-l=*))", &["ou=people"]),
     ] {
-        assert_eq!(leaves(&Question::everywhere(filter).ask(&directory)), expected, "{filter}");
+        assert_eq!(leaves(&Question::everywhere(filter).run(&directory)), expected, "{filter}");
     }
     for (entry, description, value, code) in [
         (ADA, "c-l", "oslo", ResultCode::COMPARE_TRUE),
@@ -146,7 +146,7 @@ fn an_entry_excludes_types_or_all() {
     for all in ["excludeAllCollectiveAttributes", "EXCLUDEALLCOLLECTIVEATTRIBUTES", "2.5.18.0"] {
         assert_eq!(exclude(&mut directory, &["c-o", all]), [""; 0]);
         let filter = "(collectiveExclusions=excludeAllCollectiveAttributes)";
-        assert_eq!(leaves(&Question::everywhere(filter).ask(&directory)), ["uid=ada"], "{all}");
+        assert_eq!(leaves(&Question::everywhere(filter).run(&directory)), ["uid=ada"], "{all}");
     }
     assert_eq!(exclude(&mut directory, &[]).len(), 3);
     assert_eq!(names(&directory, BOB, &["*"], false).len(), 4, "of others nothing is excluded");
@@ -251,7 +251,7 @@ fn parts_of_a_subtree_are_left_out() {
         ("{ specificationFilter or:{} }", &[]),
     ] {
         ok(directory.modify(subentry, &[(Replace, "subtreeSpecification", &[subtree])]));
-        let found = leaves(&Question::everywhere("(c-o=*)").ask(&directory));
+        let found = leaves(&Question::everywhere("(c-o=*)").run(&directory));
         assert_eq!(found, expected, "{subtree}");
     }
     for subtree in ["{ specificationFilter item:nonsense }", "{ base \"nonsense=x\" }", "{ x 1 }"] {
@@ -274,7 +274,7 @@ fn controls_see_the_values() {
     let matched_values = vec![FilterBuf::parse("(c-l=b*)").unwrap()];
     let controls = with(RareControls { matched_values, ..RareControls::default() });
     let question = Question { controls, ..Question::new(ADA, Scope::BaseObject, "(uid=*)") };
-    assert_eq!(question.attributes(&["*"]).ask(&directory).entries[0].texts("c-l"), ["Bergen"]);
+    assert_eq!(question.attributes(&["*"]).run(&directory).entries[0].texts("c-l"), ["Bergen"]);
     // With the real attributes only control, results have no collective attributes, because entries do not store
     // them.
     let controls = || {
@@ -282,9 +282,9 @@ fn controls_see_the_values() {
         with(RareControls { origin, ..RareControls::default() })
     };
     let question = Question { controls: controls(), ..Question::new(ADA, Scope::BaseObject, "(uid=*)") };
-    assert_eq!(question.attributes(&["c-l"]).ask(&directory).entries[0].texts("c-l"), [""; 0]);
+    assert_eq!(question.attributes(&["c-l"]).run(&directory).entries[0].texts("c-l"), [""; 0]);
     let question = Question { controls: controls(), ..Question::everywhere("(l=oslo)") };
-    assert_eq!(leaves(&question.ask(&directory)), [""; 0]);
+    assert_eq!(leaves(&question.run(&directory)), [""; 0]);
     // Results are sorted by collective values too, although the sort order in the settings contains only stored values.
     directory.change_settings(|settings| {
         settings.general.sort_orders = vec!["by-place: l".to_owned()];
@@ -294,7 +294,7 @@ fn controls_see_the_values() {
     ok(directory.modify(BOB, &[(Add, "l", &["Zurich"])]));
     let sorted = |keys: &[&str]| {
         let question = Question { controls: sort(keys), ..Question::everywhere("(objectClass=person)") };
-        let found = question.ask(&directory);
+        let found = question.run(&directory);
         found.dns().iter().map(|dn| dn.split_once(',').unwrap().0.to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(sorted(&["l"]), ["uid=ada", "uid=bob", "uid=carl", "cn=Dora+sn=Lang"]);
@@ -375,7 +375,7 @@ fn the_requester_needs_the_rights_at_the_entry() {
         ("(:caseIgnoreMatch:=secret)", &[]),
         ("(collectiveAttributeSubentries=*)", &[]),
     ] {
-        assert_eq!(leaves(&Question::everywhere(filter).ask(&directory)), expected, "{filter}");
+        assert_eq!(leaves(&Question::everywhere(filter).run(&directory)), expected, "{filter}");
     }
     for (entry, description, value, code) in [
         (BOB, "c-l", "rome", ResultCode::COMPARE_TRUE),

@@ -240,7 +240,7 @@ impl Model {
         for entry in &self.entries {
             let dn = dn(&entry.path);
             let question = Question::new(&dn, Scope::BaseObject, "(objectClass=*)").attributes(&TYPES);
-            let found = question.ask(directory);
+            let found = question.run(directory);
             for name in TYPES {
                 let (values, expected) = (found.entries[0].texts(name), self.values(entry, name));
                 count += values.len();
@@ -293,7 +293,7 @@ impl Model {
         ];
         for (filter, matches) in cases {
             let both = format!("(&(objectClass=extensibleObject){filter})");
-            let found = Question::everywhere(&both).ask(directory);
+            let found = Question::everywhere(&both).run(directory);
             let found: BTreeSet<String> = found.dns().into_iter().map(str::to_owned).collect();
             let expected = self.entries.iter().filter(|entry| !entry.path.is_empty() && matches(entry));
             let expected: BTreeSet<String> = expected.map(|entry| dn(&entry.path)).collect();

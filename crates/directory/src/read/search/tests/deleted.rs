@@ -56,9 +56,9 @@ fn sorted_dns(found: &Found) -> Vec<String> {
 #[test]
 fn results_mix_live_and_deleted_entries() {
     let mut directory = keeping();
-    let found = showing(SUFFIX, Scope::WholeSubtree, "(objectClass=person)").ask(&directory);
+    let found = showing(SUFFIX, Scope::WholeSubtree, "(objectClass=person)").run(&directory);
     assert_eq!(found.dns().len(), 10);
-    let only = showing(SUFFIX, Scope::WholeSubtree, "(isDeleted=TRUE)").ask(&directory);
+    let only = showing(SUFFIX, Scope::WholeSubtree, "(isDeleted=TRUE)").run(&directory);
     let names: Vec<String> =
         (0..3).map(|number| deleted_name(&directory, &person(number), &person(number))).collect();
     assert_eq!(only.dns(), names);
@@ -66,7 +66,7 @@ fn results_mix_live_and_deleted_entries() {
     assert_eq!(only.entries[0].texts("mail"), ["p0@example.com"]);
     assert_eq!(only.entries[0].texts("objectClass"), ["inetOrgPerson"]);
     let one =
-        showing(SUFFIX, Scope::WholeSubtree, "(&(isDeleted=TRUE)(mail=p1@example.com))").ask(&directory);
+        showing(SUFFIX, Scope::WholeSubtree, "(&(isDeleted=TRUE)(mail=p1@example.com))").run(&directory);
     assert_eq!(one.dns(), &names[1..2]);
     // All scopes are tested, also with the DN of a deleted entry as the base.
     for (base, scope, count) in [
@@ -79,21 +79,21 @@ fn results_mix_live_and_deleted_entries() {
         (&names[2], Scope::BaseObject, 1),
         (&names[2], Scope::WholeSubtree, 1),
     ] {
-        let found = showing(base, scope, "(isDeleted=TRUE)").ask(&directory);
+        let found = showing(base, scope, "(isDeleted=TRUE)").run(&directory);
         assert_eq!((found.code, found.dns().len()), (ResultCode::SUCCESS, count), "{base} {scope:?}");
     }
     // Without the control, no deleted entry is found.
-    let plain = Question::everywhere("(|(isDeleted=*)(mail=p0@example.com))").ask(&directory);
+    let plain = Question::everywhere("(|(isDeleted=*)(mail=p0@example.com))").run(&directory);
     assert!(plain.dns().is_empty());
-    assert_eq!(Question::new(&names[0], Scope::BaseObject, "(cn=*)").ask(&directory).code.0, 32);
+    assert_eq!(Question::new(&names[0], Scope::BaseObject, "(cn=*)").run(&directory).code.0, 32);
     // The DN of a deleted entry follows a rename of the superior. After an entry is undeleted, the search no longer
     // finds a deleted entry for it.
     ok(directory.modify_dn(PEOPLE, "ou=staff", true, None));
-    let moved = showing(SUFFIX, Scope::WholeSubtree, "(&(isDeleted=TRUE)(cn=p0))").ask(&directory);
+    let moved = showing(SUFFIX, Scope::WholeSubtree, "(&(isDeleted=TRUE)(cn=p0))").run(&directory);
     let now = deleted_name(&directory, &person(0), &format!("cn=p0,ou=staff,{SUFFIX}"));
     assert_eq!(moved.dns(), [now]);
     directory.undelete(&person(0), None).unwrap();
-    let left = showing(SUFFIX, Scope::WholeSubtree, "(isDeleted=TRUE)").ask(&directory);
+    let left = showing(SUFFIX, Scope::WholeSubtree, "(isDeleted=TRUE)").run(&directory);
     assert_eq!(left.dns().len(), 2);
 }
 
@@ -103,24 +103,24 @@ fn values_that_name_entries_are_returned_by_name() {
     let team = format!("cn=team,{PEOPLE}");
     ok(directory.modify(&team, &[(ChangeOperation::Add, "member", &[&person(5)])]));
     ok(directory.delete_tree(PEOPLE));
-    let found = showing(SUFFIX, Scope::WholeSubtree, "(&(isDeleted=TRUE)(cn=team))").ask(&directory);
+    let found = showing(SUFFIX, Scope::WholeSubtree, "(&(isDeleted=TRUE)(cn=team))").run(&directory);
     let mut members = found.entries[0].texts("member");
     members.sort();
     assert!(members.contains(&person(5)) && members.contains(&person(9)), "{members:?}");
     let by_member = format!("(member={})", person(9));
-    assert_eq!(showing(SUFFIX, Scope::WholeSubtree, &by_member).ask(&directory).dns(), found.dns());
+    assert_eq!(showing(SUFFIX, Scope::WholeSubtree, &by_member).run(&directory).dns(), found.dns());
     // Links are also resolved if only the filter or only the result needs them.
     let group = "(&(cn=team)(isDeleted=TRUE))";
     for (filter, attribute, count) in [(&by_member[..], "cn", 1), (group, "member", members.len())] {
-        let one = showing(SUFFIX, Scope::WholeSubtree, filter).attributes(&[attribute]).ask(&directory);
+        let one = showing(SUFFIX, Scope::WholeSubtree, filter).attributes(&[attribute]).run(&directory);
         assert_eq!((one.dns(), one.entries[0].texts(attribute).len()), (found.dns(), count), "{filter}");
     }
     for filter in [format!("(!{by_member})"), format!("(&(cn=other){by_member})")] {
-        let others = showing(SUFFIX, Scope::WholeSubtree, &filter).ask(&directory);
+        let others = showing(SUFFIX, Scope::WholeSubtree, &filter).run(&directory);
         assert!(!others.dns().contains(&found.dns()[0]), "{filter}");
     }
     // All entries that were below the deleted entry have its former DN as lastKnownParent.
-    let below = showing(SUFFIX, Scope::WholeSubtree, &format!("(lastKnownParent={PEOPLE})")).ask(&directory);
+    let below = showing(SUFFIX, Scope::WholeSubtree, &format!("(lastKnownParent={PEOPLE})")).run(&directory);
     assert_eq!(below.dns().len(), 11);
 }
 
@@ -148,7 +148,7 @@ fn deleted_groups_are_found_by_each_kind_of_member() {
             ("(member=*)".to_owned(), 1),
         ] {
             let filter = format!("(&(isDeleted=TRUE)(cn=team){filter})");
-            let found = showing(SUFFIX, Scope::WholeSubtree, &filter).ask(&directory);
+            let found = showing(SUFFIX, Scope::WholeSubtree, &filter).run(&directory);
             assert_eq!(found.dns().len(), count, "round {round}: {filter}");
         }
     }
@@ -160,7 +160,7 @@ fn large_deleted_entries_are_returned_without_values() {
     let long = "x".repeat(TOMBSTONE_RESULT_MAX);
     ok(directory.modify(&person(4), &[(ChangeOperation::Replace, "description", &[&long])]));
     ok(directory.delete(&person(4)));
-    let found = showing(SUFFIX, Scope::WholeSubtree, "(isDeleted=TRUE)").ask(&directory);
+    let found = showing(SUFFIX, Scope::WholeSubtree, "(isDeleted=TRUE)").run(&directory);
     let shown: Vec<usize> = found.entries.iter().map(|entry| entry.texts("mail").len()).collect();
     assert_eq!(shown, [1, 1, 1, 0]);
     assert_eq!(found.entries[3].texts("entryUUID").len(), 1);
@@ -174,7 +174,7 @@ fn pages_go_on_from_live_to_deleted_entries() {
         let pages = question.pages(&mut directory, size, false);
         assert!(pages.iter().all(|page| page.found.code == ResultCode::SUCCESS));
         let dns: Vec<&str> = pages.iter().flat_map(|page| page.found.dns()).collect();
-        assert_eq!(dns, question.ask(&directory).dns(), "pages of {size}");
+        assert_eq!(dns, question.run(&directory).dns(), "pages of {size}");
         // The cookie is valid only for the search with the control.
         if let Some(cookie) = pages.first().map(|page| &page.cookie).filter(|cookie| !cookie.is_empty()) {
             let plain = Question { controls: RequestControls::default(), ..question };
@@ -190,18 +190,18 @@ fn pages_go_on_from_live_to_deleted_entries() {
 fn limits_count_deleted_entries_and_orders_are_refused() {
     let mut directory = keeping();
     let limited = Question { size_limit: 8, ..showing(SUFFIX, Scope::WholeSubtree, "(objectClass=person)") };
-    let found = limited.ask(&directory);
+    let found = limited.run(&directory);
     assert_eq!((found.code, found.dns().len()), (ResultCode::SIZE_LIMIT_EXCEEDED, 8));
     let mut question = showing(SUFFIX, Scope::WholeSubtree, "(objectClass=person)");
     question.controls.seldom.as_mut().unwrap().sort =
         Some(crate::read::controls::SortOptions { is_critical: false, keys: Vec::new() });
-    assert_eq!(question.ask(&directory).code, ResultCode::UNWILLING_TO_PERFORM);
+    assert_eq!(question.run(&directory).code, ResultCode::UNWILLING_TO_PERFORM);
     // If deleted entries are not kept, the control is not available.
     directory.change_settings(|settings| settings.general.keep_deleted_seconds = 0);
     let mut question = showing(SUFFIX, Scope::WholeSubtree, "(objectClass=person)");
-    assert_eq!(question.ask(&directory).code, ResultCode::UNAVAILABLE_CRITICAL_EXTENSION);
+    assert_eq!(question.run(&directory).code, ResultCode::UNAVAILABLE_CRITICAL_EXTENSION);
     question.controls = show_deleted(false);
-    assert_eq!(sorted_dns(&question.ask(&directory)).len(), 7);
+    assert_eq!(sorted_dns(&question.run(&directory)).len(), 7);
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn an_alias_as_base_leads_to_the_deleted_entries_below_its_target() {
     ok(directory.add(&alias, &attributes));
     for (deref_aliases, count) in [(DerefAliases::Always, 3), (DerefAliases::Never, 0)] {
         let question = Question { deref_aliases, ..showing(&alias, Scope::WholeSubtree, "(isDeleted=TRUE)") };
-        assert_eq!(question.ask(&directory).dns().len(), count, "{deref_aliases:?}");
+        assert_eq!(question.run(&directory).dns().len(), count, "{deref_aliases:?}");
     }
 }
 

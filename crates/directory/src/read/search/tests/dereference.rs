@@ -103,12 +103,12 @@ fn attributes_without_links_are_refused_or_ignored() {
             BTreeMap::new()
         );
         let controls = dereference_of(true, &[("member", &["cn"]), (attribute, &["cn"])]);
-        let found = Question { controls, ..Question::everywhere("(cn=all)") }.ask(&directory);
+        let found = Question { controls, ..Question::everywhere("(cn=all)") }.run(&directory);
         assert_eq!((found.code, found.entries.len()), (ResultCode::PROTOCOL_ERROR, 0), "{attribute:?}");
         assert!(found.diagnostic.contains("does not name entries"), "{}", found.diagnostic);
     }
     let controls = dereference_of(false, &[("member", &["cn"]), ("2.5.4.31", &["uid"])]);
-    let found = Question { controls, ..Question::everywhere("(cn=all)") }.ask(&directory);
+    let found = Question { controls, ..Question::everywhere("(cn=all)") }.run(&directory);
     assert_eq!(found.code, ResultCode::PROTOCOL_ERROR);
     assert!(found.diagnostic.contains("is given twice"), "{}", found.diagnostic);
 }
@@ -261,7 +261,7 @@ fn results_too_large_for_a_message_fail() {
     add_group(&mut directory, "huge", &members);
     for is_critical in [true, false] {
         let controls = dereference_of(is_critical, &[("member", &["description"])]);
-        let found = Question { controls, ..Question::everywhere("(cn=huge)") }.ask(&directory);
+        let found = Question { controls, ..Question::everywhere("(cn=huge)") }.run(&directory);
         assert_eq!((found.code, found.entries.len()), (ResultCode::ADMIN_LIMIT_EXCEEDED, 0));
         assert!(found.diagnostic.contains("dereference control"), "{}", found.diagnostic);
     }

@@ -49,7 +49,7 @@ fn values(directory: &mut TestDirectory, of: &str, name: &str) -> Vec<String> {
 fn check_found(directory: &TestDirectory, cases: &[(&str, &[&str])]) {
     for (filter, expected) in cases {
         let filter = filter.replace('@', ",dc=example,dc=com)");
-        let found = Question::everywhere(&filter).ask(directory);
+        let found = Question::everywhere(&filter).run(directory);
         assert_eq!(leaves(&found), *expected, "{filter}");
     }
 }
@@ -138,7 +138,7 @@ fn member_finds_the_groups_that_describe_an_entry() {
     ];
     let cases: Vec<_> = cases.iter().map(|(filter, found)| (closed(filter), *found)).collect();
     for (filter, expected) in &cases {
-        assert_eq!(leaves(&Question::everywhere(filter).ask(&directory)), **expected, "{filter}");
+        assert_eq!(leaves(&Question::everywhere(filter).run(&directory)), **expected, "{filter}");
     }
     // A base search and a compare agree with the filter.
     for (group, member) in
@@ -146,7 +146,7 @@ fn member_finds_the_groups_that_describe_an_entry() {
     {
         let filter = format!("(member=cn={member},{SUFFIX})");
         let base = format!("cn={group},{SUFFIX}");
-        let found = Question::new(&base, Scope::BaseObject, &filter).ask(&directory).entries.len();
+        let found = Question::new(&base, Scope::BaseObject, &filter).run(&directory).entries.len();
         let code = compared(&directory, group, "member", member);
         assert_eq!(found == 1, code == ResultCode::COMPARE_TRUE, "{group} {member}");
     }
@@ -168,9 +168,9 @@ fn member_finds_groups_where_no_entry_has_the_attribute() {
     add(&mut directory, "ann", person);
     let question = "(|(member=cn=ann,dc=example,dc=com)(sn=none))";
     add_described(&mut directory, "any", &["ldap:///dc=example,dc=com??one"]);
-    assert_eq!(leaves(&Question::everywhere(question).ask(&directory)), ["cn=any"]);
+    assert_eq!(leaves(&Question::everywhere(question).run(&directory)), ["cn=any"]);
     let chain = format!("(member:{IN_CHAIN}:=cn=ann,dc=example,dc=com)");
-    assert_eq!(leaves(&Question::everywhere(&chain).ask(&directory)), ["cn=any"]);
+    assert_eq!(leaves(&Question::everywhere(&chain).run(&directory)), ["cn=any"]);
 }
 
 #[test]
@@ -277,10 +277,10 @@ fn a_membership_reveals_no_more_than_a_search_by_the_url() {
         act_as(&mut directory, who);
         assert_eq!(values(&mut directory, "ann", "memberOf"), groups, "{who}");
         assert_eq!(compared(&directory, "tall", "member", "ann"), code, "{who}");
-        let found = Question::everywhere("(memberOf=cn=phones,dc=example,dc=com)").ask(&directory);
+        let found = Question::everywhere("(memberOf=cn=phones,dc=example,dc=com)").run(&directory);
         assert!(leaves(&found).is_empty(), "{who}");
         for (filter, holders) in [("(member=cn=ann@", &[] as &[&str]), (&chain, &["cn=all", "cn=staff"])] {
-            let found = leaves(&Question::everywhere(&closed(filter)).ask(&directory));
+            let found = leaves(&Question::everywhere(&closed(filter)).run(&directory));
             let expected = groups.iter().map(|group| format!("cn={group}"));
             let holders = holders.iter().filter(|_| !groups.is_empty()).map(|holder| holder.to_string());
             assert_eq!(found, holders.chain(expected).collect::<Vec<_>>(), "{who} {filter}");
@@ -295,7 +295,7 @@ fn a_membership_reveals_no_more_than_a_search_by_the_url() {
     });
     act_as(&mut directory, "bob");
     for filter in ["(member=cn=ann@", &chain, "(!(member=cn=ann@)"] {
-        assert!(leaves(&Question::everywhere(&closed(filter)).ask(&directory)).is_empty(), "{filter}");
+        assert!(leaves(&Question::everywhere(&closed(filter)).run(&directory)).is_empty(), "{filter}");
     }
     directory.requester = Requester::Administrator { dn: "cn=admin".to_owned() };
     assert_eq!(values(&mut directory, "ann", "memberOf"), ["tall", "phones"]);

@@ -48,7 +48,7 @@ fn start(
 
 /// Runs a search to the end, and checks that its results equal those of a scan. Returns the explanation.
 fn explain(directory: &TestDirectory, filter: &str) -> Explanation {
-    Question::everywhere(filter).ask(directory);
+    Question::everywhere(filter).run(directory);
     let mut search = start(directory, filter, &RequestControls::default()).unwrap();
     let budget = Budget { entries_examined_max: 100, out_bytes_max: 1 << 20 };
     while search.run(&directory.snapshot, &mut Vec::new(), &budget) == Step::More {}
@@ -186,7 +186,7 @@ fn users_do_not_scan_what_an_index_would_answer() {
     let settings =
         GeneralSettings { unindexed_examined_max: 500, size_limit: 0, ..GeneralSettings::default() };
     let mut directory = crowd(settings);
-    let ask = |directory: &TestDirectory, filter: &str| {
+    let run = |directory: &TestDirectory, filter: &str| {
         let mut search = start(directory, filter, &RequestControls::default())
             .map_err(|outcome| (outcome.code, outcome.diagnostic))?;
         let mut out = Vec::new();
@@ -200,7 +200,7 @@ fn users_do_not_scan_what_an_index_would_answer() {
         }
     };
     let unindexed = "(homeDirectory=/x)";
-    assert_eq!(ask(&directory, unindexed), Ok(0));
+    assert_eq!(run(&directory, unindexed), Ok(0));
     directory.requester =
         crate::access::Requester::User { id: crate::model::rows::EntryId(1), dn: SUFFIX.to_owned() };
     for (filter, expected) in [
@@ -219,7 +219,7 @@ fn users_do_not_scan_what_an_index_would_answer() {
             Err("a substring index on sn (indexes.sn = [\"equality\", \"ordering\", \"substring\"])"),
         ),
     ] {
-        match (ask(&directory, filter), expected) {
+        match (run(&directory, filter), expected) {
             (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{filter}"),
             (Err((code, text)), Err(expected)) => {
                 assert_eq!(code, ResultCode::UNWILLING_TO_PERFORM);

@@ -40,8 +40,9 @@ impl Client {
                 }
             }
             Client::Persistent(listener, keeps) => {
-                let told = listener.follow(directory, *keeps);
-                ended += usize::from(was_listening && told.iter().any(|told| told.change.is_none()));
+                let notified = listener.follow(directory, *keeps);
+                ended +=
+                    usize::from(was_listening && notified.iter().any(|notified| notified.change.is_none()));
             }
         }
         if (!was_listening || ended > 0)
@@ -190,7 +191,7 @@ fn a_rename_ends_nothing_elsewhere() {
     );
     assert_eq!(woken(&directory, &mut listeners), [0, 1, 2], "the group is in ou=there");
     let (low, one) = (format!("ou=low,{here}"), format!("cn=one,ou=low,{here}"));
-    let (told, code) = listeners[0].receive(&mut directory);
+    let (notified, code) = listeners[0].receive(&mut directory);
     assert_eq!(code, None);
     let moved = |dn: &str| dn.replace("ou=low", "ou=deep");
     let mut expected = vec![
@@ -199,7 +200,7 @@ fn a_rename_ends_nothing_elsewhere() {
         (ChangeType::ModifyDn, one.as_str(), Some(moved(&one))),
     ];
     let mut found: Vec<_> =
-        changes(&told).into_iter().map(|(kind, dn, old)| (kind, dn, old.map(str::to_owned))).collect();
+        changes(&notified).into_iter().map(|(kind, dn, old)| (kind, dn, old.map(str::to_owned))).collect();
     // A superior is reported before its subordinates.
     let place = |dn: &str| found.iter().position(|(_, other, _)| *other == dn);
     assert!(place(&low) < place(&one), "{found:?}");
@@ -211,8 +212,8 @@ fn a_rename_ends_nothing_elsewhere() {
     // Moves a unit from the content of one search to the content of another search.
     assert_eq!(directory.modify_dn(&low, "ou=low", true, Some(&there)).code, ResultCode::SUCCESS);
     woken(&directory, &mut listeners);
-    let kinds = |told: &[super::persistent::Notification]| {
-        let mut kinds: Vec<_> = changes(told).iter().map(|(kind, ..)| kind.bit()).collect();
+    let kinds = |notified: &[super::persistent::Notification]| {
+        let mut kinds: Vec<_> = changes(notified).iter().map(|(kind, ..)| kind.bit()).collect();
         kinds.sort_unstable();
         kinds
     };

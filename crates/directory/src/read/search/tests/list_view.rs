@@ -24,7 +24,7 @@ pub(super) fn with_window(keys: &[&str], window: ListViewOptions) -> RequestCont
 }
 
 /// Returns the results of a search, and its list view response.
-pub(super) fn ask(
+pub(super) fn run(
     directory: &TestDirectory,
     filter: &str,
     controls: RequestControls,
@@ -41,8 +41,8 @@ pub(super) fn response(messages: &[u8]) -> Option<ListViewResult> {
         (last, rest) = rest.split_at(length);
     }
     let done = ResponseMessage::decode(last, &DecodeLimits::default()).unwrap();
-    let told = done.controls.find(oids::VLV_RESPONSE);
-    told.map(|control| ListViewResult::decode(control.value.unwrap()).unwrap())
+    let view = done.controls.find(oids::VLV_RESPONSE);
+    view.map(|control| ListViewResult::decode(control.value.unwrap()).unwrap())
 }
 
 /// Every part of a list has the expected entries, however it is requested.
@@ -57,7 +57,7 @@ fn parts_of_a_list_are_what_is_there() {
             let filter = ["(objectClass=person)", "(uidNumber>=0)", "(uid=nobody)"][round % 3];
             let question =
                 Question { controls: sort(keys), ..Question::everywhere(filter).attributes(&["*"]) };
-            let list = question.ask(&directory).entries;
+            let list = question.run(&directory).entries;
             let count = list.len() as u32;
             let (before, after) = (rng.u32(0..8), rng.u32(0..8));
             let (window, position) = match rng.u32(0..4) {
@@ -99,9 +99,9 @@ fn parts_of_a_list_are_what_is_there() {
             let is_by_value = matches!(window.target, WindowTarget::Value(_));
             let position = if is_by_value { position } else { position.min(count) };
             let about = format!("{window:?} of {count} by {keys:?}, seed {seed}");
-            let (found, told) = ask(&directory, filter, with_window(keys, window));
+            let (found, view) = run(&directory, filter, with_window(keys, window));
             assert_eq!(found.code, ResultCode::SUCCESS, "{about}: {}", found.diagnostic);
-            assert_eq!(told, Some(ListViewResult { position, count, code: ResultCode::SUCCESS }), "{about}");
+            assert_eq!(view, Some(ListViewResult { position, count, code: ResultCode::SUCCESS }), "{about}");
             let start = position.saturating_sub(1).saturating_sub(before) as usize;
             let end = ((position + after).min(count) as usize).max(start);
             let expected: Vec<&str> =
@@ -116,10 +116,10 @@ fn targets_outside_the_list_are_errors() {
     let mut directory = sample();
     let people = "(objectClass=person)";
     let refused = |directory: &TestDirectory, controls: RequestControls, code: ResultCode, text: &str| {
-        let (found, told) = ask(directory, people, controls);
+        let (found, view) = run(directory, people, controls);
         assert_eq!((found.code, found.entries.len()), (ResultCode::VIRTUAL_LIST_VIEW_ERROR, 0), "{text}");
         assert!(found.diagnostic.contains(text), "{}", found.diagnostic);
-        assert_eq!(told, Some(ListViewResult { position: 0, count: 0, code }));
+        assert_eq!(view, Some(ListViewResult { position: 0, count: 0, code }));
     };
     let by_sn = |window| with_window(&["sn"], window);
     refused(&directory, by_sn(offset(0, 9, 0, 5)), ResultCode::OFFSET_RANGE_ERROR, "begins with 1");
@@ -138,7 +138,7 @@ fn targets_outside_the_list_are_errors() {
     refused(&directory, paged, ResultCode::UNWILLING_TO_PERFORM, "no pages");
     let controls = by_sn(offset(0, 9, 1, 0));
     let root = Question { controls, ..Question::new("", ldap::Scope::BaseObject, "(objectClass=*)") };
-    assert_eq!(root.ask(&directory).code, ResultCode::VIRTUAL_LIST_VIEW_ERROR);
+    assert_eq!(root.run(&directory).code, ResultCode::VIRTUAL_LIST_VIEW_ERROR);
     // Sorting too many entries is refused, except for the administrator.
     let general = GeneralSettings { unindexed_examined_max: 3, ..GeneralSettings::default() };
     directory.change_settings(|settings| settings.general = general);

@@ -16,16 +16,16 @@ fn passing(items: &[&str]) -> RequestControls {
     RequestControls { seldom, ..RequestControls::default() }
 }
 
-fn ask(directory: &TestDirectory, filter: &str, attributes: &[&str], items: &[&str]) -> Found {
+fn run(directory: &TestDirectory, filter: &str, attributes: &[&str], items: &[&str]) -> Found {
     let controls = passing(items);
-    let found = Question { controls, ..Question::everywhere(filter).attributes(attributes) }.ask(directory);
+    let found = Question { controls, ..Question::everywhere(filter).attributes(attributes) }.run(directory);
     assert_eq!(found.code, ResultCode::SUCCESS, "{}", found.diagnostic);
     found
 }
 
 /// Returns the entry with this uid or cn.
 fn one(directory: &TestDirectory, name: &str, attributes: &[&str], items: &[&str]) -> Entry {
-    let mut found = ask(directory, &format!("(|(uid={name})(cn={name}))"), attributes, items);
+    let mut found = run(directory, &format!("(|(uid={name})(cn={name}))"), attributes, items);
     assert_eq!(found.entries.len(), 1);
     found.entries.remove(0)
 }
@@ -50,11 +50,11 @@ fn only_values_that_match_an_item_are_returned() {
     }
     // The control does not change which entries the filter selects. It does not change results without attributes or
     // with types only.
-    assert_eq!(ask(&directory, "(mail=*sun.com)", &["1.1"], &items).entries.len(), 1);
+    assert_eq!(run(&directory, "(mail=*sun.com)", &["1.1"], &items).entries.len(), 1);
     let controls = passing(&items);
     let question =
         Question { types_only: true, ..Question::everywhere("(sn=Mullan)").attributes(&["cn", "mail"]) };
-    let types = Question { controls, ..question }.ask(&directory);
+    let types = Question { controls, ..question }.run(&directory);
     assert_eq!(types.entries[0].attributes.keys().collect::<Vec<_>>(), ["cn", "mail"]);
 
     let ada = |attributes: &[&str], items: &[&str]| one(&directory, "ada", attributes, items).attributes;
@@ -93,7 +93,7 @@ fn entries_outside_the_tree_have_values_too() {
     let read = |base, attributes: &[&str], items: &[&str]| {
         let controls = passing(items);
         let question = Question::new(base, Scope::BaseObject, "(objectClass=*)").attributes(attributes);
-        Question { controls, ..question }.ask(&directory).entries.remove(0)
+        Question { controls, ..question }.run(&directory).entries.remove(0)
     };
     let found = read("cn=subschema", &["attributeTypes", "objectClasses"], &["(attributeTypes=2.5.4.3)"]);
     assert_eq!(found.attributes.len(), 1);
@@ -165,12 +165,12 @@ fn matched_values_agree_with_filters() {
         "(name=groups)",
         "(createTimestamp>=20000101000000Z)",
     ];
-    let whole = Question::everywhere("(objectClass=*)").attributes(&["*", "+"]).ask(&directory);
+    let whole = Question::everywhere("(objectClass=*)").attributes(&["*", "+"]).run(&directory);
     for pair in items.windows(2).chain(items.chunks(1)) {
         let compiler = Compiler { catalog: state.catalog, shown: Shown::Secrets, known: None };
         let terms: Vec<_> =
             pair.iter().map(|item| compiler.compile(FilterBuf::parse(item).unwrap().as_filter())).collect();
-        let found = ask(&directory, "(objectClass=*)", &["*", "+"], pair);
+        let found = run(&directory, "(objectClass=*)", &["*", "+"], pair);
         assert_eq!(found.dns(), whole.dns());
         for (entry, all) in found.entries.iter().zip(&whole.entries) {
             for (name, values) in &all.attributes {

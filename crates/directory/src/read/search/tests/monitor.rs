@@ -30,7 +30,7 @@ fn directory() -> TestDirectory {
 fn the_monitor_is_a_tree_of_its_own() {
     let directory = directory();
     let check = |base, scope, filter, expected: &[&str]| {
-        let found = Question::new(base, scope, filter).ask(&directory);
+        let found = Question::new(base, scope, filter).run(&directory);
         assert_eq!(leaves(&found), expected, "{base} {scope:?} {filter}");
     };
     check("cn=Monitor", Scope::BaseObject, "(objectClass=*)", &["cn=monitor"]);
@@ -39,10 +39,10 @@ fn the_monitor_is_a_tree_of_its_own() {
     check("cn=operations,cn=monitor", Scope::WholeSubtree, "(&)", &["cn=operations", "cn=search"]);
     check("cn=monitor", Scope::WholeSubtree, "(entryDN=cn=memory,cn=monitor)", &["cn=memory"]);
     check("", Scope::WholeSubtree, "(cn=memory)", &[]);
-    let found = Question::new("cn=nothing,cn=monitor", Scope::BaseObject, "(&)").ask(&directory);
+    let found = Question::new("cn=nothing,cn=monitor", Scope::BaseObject, "(&)").run(&directory);
     assert_eq!((found.code, found.matched_dn.as_str()), (ResultCode::NO_SUCH_OBJECT, "cn=monitor"));
     let found =
-        Question { size_limit: 2, ..Question::new("cn=monitor", Scope::WholeSubtree, "(&)") }.ask(&directory);
+        Question { size_limit: 2, ..Question::new("cn=monitor", Scope::WholeSubtree, "(&)") }.run(&directory);
     assert_eq!((found.code, found.entries.len()), (ResultCode::SIZE_LIMIT_EXCEEDED, 2));
 }
 
@@ -51,7 +51,7 @@ fn attributes_unknown_to_the_schema_are_returned() {
     let directory = directory();
     for attributes in [&["OPERATIONCOUNT"][..], &["*"], &[]] {
         let question = Question::new("cn=search,cn=operations,cn=monitor", Scope::BaseObject, "(&)");
-        let found = question.attributes(attributes).ask(&directory);
+        let found = question.attributes(attributes).run(&directory);
         assert_eq!(found.entries[0].texts("operationCount"), ["17"], "{attributes:?}");
     }
 }
@@ -66,13 +66,13 @@ fn the_administrator_reads_it_and_whom_a_setting_names() {
     );
     let user = crate::access::Requester::User { id: crate::model::rows::EntryId(1), dn: SUFFIX.to_owned() };
     let administrator = directory.requester.clone();
-    let ask = |directory: &TestDirectory, base| Question::new(base, Scope::BaseObject, "(&)").ask(directory);
-    assert_eq!(ask(&directory, "cn=monitor").entries.len(), 1);
+    let run = |directory: &TestDirectory, base| Question::new(base, Scope::BaseObject, "(&)").run(directory);
+    assert_eq!(run(&directory, "cn=monitor").entries.len(), 1);
     for requester in [user.clone(), crate::access::Requester::Anonymous] {
         directory.requester = requester;
-        let found = ask(&directory, "cn=monitor");
+        let found = run(&directory, "cn=monitor");
         assert_eq!((found.code, found.entries.len()), (ResultCode::INSUFFICIENT_ACCESS_RIGHTS, 0));
-        let unknown = ask(&directory, "cn=nothing,cn=monitor");
+        let unknown = run(&directory, "cn=nothing,cn=monitor");
         assert_eq!((unknown.code, unknown.matched_dn), (found.code, found.matched_dn), "names are not told");
         let request = ldap::CompareRequest { entry: "cn=monitor", description: "cn", value: b"monitor" };
         let controls = crate::read::controls::RequestControls::default();
@@ -91,5 +91,5 @@ fn the_administrator_reads_it_and_whom_a_setting_names() {
         &[(ldap::ChangeOperation::Add, "pandoMonitorReader", &["DC=Example, dc=com"])];
     assert_eq!(directory.modify("cn=config", names).code, ResultCode::SUCCESS);
     directory.requester = user;
-    assert_eq!(ask(&directory, "cn=monitor").entries.len(), 1);
+    assert_eq!(run(&directory, "cn=monitor").entries.len(), 1);
 }

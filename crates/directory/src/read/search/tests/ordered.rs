@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use ldap::{ChangeOperation, ListViewResult, ResultCode, Scope};
 
-use super::list_view::{ask, offset, value, with_window};
+use super::list_view::{offset, run, value, with_window};
 use super::pages::dns;
 use super::sorted::{expected, sort};
 use super::{Question, add};
@@ -161,7 +161,7 @@ impl SortedView {
     /// Returns the results in order, by a plain search.
     fn expected(&self, directory: &TestDirectory) -> (Found, Vec<String>) {
         let question = self.question(RequestControls::default()).attributes(&["*", "+"]);
-        let plain = question.ask_once(directory, true);
+        let plain = question.run_once(directory, true);
         let whole = expected(&plain, self.keys);
         (plain, whole)
     }
@@ -169,7 +169,7 @@ impl SortedView {
     fn compare(&self, directory: &mut TestDirectory, rng: &mut Rng) {
         let (plain, whole) = self.expected(directory);
         let about = format!("{} below {} by {:?}", self.filter, self.base, self.keys);
-        let found = self.question(sort(self.keys)).ask_once(directory, false);
+        let found = self.question(sort(self.keys)).run_once(directory, false);
         assert_eq!(
             (found.code, found.dns()),
             (plain.code, whole.iter().map(String::as_str).collect()),
@@ -183,7 +183,7 @@ impl SortedView {
         assert_eq!(dns(&pages), whole, "{about} in pages of {size}");
         let limit = rng.u32(1..9);
         let limited = Question { size_limit: limit, ..self.question(sort(self.keys)) };
-        let limited = limited.ask_once(directory, false);
+        let limited = limited.run_once(directory, false);
         assert_eq!(limited.dns(), whole[..whole.len().min(limit as usize)], "{about}, limit {limit}");
         let is_cut = whole.len() > limit as usize;
         assert_eq!(limited.code == ResultCode::SIZE_LIMIT_EXCEEDED, is_cut, "{about}, limit {limit}");
@@ -205,15 +205,15 @@ impl SortedView {
             };
             let messages = sorted.answer(directory, false).unwrap();
             let by_order = crate::testing::received(&messages);
-            let told = super::list_view::response(&messages);
+            let view = super::list_view::response(&messages);
             // Runs the same search with an equivalent filter for which no sort order can be chosen.
             let other = format!("(&{}(|(objectClass=*)(objectClass=person)(!(sn=nobody))))", self.filter);
             let other = Question { filter: &other, ..sorted };
             let messages = other.answer(directory, true).unwrap();
             let by_sorting = crate::testing::received(&messages);
             assert_eq!(by_order, by_sorting, "{about}");
-            assert_eq!(told, super::list_view::response(&messages), "{about}");
-            assert_eq!(told.unwrap().count, count, "{about}");
+            assert_eq!(view, super::list_view::response(&messages), "{about}");
+            assert_eq!(view.unwrap().count, count, "{about}");
         }
         if self.is_exact {
             let question = self.question(with_window(self.keys, offset(1, 1, 2, 0)));
@@ -346,7 +346,7 @@ fn parts_and_pages_look_at_few_entries() {
     let question = VIEWS[0].question(with_window(&keys, offset(0, 1, 30, 0)));
     assert_eq!(source(&directory, &question), CandidateSource::Order);
     let keys = ["cn"];
-    let (found, _) = ask(&directory, "(objectClass=person)", with_window(&keys, offset(0, 1, 30, 0)));
+    let (found, _) = run(&directory, "(objectClass=person)", with_window(&keys, offset(0, 1, 30, 0)));
     assert_eq!(found.code, ResultCode::VIRTUAL_LIST_VIEW_ERROR, "no order has this key");
 }
 
@@ -355,8 +355,8 @@ fn a_list_view_has_its_place_in_an_empty_order() {
     let mut directory = directory();
     let question = VIEWS[0].question(with_window(VIEWS[0].keys, offset(1, 1, 3, 0)));
     let messages = question.answer(&directory, false).unwrap();
-    let told = super::list_view::response(&messages);
-    assert_eq!(told, Some(ListViewResult { position: 0, count: 0, code: ResultCode::SUCCESS }));
+    let view = super::list_view::response(&messages);
+    assert_eq!(view, Some(ListViewResult { position: 0, count: 0, code: ResultCode::SUCCESS }));
     let mut rng = Rng::with_seed(1);
     (0..3).for_each(|number| add_person(&mut directory, &mut rng, number, PEOPLE));
     directory.change_settings(|settings| settings.general.sort_orders.clear());

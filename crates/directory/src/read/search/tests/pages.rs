@@ -37,7 +37,7 @@ impl Question<'_> {
         controls.seldom.get_or_insert_default().page = Some(PageRequest::of(PagedResults { size, cookie }));
         let question = Question { controls, ..*self };
         let Ok(messages) = question.answer(directory, ignores_indexes) else {
-            let found = question.ask_once(directory, ignores_indexes);
+            let found = question.run_once(directory, ignores_indexes);
             return Page { found, size: 0, cookie: Vec::new() };
         };
         let mut rest = messages.as_slice();
@@ -139,7 +139,7 @@ fn pages_together_are_the_whole_answer() {
     for filter in FILTERS {
         for (base, scope) in places {
             let question = Question::new(base, scope, filter);
-            let whole = question.ask(&directory);
+            let whole = question.run(&directory);
             for (size, ignores_indexes) in
                 [1, 3, 7, 20, 1_000].into_iter().flat_map(|size| [(size, false), (size, true)])
             {
@@ -269,7 +269,7 @@ fn a_new_directory_rejects_old_cookies() {
 #[test]
 fn a_size_limit_is_of_all_pages() {
     let mut directory = crowd(GeneralSettings::default(), 30);
-    let whole = Question::everywhere("(objectClass=person)").ask(&directory);
+    let whole = Question::everywhere("(objectClass=person)").run(&directory);
     for (size_limit, size) in [(10, 3), (9, 3), (3, 3), (2, 3), (29, 7), (1, 1)] {
         let question = Question { size_limit, ..Question::everywhere("(objectClass=person)") };
         let pages = question.pages(&mut directory, size, false);
@@ -295,7 +295,7 @@ fn the_limit_of_the_settings_makes_pages_smaller() {
     let mut directory = crowd(settings, 30);
     directory.requester = user();
     let question = Question::everywhere("(objectClass=person)");
-    assert_eq!(question.ask(&directory).code, ResultCode::SIZE_LIMIT_EXCEEDED);
+    assert_eq!(question.run(&directory).code, ResultCode::SIZE_LIMIT_EXCEEDED);
     for (size, expected) in [(100, 4), (3, 3)] {
         let pages = question.pages(&mut directory, size, false);
         assert_eq!(dns(&pages).len(), 30);
@@ -399,7 +399,7 @@ fn aliases_and_subentries_come_in_pages_too() {
             deref_aliases: DerefAliases::Always,
             ..Question::new(groups, scope, "(objectClass=*)")
         };
-        let whole = question.ask(&directory);
+        let whole = question.run(&directory);
         for size in [1, 2, 5] {
             assert_eq!(dns(&question.pages(&mut directory, size, false)), whole.dns(), "{scope:?} {size}");
         }
@@ -414,7 +414,7 @@ fn aliases_and_subentries_come_in_pages_too() {
 fn entries_outside_the_tree_come_in_pages_too() {
     let mut directory = sample();
     let question = Question::new("cn=config", Scope::WholeSubtree, "(objectClass=*)");
-    let whole = question.ask(&directory);
+    let whole = question.run(&directory);
     assert!(whole.entries.len() > 5);
     for size in [1, 2, 100] {
         let pages = question.pages(&mut directory, size, false);
@@ -429,7 +429,7 @@ fn entries_outside_the_tree_come_in_pages_too() {
 fn an_entry_that_is_streamed_is_on_one_page() {
     let mut directory = with_large_group();
     let question = Question::everywhere("(|(cn=*)(ou=*))").attributes(&["cn", "member"]);
-    let whole = question.ask(&directory);
+    let whole = question.run(&directory);
     for size in [1, 2, 3, 20] {
         let pages = question.pages(&mut directory, size, false);
         let entries: Vec<_> = pages.into_iter().flat_map(|page| page.found.entries).collect();
@@ -472,7 +472,7 @@ fn lasting_matches_are_on_exactly_one_page() {
                 let number = dn.strip_prefix("uid=p").and_then(|dn| dn.split(',').next());
                 number.is_some_and(|number| number.parse::<usize>().unwrap() < 20)
             };
-            let whole = question.ask(&directory);
+            let whole = question.run(&directory);
             let expected: Vec<&str> = whole.dns().into_iter().filter(|dn| stays(dn)).collect();
             let (size, ignores_indexes) = (rng.u32(1..8), rng.bool());
             let pages = question.pages_with(&mut directory, (size, ignores_indexes), |directory| {

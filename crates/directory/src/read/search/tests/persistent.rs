@@ -238,19 +238,19 @@ fn a_copy_follows_the_notifications() {
             (Listener::new(&format!("ou=a,{SUFFIX}"), "(objectClass=*)", &[]), is_below),
             (Listener::new(SUFFIX, "(sn=s1)", &["cn", "sn", "manager"]), is_s1),
         ];
-        let (mut counts, mut begun) = (BTreeMap::new(), 0);
+        let (mut counts, mut restarts) = (BTreeMap::new(), 0);
         for round in 0..600 {
             let story = some_changes(&mut directory, &mut random, 1..4, change);
             let (listener, keeps) = random.choice(listeners.iter_mut()).unwrap();
             let sent = listener.follow(&mut directory, *keeps);
-            begun += usize::from(sent.iter().any(|sent| sent.change.is_none()));
+            restarts += usize::from(sent.iter().any(|sent| sent.change.is_none()));
             count(&mut counts, &sent);
             if listener.search.is_some() {
                 listener.check(&mut directory, &format!("round {round}: {story:?}, {sent:?}"));
             }
         }
         assert!(counts.len() == 4 && counts.values().all(|count| *count > 20), "{counts:?}");
-        assert!(begun < 200, "it began anew {begun} times");
+        assert!(restarts < 200, "it began anew {restarts} times");
     }
 }
 
@@ -374,12 +374,12 @@ fn it_ends_with_its_base() {
         assert_eq!(listener.receive(&mut directory).0.len(), 2);
         (directory, listener)
     };
-    let gone = Some(ResultCode::NO_SUCH_OBJECT);
+    let base_deleted = Some(ResultCode::NO_SUCH_OBJECT);
     let (mut directory, mut listener) = listening();
     assert_eq!(directory.delete_tree(&base).code, ResultCode::SUCCESS);
     let (sent, code) = listener.receive(&mut directory);
     let below = format!("cn=p,{base}");
-    assert_eq!((changes(&sent), code), (vec![(Delete, &*base, None), (Delete, &*below, None)], gone));
+    assert_eq!((changes(&sent), code), (vec![(Delete, &*base, None), (Delete, &*below, None)], base_deleted));
 
     let (mut directory, mut listener) = listening();
     directory.delete(&below);
@@ -387,7 +387,7 @@ fn it_ends_with_its_base() {
     directory.modify_dn(&base, "ou=y", true, None);
     let (sent, code) = listener.receive(&mut directory);
     let renamed = format!("ou=y,{SUFFIX}");
-    assert_eq!((changes(&sent), code), (vec![(ModifyDn, &*renamed, Some(&*base))], gone));
+    assert_eq!((changes(&sent), code), (vec![(ModifyDn, &*renamed, Some(&*base))], base_deleted));
 
     // All entries below the renamed entry have new DNs too.
     let (mut directory, mut listener) = listening();
@@ -395,7 +395,7 @@ fn it_ends_with_its_base() {
     let (sent, code) = listener.receive(&mut directory);
     let renamed_below = format!("cn=p,{renamed}");
     let expected = [(ModifyDn, &*renamed, Some(&*base)), (ModifyDn, &*renamed_below, Some(&*below))];
-    assert_eq!((changes(&sent), code), (expected.to_vec(), gone));
+    assert_eq!((changes(&sent), code), (expected.to_vec(), base_deleted));
 }
 
 #[test]

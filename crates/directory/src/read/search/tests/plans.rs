@@ -49,7 +49,7 @@ fn check(directory: &TestDirectory, filter: &str, expected: impl Fn(u32) -> bool
         (&odd, Scope::Subordinate, &odd_ones),
         (&odd, Scope::SingleLevel, &odd_ones),
     ] {
-        let found = Question::new(base, scope, filter).ask(directory);
+        let found = Question::new(base, scope, filter).run(directory);
         assert_eq!(found.code, ResultCode::SUCCESS);
         let number = |dn: &str| dn.strip_prefix("uid=")?.split(',').next()?.parse().ok();
         let numbers: Vec<u32> = found.dns().into_iter().filter_map(number).collect();

@@ -61,16 +61,16 @@ fn an_old_snapshot_answers_as_a_new_one() {
                 format!("(entryDN={})", person(&mut random)),
             ));
         }
-        let ask = |directory: &TestDirectory| {
+        let run = |directory: &TestDirectory| {
             let found = questions.iter().map(|(base, scope, filter)| {
-                Question::new(base, *scope, filter).attributes(&["*", "memberOf"]).ask(directory)
+                Question::new(base, *scope, filter).attributes(&["*", "memberOf"]).run(directory)
             });
             found.collect::<Vec<_>>()
         };
-        let remembered = ask(&directory);
+        let remembered = run(&directory);
         let mut other = directory.directory.snapshot().unwrap();
         std::mem::swap(&mut directory.snapshot, &mut other);
-        assert_eq!(remembered, ask(&directory));
+        assert_eq!(remembered, run(&directory));
         std::mem::swap(&mut directory.snapshot, &mut other);
         found_count += remembered.iter().filter(|found| !found.entries.is_empty()).count();
     }

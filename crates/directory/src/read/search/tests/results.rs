@@ -9,7 +9,7 @@ const ADA: &str = "uid=ada,ou=people,dc=example,dc=com";
 
 /// Returns the names and values returned for an entry, in the order of the names.
 fn returned(directory: &TestDirectory, dn: &str, attributes: &[&str]) -> Vec<String> {
-    let found = Question::new(dn, Scope::BaseObject, "(objectClass=*)").attributes(attributes).ask(directory);
+    let found = Question::new(dn, Scope::BaseObject, "(objectClass=*)").attributes(attributes).run(directory);
     let entry = found.entries.first().expect("the entry is there");
     entry.attributes.keys().map(|name| format!("{name}: {}", entry.texts(name).join(" | "))).collect()
 }
@@ -98,7 +98,7 @@ fn numbers_of_changes_are_returned_by_name_and_grow() {
     assert_eq!(returned(&directory, ADA, &["ENTRYUSN"]), std::slice::from_ref(&number));
     assert!(returned(&directory, ADA, &["*", "+", "entryUSN"]).contains(&number));
     let found =
-        Question::new(SUFFIX, Scope::WholeSubtree, &format!("(entryUSN>={})", before + 1)).ask(&directory);
+        Question::new(SUFFIX, Scope::WholeSubtree, &format!("(entryUSN>={})", before + 1)).run(&directory);
     assert_eq!(found.entries.iter().map(|entry| entry.dn.as_str()).collect::<Vec<_>>(), [ADA]);
 }
 
@@ -187,7 +187,7 @@ fn names_without_an_entry_are_returned_in_the_form_of_rfc_4514() {
     // A value can be found and deleted in the form in which it is returned.
     for name in &expected[1..] {
         let filter = format!("(member={})", name.replace('\\', "\\5c"));
-        assert_eq!(leaves(&Question::everywhere(&filter).ask(&directory)), ["cn=legacy"], "{filter}");
+        assert_eq!(leaves(&Question::everywhere(&filter).run(&directory)), ["cn=legacy"], "{filter}");
         let change = (ldap::ChangeOperation::Delete, "member", &[*name][..]);
         assert_eq!(directory.modify(group, &[change]).code, ResultCode::SUCCESS, "{name}");
     }
@@ -225,7 +225,7 @@ fn large_values_and_many_values_are_all_returned() {
     assert_eq!(lines[0], format!("description: {long} | short"));
     assert_eq!(lines[1], format!("title: {}", many.join(" | ")));
     let check = |filter: &str, expected: &[&str]| {
-        assert_eq!(leaves(&Question::everywhere(filter).ask(&directory)), expected, "{filter}");
+        assert_eq!(leaves(&Question::everywhere(filter).run(&directory)), expected, "{filter}");
     };
     check(&format!("(description={long})"), &["uid=ada"]);
     check("(description=xxx*x)", &["uid=ada"]);
@@ -241,13 +241,13 @@ fn types_only_leaves_the_values_out() {
         types_only: true,
         ..Question::everywhere("(uid=ada)").attributes(&["cn", "memberOf", "sn"])
     };
-    let found = question.ask(&directory);
+    let found = question.run(&directory);
     let attributes = &found.entries[0].attributes;
     assert_eq!(attributes.keys().collect::<Vec<_>>(), ["cn", "cn;lang-fr", "memberOf", "sn"]);
     assert!(attributes.values().all(Vec::is_empty));
     let question =
         Question { types_only: true, ..Question::everywhere("(sn=lang)").attributes(&["memberOf"]) };
-    assert_eq!(question.ask(&directory).entries[0].attributes.len(), 0);
+    assert_eq!(question.run(&directory).entries[0].attributes.len(), 0);
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn the_root_dse_names_what_works() {
     }
     assert_eq!(returned(&directory, "", &[]), ["objectClass: top | extensibleObject"]);
     let check = |filter, count| {
-        let found = Question::new("", Scope::BaseObject, filter).ask(&directory);
+        let found = Question::new("", Scope::BaseObject, filter).run(&directory);
         assert_eq!(found.entries.len(), count, "{filter}");
     };
     check("(supportedFeatures=1.3.6.1.1.14)", 1);
@@ -294,7 +294,7 @@ fn the_schema_is_published() {
     let directory = sample();
     let found = Question::new("cn=Subschema", Scope::BaseObject, "(objectClass=subschema)")
         .attributes(&["attributeTypes", "objectClasses"])
-        .ask(&directory);
+        .run(&directory);
     let entry = &found.entries[0];
     assert_eq!(entry.dn, "cn=subschema");
     assert!(entry.texts("attributeTypes").iter().any(|text| text.contains("NAME ( 'cn' 'commonName' )")));

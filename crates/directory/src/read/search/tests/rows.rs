@@ -156,7 +156,7 @@ fn rows_agree_with_the_evaluator() {
     let snapshot = &directory.snapshot;
     let state = snapshot.state();
     let mut matcher = Matcher::new(Shown::Secrets);
-    let (mut key, mut passed, mut guarded, mut told) = (Vec::new(), 0, 0, 0);
+    let (mut key, mut passed, mut guarded, mut decided) = (Vec::new(), 0, 0, 0);
     for _ in 0..FILTERS {
         let text = filter(&mut rng, 3);
         let parsed = FilterBuf::parse(&text).unwrap();
@@ -184,10 +184,10 @@ fn rows_agree_with_the_evaluator() {
             }
             if let Some(row_truth) = term.row_truth(&state.catalog.schema, &row, &mut key) {
                 assert_eq!(row_truth, truth, "{text} of entry {}", id.0);
-                told += 1;
+                decided += 1;
             }
         }
     }
     // The test is meaningful only if each case occurs often enough.
-    assert!(passed > 10_000 && guarded > 10_000 && told > 50_000, "{passed} {guarded} {told}");
+    assert!(passed > 10_000 && guarded > 10_000 && decided > 50_000, "{passed} {guarded} {decided}");
 }

@@ -14,7 +14,7 @@ const PEOPLE: &str = "ou=people,dc=example,dc=com";
 fn scopes() {
     let directory = sample();
     let check = |base, scope, filter, expected: &[&str]| {
-        let found = Question::new(base, scope, filter).ask(&directory);
+        let found = Question::new(base, scope, filter).run(&directory);
         assert_eq!(leaves(&found), expected, "{scope:?} {base:?} {filter}");
     };
     let people: &[&str] = &["cn=Dora+sn=Lang", "uid=ada", "uid=bob", "uid=carl"];
@@ -36,7 +36,7 @@ fn scopes() {
 fn missing_bases_report_the_matched_dn() {
     let directory = sample();
     let check = |base, code, matched| {
-        let found = Question::new(base, Scope::BaseObject, "(objectClass=*)").ask(&directory);
+        let found = Question::new(base, Scope::BaseObject, "(objectClass=*)").run(&directory);
         assert_eq!(
             (found.code, found.matched_dn.as_str()),
             (code, matched),
@@ -68,14 +68,14 @@ fn with_aliases() -> TestDirectory {
 #[test]
 fn aliases_are_followed_to_find_the_base() {
     let directory = with_aliases();
-    let ask = |base: &str, deref_aliases| {
+    let run = |base: &str, deref_aliases| {
         Question { deref_aliases, ..Question::new(base, Scope::BaseObject, "(objectClass=*)") }
-            .ask(&directory)
+            .run(&directory)
     };
     let check =
-        |base, mode, expected: &[&str]| assert_eq!(leaves(&ask(base, mode)), expected, "{base} {mode:?}");
+        |base, mode, expected: &[&str]| assert_eq!(leaves(&run(base, mode)), expected, "{base} {mode:?}");
     let fails = |base: &str, mode, code, matched| {
-        let found = ask(base, mode);
+        let found = run(base, mode);
         assert_eq!(
             (found.code, found.matched_dn.as_str()),
             (code, matched),
@@ -103,7 +103,7 @@ fn aliases_are_followed_while_searching() {
     let directory = with_aliases();
     let groups = "ou=groups,dc=example,dc=com";
     let check = |scope, deref_aliases, filter, expected: &[&str]| {
-        let found = Question { deref_aliases, ..Question::new(groups, scope, filter) }.ask(&directory);
+        let found = Question { deref_aliases, ..Question::new(groups, scope, filter) }.run(&directory);
         assert_eq!(leaves(&found), expected, "{scope:?} {deref_aliases:?} {filter}");
     };
     use DerefAliases::{Always, FindingBase, InSearching};
@@ -145,7 +145,7 @@ fn referrals_answer_for_what_is_below_them() {
     let directory = with_referrals();
     let away = "ou=away,ou=people,dc=example,dc=com";
     let check = |base: &str, scope, expected: &[&str]| {
-        let found = Question::new(base, scope, "(objectClass=*)").ask(&directory);
+        let found = Question::new(base, scope, "(objectClass=*)").run(&directory);
         assert_eq!((found.code, found.matched_dn.as_str()), (ResultCode::REFERRAL, away), "{base}");
         assert_eq!(found.references, expected, "{base}");
     };
@@ -172,11 +172,11 @@ fn referrals_answer_for_what_is_below_them() {
 #[test]
 fn searches_refer_to_what_other_servers_have() {
     let directory = with_referrals();
-    let ask = |scope, manages| {
+    let run = |scope, manages| {
         let controls = RequestControls { manage_dsa_it: manages, ..RequestControls::default() };
-        Question { controls, ..Question::new(PEOPLE, scope, "(ou=*)") }.ask(&directory)
+        Question { controls, ..Question::new(PEOPLE, scope, "(ou=*)") }.run(&directory)
     };
-    let found = ask(Scope::WholeSubtree, false);
+    let found = run(Scope::WholeSubtree, false);
     assert_eq!(leaves(&found), ["ou=people"]);
     assert_eq!(
         found.references,
@@ -186,16 +186,16 @@ fn searches_refer_to_what_other_servers_have() {
             "https://x/y"
         ]
     );
-    let found = ask(Scope::SingleLevel, false);
+    let found = run(Scope::SingleLevel, false);
     assert_eq!(leaves(&found), [""; 0]);
     assert_eq!(found.references[0], "ldap://hostb/ou=far,dc=example,dc=org??base");
-    let found = ask(Scope::WholeSubtree, true);
+    let found = run(Scope::WholeSubtree, true);
     assert_eq!(leaves(&found), ["ou=away", "ou=people"]);
     assert_eq!(found.references, [""; 0]);
     // With the domain scope control, a search returns only local entries. A referral entry is still not a result.
     let seldom = Some(Box::new(RareControls { domain_scope: true, ..RareControls::default() }));
     let controls = RequestControls { seldom, ..RequestControls::default() };
-    let found = Question { controls, ..Question::new(PEOPLE, Scope::WholeSubtree, "(ou=*)") }.ask(&directory);
+    let found = Question { controls, ..Question::new(PEOPLE, Scope::WholeSubtree, "(ou=*)") }.run(&directory);
     assert_eq!((leaves(&found), found.references), (vec!["ou=people".to_owned()], Vec::new()));
 }
 
@@ -211,11 +211,11 @@ fn searches_refer_to_where_aliases_lead() {
         let alias = [("objectClass", classes), ("aliasedObjectName", &[target])];
         add(&mut directory, &format!("cn={name},{groups}"), &alias);
     }
-    let ask = |base, scope, manages, domain_scope| {
+    let run = |base, scope, manages, domain_scope| {
         let seldom = Some(Box::new(RareControls { domain_scope, ..RareControls::default() }));
         let controls = RequestControls { manage_dsa_it: manages, seldom, ..RequestControls::default() };
         let question = Question { controls, ..Question::new(base, scope, "(ou=away)") };
-        Question { deref_aliases: DerefAliases::InSearching, ..question }.ask(&directory)
+        Question { deref_aliases: DerefAliases::InSearching, ..question }.run(&directory)
     };
     let to = |scope| {
         let urls = [
@@ -231,17 +231,17 @@ fn searches_refer_to_where_aliases_lead() {
     for (scope, there) in
         [(Scope::SingleLevel, "base"), (Scope::WholeSubtree, "sub"), (Scope::Subordinate, "sub")]
     {
-        let found = ask(groups, scope, false, false);
+        let found = run(groups, scope, false, false);
         assert_eq!(found.code, ResultCode::SUCCESS);
         assert_eq!(found.references.len(), 6, "{:?}", found.references);
         assert_eq!(found.references.into_iter().collect::<std::collections::BTreeSet<_>>(), to(there));
     }
     // A referral entry that is itself in scope is referenced only once, even if aliases lead to it.
-    let found = ask(SUFFIX, Scope::WholeSubtree, false, false);
+    let found = run(SUFFIX, Scope::WholeSubtree, false, false);
     assert_eq!(found.references.len(), 6, "{:?}", found.references);
-    assert_eq!(ask(groups, Scope::WholeSubtree, false, true).references, [""; 0]);
+    assert_eq!(run(groups, Scope::WholeSubtree, false, true).references, [""; 0]);
     // With ManageDsaIT the alias leads to the entry, and a search sends no references (RFC 3296 section 3).
-    let found = ask(groups, Scope::WholeSubtree, true, false);
+    let found = run(groups, Scope::WholeSubtree, true, false);
     assert_eq!((found.dns(), found.references.len()), (vec![away], 0));
 }
 
@@ -255,17 +255,17 @@ fn an_alias_to_a_name_below_a_referral_is_as_that_name() {
     let attributes = [("objectClass", &["alias", "extensibleObject"][..]), ("aliasedObjectName", &[&one])];
     add(&mut directory, alias, &attributes);
     for manages in [false, true] {
-        let ask = |base: &str| {
+        let run = |base: &str| {
             let controls = RequestControls { manage_dsa_it: manages, ..RequestControls::default() };
             let question = Question::new(base, Scope::BaseObject, "(objectClass=*)");
             let question = Question { controls, deref_aliases: DerefAliases::Always, ..question };
-            let found = question.ask(&directory);
+            let found = question.run(&directory);
             (found.code, found.matched_dn.clone(), found.references)
         };
-        let (code, matched, urls) = ask(&one);
+        let (code, matched, urls) = run(&one);
         assert_eq!((code, matched.as_str()), (ResultCode::REFERRAL, away));
-        assert_eq!(ask(alias), (code, matched.clone(), urls));
-        let below = ask(&format!("cn=two,{alias}"));
+        assert_eq!(run(alias), (code, matched.clone(), urls));
+        let below = run(&format!("cn=two,{alias}"));
         assert_eq!(below.2[0], "ldap://hostb/cn=two,cn=one,ou=far,dc=example,dc=org??base", "{manages}");
     }
 }
@@ -275,7 +275,7 @@ fn anonymous_clients_see_the_root_dse_and_the_schema() {
     let mut directory = sample();
     directory.requester = Requester::Anonymous;
     let check = |base, scope, code| {
-        let found = Question::new(base, scope, "(objectClass=*)").ask(&directory);
+        let found = Question::new(base, scope, "(objectClass=*)").run(&directory);
         assert_eq!(found.code, code, "{base:?} {scope:?}");
     };
     check("", Scope::BaseObject, ResultCode::SUCCESS);
@@ -297,10 +297,10 @@ fn a_setting_opens_the_tree_to_anonymous_clients_but_no_passwords() {
         &[("objectClass", &["person"]), ("sn", &["x"]), ("userPassword", &["{SSHA}AAAA"])];
     add(&mut directory, "cn=ada,dc=example,dc=com", person);
     directory.requester = Requester::Anonymous;
-    let found = Question::everywhere("(cn=ada)").attributes(&["sn", "userPassword"]).ask(&directory);
+    let found = Question::everywhere("(cn=ada)").attributes(&["sn", "userPassword"]).run(&directory);
     assert_eq!(found.entries[0].attributes.keys().collect::<Vec<_>>(), ["sn"]);
-    assert_eq!(leaves(&Question::everywhere("(userPassword=*)").ask(&directory)), [""; 0]);
-    let found = Question::new("cn=monitor", Scope::BaseObject, "(&)").ask(&directory);
+    assert_eq!(leaves(&Question::everywhere("(userPassword=*)").run(&directory)), [""; 0]);
+    let found = Question::new("cn=monitor", Scope::BaseObject, "(&)").run(&directory);
     assert_eq!(found.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
 }
 
@@ -310,13 +310,13 @@ fn subentries_are_seen_with_the_control_only() {
     let subentry: super::Attributes<'_> =
         &[("objectClass", &["subentry", "extensibleObject"]), ("subtreeSpecification", &["{}"])];
     add(&mut directory, "cn=sub,ou=people,dc=example,dc=com", subentry);
-    let ask = |base, scope, subentries| {
+    let run = |base, scope, subentries| {
         let controls = RequestControls { subentries, ..RequestControls::default() };
-        leaves(&Question { controls, ..Question::new(base, scope, "(cn=*)") }.ask(&directory))
+        leaves(&Question { controls, ..Question::new(base, scope, "(cn=*)") }.run(&directory))
     };
     let people = ["cn=Dora+sn=Lang", "uid=ada", "uid=bob", "uid=carl"];
-    assert_eq!(ask(PEOPLE, Scope::WholeSubtree, None), people);
-    assert_eq!(ask(PEOPLE, Scope::SingleLevel, Some(false)), people);
-    assert_eq!(ask(PEOPLE, Scope::WholeSubtree, Some(true)), ["cn=sub"]);
-    assert_eq!(ask("cn=sub,ou=people,dc=example,dc=com", Scope::BaseObject, None), ["cn=sub"]);
+    assert_eq!(run(PEOPLE, Scope::WholeSubtree, None), people);
+    assert_eq!(run(PEOPLE, Scope::SingleLevel, Some(false)), people);
+    assert_eq!(run(PEOPLE, Scope::WholeSubtree, Some(true)), ["cn=sub"]);
+    assert_eq!(run("cn=sub,ou=people,dc=example,dc=com", Scope::BaseObject, None), ["cn=sub"]);
 }

@@ -160,15 +160,15 @@ fn secrets_are_hidden_from_requesters_without_a_rule() {
         of_administrator[0].iter().zip(&of_administrator[1]).filter(|(one, other)| one != other).count();
     assert!(told * 2 > of_administrator[0].len(), "{told} of {}", of_administrator[0].len());
     for (rules, dn) in situations {
-        let ask = |hashes| {
+        let run = |hashes| {
             let mut directory = directory(rules, hashes);
             directory.requester = dn.map_or(Requester::Anonymous, |dn| user(&directory, dn));
             answers(&mut directory)
         };
-        let first = ask([Some("AAAA"), Some("BBBB")]);
+        let first = run([Some("AAAA"), Some("BBBB")]);
         assert!(dn.is_none() || first.iter().any(|(_, answer)| holds(answer, "uid=bob")), "{rules:?}");
         for others in [[Some("BBBB"), Some("AAAA")], [None, None], [Some("AAAA"), None]] {
-            for ((asked, one), (_, other)) in first.iter().zip(&ask(others)) {
+            for ((asked, one), (_, other)) in first.iter().zip(&run(others)) {
                 let texts = [one, other].map(|answer| String::from_utf8_lossy(answer).into_owned());
                 assert_eq!(texts[0], texts[1], "{asked} under {rules:?}");
                 let tells = ["AAAA", "BBBB"].into_iter().any(|text| holds(one, text));
@@ -189,14 +189,14 @@ fn a_rule_that_names_a_secret_gives_it() {
     let mut directory = directory(&RULES, [Some("AAAA"), Some("BBBB")]);
     directory.requester = user(&directory, BOB);
     let found = |directory: &TestDirectory, filter: &str, name: &str| {
-        let found = Question::everywhere(filter).attributes(&["*"]).ask(directory);
+        let found = Question::everywhere(filter).attributes(&["*"]).run(directory);
         found.entries.iter().flat_map(|entry| entry.texts(name)).collect::<Vec<_>>()
     };
     assert_eq!(found(&directory, "(ntHash=aaaa)", "ntHash"), ["AAAA"]);
     assert_eq!(found(&directory, "(ntHash=*)", "ntHash;x-new"), ["AAAA", "BBBB"]);
     assert!(found(&directory, "(uid=ada)", "ownHash").is_empty());
     let request = CompareRequest { entry: ADA, description: "otherHash", value: b"aaaa" };
-    let ask = |directory: &TestDirectory| match compare(
+    let run = |directory: &TestDirectory| match compare(
         &directory.snapshot,
         &directory.requester.context(),
         &request,
@@ -205,14 +205,14 @@ fn a_rule_that_names_a_secret_gives_it() {
         CompareOutcome::Done(outcome) => outcome.code,
         other => panic!("{other:?}"),
     };
-    assert_eq!(ask(&directory), ResultCode::COMPARE_TRUE);
+    assert_eq!(run(&directory), ResultCode::COMPARE_TRUE);
     // The type is removed from the secrets, and added again.
     directory.change_settings(|settings| settings.general.secret_attributes.clear());
     directory.requester = user(&directory, ADA);
     assert_eq!(found(&directory, "(uid=bob)", "ntHash"), ["BBBB"]);
     directory.change_settings(|settings| settings.general.secret_attributes = vec!["1.2.3.1".to_owned()]);
     assert!(found(&directory, "(uid=bob)", "ntHash").is_empty());
-    assert_eq!(ask(&directory), ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    assert_eq!(run(&directory), ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     directory.requester = Requester::Administrator { dn: "cn=admin".to_owned() };
     assert_eq!(found(&directory, "(uid=bob)", "ownHash"), ["BBBB"]);
     // No rule can grant access to the values with which the server verifies passwords.

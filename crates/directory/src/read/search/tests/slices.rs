@@ -11,16 +11,16 @@ use crate::testing::{Found, SUFFIX, TestDirectory, received};
 #[test]
 fn limits_cut_where_one_more_would_match() {
     let directory = sample();
-    let ask = |filter, size_limit| Question { size_limit, ..Question::everywhere(filter) }.ask(&directory);
+    let run = |filter, size_limit| Question { size_limit, ..Question::everywhere(filter) }.run(&directory);
     for (limit, code, count) in
         [(0, ResultCode::SUCCESS, 4), (4, ResultCode::SUCCESS, 4), (3, ResultCode::SIZE_LIMIT_EXCEEDED, 3)]
     {
-        let found = ask("(objectClass=person)", limit);
+        let found = run("(objectClass=person)", limit);
         assert_eq!((found.code, found.entries.len()), (code, count), "limit {limit}");
         let text = "the request's size limit of 3 is reached, and more entries match: ask for more";
         assert_eq!(found.diagnostic, if code == ResultCode::SUCCESS { "" } else { text });
     }
-    assert_eq!(ask("(uid=ada)", 1).code, ResultCode::SUCCESS);
+    assert_eq!(run("(uid=ada)", 1).code, ResultCode::SUCCESS);
 }
 
 #[test]
@@ -33,14 +33,14 @@ fn settings_limit_all_but_the_administrator() {
         "ou=a,dc=example,dc=com",
         &[("objectClass", &["organizationalUnit"]), ("ou", &["a"])],
     );
-    let ask = |directory: &TestDirectory, size_limit| {
-        Question { size_limit, ..Question::everywhere("(objectClass=*)") }.ask(directory)
+    let run = |directory: &TestDirectory, size_limit| {
+        Question { size_limit, ..Question::everywhere("(objectClass=*)") }.run(directory)
     };
-    assert_eq!(ask(&directory, 0).entries.len(), 2);
+    assert_eq!(run(&directory, 0).entries.len(), 2);
     directory.requester =
         crate::access::Requester::User { id: crate::model::rows::EntryId(1), dn: SUFFIX.to_owned() };
     for asked in [0, 1, 7] {
-        let found = ask(&directory, asked);
+        let found = run(&directory, asked);
         assert_eq!(
             (found.code, found.entries.len()),
             (ResultCode::SIZE_LIMIT_EXCEEDED, 1),

@@ -2,7 +2,7 @@
 
 use ldap::{DecodeLimits, FilterBuf, MessageId, ResponseMessage, ResultCode, SortResult, oids};
 
-use super::list_view::{ask, offset, value, with_window};
+use super::list_view::{offset, run, value, with_window};
 use super::pages::{Page, crowd, dns, refused, user};
 use super::{Attributes, Question, add, sample};
 use crate::model::limits::{NAME_KEY_MAX, SORT_BYTES_MAX, SORT_VALUES_MAX};
@@ -126,10 +126,10 @@ fn results_come_in_the_order_of_the_keys() {
         for keys in KEYS {
             for filter in FILTERS {
                 let about = format!("{filter} by {keys:?}, seed {seed}");
-                let plain = Question::everywhere(filter).attributes(&["*", "+"]).ask(&directory);
+                let plain = Question::everywhere(filter).attributes(&["*", "+"]).run(&directory);
                 let question = sorted(filter, keys);
                 let whole = expected(&plain, keys);
-                assert_eq!(question.ask(&directory).dns(), whole, "{about}");
+                assert_eq!(question.run(&directory).dns(), whole, "{about}");
                 assert_eq!(
                     sort_result(&question.answer(&directory, false).unwrap()),
                     (!whole.is_empty()).then_some((ResultCode::SUCCESS, None)),
@@ -142,7 +142,7 @@ fn results_come_in_the_order_of_the_keys() {
                 assert!(full.iter().all(|page| page.found.entries.len() == size as usize), "{about}");
                 // With a size limit, the search returns the first of all results.
                 let size_limit = rng.u32(1..20);
-                let limited = Question { size_limit, ..sorted(filter, keys) }.ask(&directory);
+                let limited = Question { size_limit, ..sorted(filter, keys) }.run(&directory);
                 let count = whole.len().min(size_limit as usize);
                 assert_eq!(limited.dns(), whole[..count], "{about}, limit {size_limit}");
                 let is_cut = whole.len() > count;
@@ -167,7 +167,7 @@ fn a_rule_of_the_clients_is_the_order() {
         add(&mut directory, &format!("uid={uid},{SUFFIX}"), attributes);
     }
     let order = |key: &str| {
-        let found = sorted("(uid=*)", &[key]).ask(&directory);
+        let found = sorted("(uid=*)", &[key]).run(&directory);
         found.dns().iter().map(|dn| dn[4..5].to_owned()).collect::<String>()
     };
     assert_eq!(order("title"), "2314");
@@ -181,7 +181,7 @@ fn a_rule_of_the_clients_is_the_order() {
 fn unsortable_results_come_unsorted_or_are_refused() {
     let directory = sample();
     let filter = "(objectClass=person)";
-    let plain = Question::everywhere(filter).ask(&directory);
+    let plain = Question::everywhere(filter).run(&directory);
     let nine: Vec<String> = (0..9).map(|number| format!("cn;x-{number}")).collect();
     let nine: Vec<&str> = nine.iter().map(String::as_str).collect();
     let cases: [(&[&str], ResultCode, Option<&str>); 9] = [
@@ -218,7 +218,7 @@ fn unsortable_results_come_unsorted_or_are_refused() {
     // A search without results, or a search that fails, has no sort response.
     assert_eq!(sort_result(&sorted("(sn=nobody)", &["cn"]).answer(&directory, false).unwrap()), None);
     let nowhere = Question { base: "ou=nowhere,dc=example,dc=com", ..sorted(filter, &["cn"]) };
-    assert_eq!(nowhere.ask(&directory).code, ResultCode::NO_SUCH_OBJECT);
+    assert_eq!(nowhere.run(&directory).code, ResultCode::NO_SUCH_OBJECT);
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn unmoved_entries_are_on_exactly_one_page() {
                 .is_some_and(|n: usize| n < 20)
         };
         let expected: Vec<String> =
-            question.ask(&directory).dns().into_iter().filter(stays).map(str::to_owned).collect();
+            question.run(&directory).dns().into_iter().filter(stays).map(str::to_owned).collect();
         let pages = question.pages_with(&mut directory, (rng.u32(1..9), rng.bool()), |directory| {
             for _ in 0..rng.usize(0..4) {
                 let number = rng.usize(20..60);
@@ -352,7 +352,7 @@ fn sorting_holds_no_more_than_it_may() {
     }
     let filter = "(objectClass=person)";
     let mut question = sorted(filter, &["cn"]);
-    let plain = Question::everywhere(filter).ask(&directory);
+    let plain = Question::everywhere(filter).run(&directory);
     let messages = question.answer(&directory, false).unwrap();
     assert_eq!(sort_result(&messages), Some((ResultCode::ADMIN_LIMIT_EXCEEDED, None)));
     assert_eq!(received(&messages).dns(), plain.dns());
@@ -370,14 +370,14 @@ fn sorting_holds_no_more_than_it_may() {
     for (window, position) in
         [(offset(0, 2, 1, 0), 1), (offset(2, 0, 9, 9), count), (value(1, 1, &typed), count - 2)]
     {
-        let (found, view) = ask(&directory, filter, with_window(&["cn"], window));
+        let (found, view) = run(&directory, filter, with_window(&["cn"], window));
         let view = view.unwrap();
         assert_eq!((view.position as usize, view.count as usize), (position, count));
         let start = (position - 1).min(count - 3);
         let start = if position == count - 2 { position - 2 } else { start };
         assert_eq!(found.dns(), turned[start..start + 3]);
     }
-    let (found, view) = ask(&directory, filter, with_window(&["cn"], offset(0, 2, 5, 9)));
+    let (found, view) = run(&directory, filter, with_window(&["cn"], offset(0, 2, 5, 9)));
     assert_eq!(
         (found.code, view.unwrap().code),
         (ResultCode::VIRTUAL_LIST_VIEW_ERROR, ResultCode::ADMIN_LIMIT_EXCEEDED)
@@ -403,7 +403,7 @@ fn a_sort_obeys_the_limit_on_candidates() {
         let question = sorted(filter, &["-cn"]);
         let messages = question.answer(&directory, false).unwrap();
         assert_eq!(sort_result(&messages), Some((code, None)), "{filter}");
-        let (found, plain) = (received(&messages), Question::everywhere(filter).ask_once(&directory, false));
+        let (found, plain) = (received(&messages), Question::everywhere(filter).run_once(&directory, false));
         assert_eq!((found.code, found.entries.len()), (ResultCode::SIZE_LIMIT_EXCEEDED, 5), "{filter}");
         assert_eq!(found.dns() == plain.dns(), code != ResultCode::SUCCESS, "{filter}");
         // Pages of any size give the same result.
@@ -445,7 +445,7 @@ fn an_entry_with_many_values_is_sorted_by_its_least_or_not_at_all() {
         ["many", "first", "last", "long"].map(|name| format!("cn={name},{SUFFIX}"))
     );
     make_critical(&mut question);
-    let refused = question.ask(&directory);
+    let refused = question.run(&directory);
     assert_eq!((refused.code, refused.entries.len()), (ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, 0));
     assert!(refused.diagnostic.contains("more than 100 values"), "{}", refused.diagnostic);
 }
@@ -459,6 +459,6 @@ fn values_that_are_alike_for_long_are_in_order_of_ids() {
             &[("objectClass", &["inetOrgPerson"]), ("cn", &["x"]), ("sn", &["x"]), ("title", &[&name])];
         add(&mut directory, &format!("uid={uid},{SUFFIX}"), attributes);
     }
-    let found = sorted("(uid=*)", &["title"]).ask(&directory);
+    let found = sorted("(uid=*)", &["title"]).run(&directory);
     assert_eq!(found.dns().iter().map(|dn| &dn[4..5]).collect::<String>(), "123");
 }

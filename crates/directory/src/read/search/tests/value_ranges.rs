@@ -28,7 +28,7 @@ fn group_dn() -> String {
 }
 
 /// Returns the attributes of a result: name, number of values, first value and last value.
-fn ask(directory: &mut TestDirectory, dn: &str, wanted: &[&str]) -> Vec<(String, usize, String, String)> {
+fn run(directory: &mut TestDirectory, dn: &str, wanted: &[&str]) -> Vec<(String, usize, String, String)> {
     let found = directory.search(dn, Scope::BaseObject, "(objectClass=*)", wanted);
     assert_eq!(found.code, ResultCode::SUCCESS, "{}", found.diagnostic);
     let entry = &found.entries[0];
@@ -56,9 +56,9 @@ fn a_group_is_read_range_by_range() {
     ] {
         let (name, count, first, last) = expected;
         let expected = (name.to_owned(), count, first.to_owned(), last.to_owned());
-        assert_eq!(ask(&mut directory, &group_dn(), &[wanted]), [expected], "{wanted}");
+        assert_eq!(run(&mut directory, &group_dn(), &[wanted]), [expected], "{wanted}");
     }
-    let several = ask(&mut directory, &group_dn(), &["cn", "member;range=0-4", "description;range=0-*"]);
+    let several = run(&mut directory, &group_dn(), &["cn", "member;range=0-4", "description;range=0-*"]);
     let names: Vec<&str> = several.iter().map(|of| of.0.as_str()).collect();
     assert_eq!(names, ["cn", "description;range=0-*", "member;range=0-4"]);
 }
@@ -79,7 +79,7 @@ fn what_is_no_range_selects_nothing() {
         "member;lang-en;range=0-*",
         "range=0-*",
     ] {
-        assert_eq!(ask(&mut directory, &group_dn(), &[wanted]), [], "{wanted}");
+        assert_eq!(run(&mut directory, &group_dn(), &[wanted]), [], "{wanted}");
     }
 }
 
@@ -97,11 +97,11 @@ fn ranges_of_computed_attributes_are_returned() {
         (name.to_owned(), count, first.to_owned(), last.to_owned())
     };
     assert_eq!(
-        ask(&mut directory, &member, &["memberOf;range=0-*"]),
+        run(&mut directory, &member, &["memberOf;range=0-*"]),
         [expected("memberOf;range=0-9", 10, "cn=group", "cn=g8")]
     );
     assert_eq!(
-        ask(&mut directory, &member, &["memberOf;range=10-*"]),
+        run(&mut directory, &member, &["memberOf;range=10-*"]),
         [expected("memberOf;range=10-*", 3, "cn=g9", "cn=g11")]
     );
 }
@@ -131,7 +131,7 @@ fn access_rules_cover_ranges() {
         let administrator = directory.requester.clone();
         directory.requester =
             crate::access::Requester::User { id: crate::model::rows::EntryId(2), dn: anna.clone() };
-        let found = ask(&mut directory, &group_dn(), &["member;range=0-*", "description;range=0-*"]);
+        let found = run(&mut directory, &group_dn(), &["member;range=0-*", "description;range=0-*"]);
         let found: Vec<(&str, usize)> = found.iter().map(|of| (of.0.as_str(), of.1)).collect();
         assert_eq!(found, expected, "{rules:?}");
         directory.requester = administrator;
