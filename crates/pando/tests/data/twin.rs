@@ -279,7 +279,7 @@ fn planted_differences_are_found_and_no_others() {
 
 /// Sends each request directly to the old server and through the proxy, in random order, and compares the times.
 #[test]
-#[ignore = "a measurement of an optimized build (bench-runs/2026-11-28-follow)"]
+#[ignore = "a measurement of an optimized build (bench-runs/2026-11-29-follow)"]
 fn a_twin_adds_less_than_a_millisecond() {
     let scratch = Scratch::new("twin-latency");
     let mut random = fastrand::Rng::with_seed(seed());
