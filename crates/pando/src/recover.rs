@@ -162,8 +162,8 @@ fn recover(arguments: &RecoverArguments) -> Result<Counts, RecoverError> {
     Ok(recovery.counts)
 }
 
-/// Returns the end of a message about a restored moment: whether the backup has changes after it. `is_chosen` is true if
-/// the user named a time, which can be later than the end of the backup.
+/// Returns the end of a message about a restored moment, which states whether the backup has later changes. `is_chosen`
+/// is true if the user named a time. That time can be later than the end of the backup.
 pub(crate) fn later_changes(restored: &Restored, is_chosen: bool) -> &'static str {
     match (restored.has_later, is_chosen) {
         (true, _) => "; the backup has later changes",

@@ -182,7 +182,7 @@ pub(super) struct Process {
     pub(super) log_requests: Vec<LogRequest>,
     pub(super) reads: Vec<Read>,
     operation: u64,
-    /// Number of the unanswered request for records, if there is one. `request_count` is the number of the last request.
+    /// Number of the unanswered request for records, if there is one. The last request has the number `request_count`.
     pub(super) unanswered: Option<u64>,
     request_count: u64,
     pub(super) has_turn: bool,
