@@ -74,7 +74,7 @@ pub struct Request {
     /// Address of the client; `None` for the local socket.
     pub network: Option<IpAddr>,
     /// Name of the listener that accepted the client's connection; `None` if no access rule on the forwarding node
-    /// refers to it.
+    /// refers to that listener.
     pub listener: Option<String>,
     /// Requested work.
     pub work: Work,

@@ -72,7 +72,7 @@ struct ProposedGroup {
 /// Verdict on a message, and its effect on the batch that this node proposed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step<'m> {
-    /// The verdict, the same on every node.
+    /// The verdict. It is the same on all nodes that have the same state and the same keys.
     pub verdict: Verdict<'m>,
     /// Outcome of the proposed batch, if this message determines it.
     pub outcome: Option<GroupOutcome>,

@@ -572,7 +572,7 @@ impl Term {
     }
 }
 
-/// A virtual entry with resolved attribute descriptions.
+/// An entry that is not in the tree, with resolved attribute descriptions: a virtual entry, or an entry to be added.
 pub(crate) struct InMemory<'e> {
     pub(crate) dn: &'e str,
     pub(crate) attributes: Vec<(AttributeDescription, &'e [Vec<u8>])>,

@@ -61,7 +61,8 @@ pub struct RefusedRight<'a> {
 }
 
 /// Returns the name of the rule that denies a right, or a note that no rule allows it. Returns `None` if the right is
-/// allowed, or if rules do not decide it. Checks no permission: only callers that may see everything may use it.
+/// allowed, or if rules do not decide it. Checks no permission: only callers that may see everything may call this
+/// function.
 pub fn refusing_rule(
     state: TreeState<'_>,
     requester: &Requester,

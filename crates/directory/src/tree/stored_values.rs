@@ -1,5 +1,6 @@
-//! Values of attributes that are not links. Small values are in the entry row. A large value is in a row of `values`.
-//! If an attribute has many values, each value has its own row of `values`.
+//! Stored values of attributes. Links are in the map `links`. Other small values are in the entry row, and a large
+//! value is in a row of `values`. If an attribute has many values that are not links, each such value has its own row
+//! of `values`.
 
 use std::ops::{Bound, ControlFlow};
 

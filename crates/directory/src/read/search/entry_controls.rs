@@ -149,8 +149,8 @@ impl EntryControls {
     }
 
     /// Does the same as [`ResultWriter::put_entry`], but writes only the values that match the filters for returned
-    /// values, and adds the controls. Returns the cost as a number of candidates. If the result is too large, returns
-    /// `None` and appends nothing.
+    /// values, and adds the controls. Omits an entry if the client of a synchronization has its current state.
+    /// Returns the cost as a number of candidates. If the result is too large, returns `None` and appends nothing.
     #[cold]
     #[inline(never)]
     pub(super) fn put_entry<'s>(

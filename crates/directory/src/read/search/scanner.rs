@@ -206,7 +206,8 @@ impl Scanner {
         self.is_part = true;
     }
 
-    /// Continues to gather the ids of candidates. Returns true when all are gathered.
+    /// Continues to gather the ids of candidates. Returns true when all are gathered, or when a scan replaces the
+    /// gathering.
     pub(super) fn gather(&mut self, state: TreeState<'_>, budget: u32) -> Result<bool, OperationError> {
         self.plan.gather(state.read, budget as usize * KEYS_PER_ENTRY)
     }

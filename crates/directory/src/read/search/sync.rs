@@ -457,8 +457,8 @@ pub(super) fn touch_all<K: AsRef<[u8]>>(
     Ok(())
 }
 
-/// Returns true if the results depend on other entries, because the filter or the access rules test virtual attributes
-/// that depend on other entries.
+/// Returns true if the results depend on other entries, because the filter or the access rules test chains of links,
+/// or virtual attributes that depend on other entries.
 pub(super) fn depends_on_others(state: TreeState<'_>, rights: &EffectiveRights, filter: Filter<'_>) -> bool {
     let mut filters = rights.filters().chain([filter]);
     filters.any(|filter| tests_computed(&state.catalog.schema, filter))

@@ -54,7 +54,7 @@ pub(super) struct Follow {
     round: Option<Box<Round>>,
     requester: Requester,
     link: Option<ClientLink>,
-    /// Effective rights of the requester on the known snapshot.
+    /// Effective rights of the requester on the snapshot whose state the client has received.
     rights: EffectiveRights,
     /// Whether the client wants only changes, no initial results.
     changes_only: bool,
@@ -169,12 +169,12 @@ impl Follow {
         self.waits = false;
     }
 
-    /// Returns the known snapshot.
+    /// Returns the snapshot whose state the client has received; `None` while the feed holds that snapshot.
     pub(super) fn client_state(&self) -> Option<Arc<SharedSnapshot>> {
         self.client_state.clone()
     }
 
-    /// Returns the requester's effective rights on the known snapshot.
+    /// Returns the requester's effective rights on the snapshot whose state the client has received.
     pub(super) fn rights(&self) -> &EffectiveRights {
         &self.rights
     }
