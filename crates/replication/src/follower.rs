@@ -52,7 +52,7 @@ pub enum Verdict<'m> {
     NewEpoch(NewEpoch),
     /// A node announced something about itself, or announced that another node has left.
     Member(MemberUpdate),
-    /// Digest barrier: all nodes compute digests of their data at this message.
+    /// Digest barrier: all nodes compute digests of their data, or of a slice of the data, at this message.
     Mark(Mark),
     /// Digests of a node's data at a digest barrier.
     Digests {

@@ -260,7 +260,8 @@ struct SliceRows {
 }
 
 impl Slice<'_, '_> {
-    /// Removes some rows of a part. When no rows are left, ends the removal.
+    /// Removes some rows of a part. When no rows are left, ends the removal. Then begins to build the part again if
+    /// the index kinds include it.
     fn clear(&mut self, base: AttrId, part: IndexPart, mut row: IndexRow) -> Result<()> {
         let rows = first_rows(self.batch, base, part, self.budget.rows_max)?;
         let ids = rows.iter().flat_map(|(key, ids)| ids.iter().map(move |id| (key, *id)));

@@ -36,7 +36,8 @@ pub struct Target {
 /// Finds the entry with a DN.
 ///
 /// # Errors
-/// invalidDNSyntax; noSuchObject with the matched DN; referral at and below a referral entry.
+/// invalidDNSyntax; noSuchObject with the matched DN; referral below a referral entry, and at a referral entry unless
+/// `manage_dsa_it` is true.
 pub fn locate(state: TreeState<'_>, dn: &str, manage_dsa_it: bool) -> Result<Target> {
     let dn = parse_dn(dn)?;
     let name = NormalName::of(&dn, &state.catalog.schema);

@@ -94,7 +94,7 @@ pub enum Advance {
     Nothing,
     /// The change set is not complete: call [`Feed::advance`] again.
     More,
-    /// These searches have changes to send.
+    /// These searches are to be woken, each for the given reason.
     Done(Vec<(ListenerKey, WakeReason)>),
 }
 

@@ -24,8 +24,9 @@ use crate::snapshot::Snapshot;
 /// A virtual entry and the normal form of its DN.
 pub(crate) type NamedEntry<'s> = (Vec<u8>, Cow<'s, VirtualEntry>);
 
-/// Returns the virtual entries at and below `dn`, first the entry `dn`. Returns `None` if `dn` belongs to the directory
-/// tree.
+/// Returns the virtual entries at and below `dn`, first the entry `dn`. For the empty DN, returns only the root DSE.
+/// Returns `None` if `dn` names no virtual entry, or if `dn` is at or below `cn=config` and the requester is not the
+/// administrator.
 ///
 /// # Errors
 /// insufficientAccessRights; noSuchObject if no entry below `cn=monitor` or `cn=config` has the name.
