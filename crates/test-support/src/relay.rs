@@ -50,6 +50,9 @@ impl Relay {
                 let client = client.unwrap();
                 // Without the server, the connection is closed here. If it were added to `clients`, it would stay open.
                 if let Ok(server) = TcpStream::connect(server) {
+                    // Otherwise each answer of two segments waits for a delayed acknowledgment.
+                    client.set_nodelay(true).unwrap();
+                    server.set_nodelay(true).unwrap();
                     all.lock().unwrap().push(client.try_clone().unwrap());
                     match lasts(number) {
                         ConnectionEnd::HeldAfterSent(most) => {

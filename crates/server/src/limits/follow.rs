@@ -66,6 +66,11 @@ pub(crate) const FOLLOW_POLL_CHANGES: u32 = 1_000;
 /// Maximum size of the changed attributes in the answer to a poll, in octets.
 pub(crate) const FOLLOW_POLL_BYTES: u32 = 1 << 20;
 
+/// Number of changed entries that are read in one search, so that a distant source is not asked for each alone.
+pub(crate) const FOLLOW_READ_ENTRIES: usize = 32;
+/// Size of the values from which the other entries of such a search are read one by one, in octets.
+pub(crate) const FOLLOW_READ_BYTES: usize = 16 << 20;
+
 /// Number of entries per page that are requested from a polled server.
 pub(crate) const FOLLOW_PAGE_ENTRIES: u32 = 500;
 

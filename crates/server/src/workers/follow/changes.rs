@@ -5,7 +5,7 @@
 //! is not used. Instead the entry is read as it is now, so that nothing depends on the form in which a server describes
 //! changes. If the entry is not found, it was deleted or has left the content.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -18,7 +18,9 @@ use ldap::{
 
 use super::{FollowError, NO_ENTRY, cookie, source};
 use crate::config::FollowSettings;
-use crate::limits::follow::{FOLLOW_PAGE_ENTRIES, FOLLOW_POLL_BYTES, FOLLOW_POLL_CHANGES, FOLLOW_SILENCE};
+use crate::limits::follow::{
+    FOLLOW_PAGE_ENTRIES, FOLLOW_POLL_BYTES, FOLLOW_POLL_CHANGES, FOLLOW_READ_BYTES, FOLLOW_SILENCE,
+};
 
 type Result<T> = std::result::Result<T, FollowError>;
 
@@ -61,6 +63,14 @@ pub(super) struct PollResult {
     pub(super) cookie: Option<Vec<u8>>,
     /// Whether the list has more changes.
     pub(super) has_more: bool,
+}
+
+/// Entries that one search has read, by their identifiers. If an entry is in neither field, it is not in the content.
+#[derive(Default)]
+pub(super) struct ReadEntries {
+    pub(super) entries: HashMap<SyncUuid, SourceEntry>,
+    /// Entries that are not kept because the others are large.
+    pub(super) left_out: HashSet<SyncUuid>,
 }
 
 /// A connection whose searches are aborted when the server stops.
@@ -328,29 +338,42 @@ impl ChangeList {
             && entry.attributes.iter().any(|attribute| attribute.description.contains(";range="))
     }
 
-    /// Reads the entry with the identifier `uuid`; `None` if the entry is not in the content.
+    /// Reads the entries with these identifiers.
     pub(super) fn read(
         &self,
         exchange: &mut Exchange<'_>,
         settings: &FollowSettings,
-        uuid: &SyncUuid,
-    ) -> Result<Option<SourceEntry>> {
+        uuids: &[SyncUuid],
+    ) -> Result<ReadEntries> {
         let id = self.kind.identifier();
-        let value = match self.kind {
+        let value = |uuid: &SyncUuid| match self.kind {
             Kind::Cookie | Kind::AccessLog => uuid_text(uuid),
             Kind::Number => in_groups(uuid),
             Kind::DirSync => little_endian(uuid).iter().map(|octet| format!("\\{octet:02x}")).collect(),
         };
-        let filter = format!("(&({id}={value}){})", settings.filter);
-        let mut found = None;
+        let terms: String = uuids.iter().map(|uuid| format!("({id}={})", value(uuid))).collect();
+        let filter = match uuids {
+            [_] => format!("(&{terms}{})", settings.filter),
+            _ => format!("(&(|{terms}){})", settings.filter),
+        };
+        let (mut read, mut bytes) = (ReadEntries::default(), 0_usize);
         self.content(exchange, (settings.source_base(), &filter), &mut |entry| {
-            found = Some(self.entry(entry)?);
+            let entry = self.entry(entry)?;
+            bytes =
+                bytes.saturating_add(entry.attributes.iter().flat_map(|of| &of.values).map(Vec::len).sum());
+            if bytes > FOLLOW_READ_BYTES && !read.entries.is_empty() {
+                read.left_out.insert(entry.uuid);
+            } else {
+                read.entries.insert(entry.uuid, entry);
+            }
             Ok(())
         })?;
-        if let (Kind::DirSync, Some(entry)) = (self.kind, &mut found) {
-            complete_ranges(exchange, entry)?;
+        if self.kind == Kind::DirSync {
+            for entry in read.entries.values_mut() {
+                complete_ranges(exchange, entry)?;
+            }
         }
-        Ok(found)
+        Ok(read)
     }
 
     /// Checks that the top entry of the content is visible. If it is, an entry that is not found was deleted, and is

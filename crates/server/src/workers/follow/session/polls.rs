@@ -11,7 +11,7 @@ use client::Connection;
 use directory::follow::{at_and_below, has_entry};
 
 use super::*;
-use crate::limits::follow::{FOLLOW_PATIENCE, FOLLOW_POLL};
+use crate::limits::follow::{FOLLOW_PATIENCE, FOLLOW_POLL, FOLLOW_READ_ENTRIES};
 use crate::workers::follow::changes::{Change, ChangeList, Exchange};
 
 impl Session<'_> {
@@ -46,10 +46,7 @@ impl Session<'_> {
                 }
                 polled => polled?,
             };
-            let mut seen = HashSet::new();
-            for change in polled.changes.iter().filter(|change| seen.insert(change.uuid)) {
-                self.take_change(&mut exchange, list, change)?;
-            }
+            self.take_changes(&mut exchange, list, &polled.changes)?;
             self.flush()?;
             self.read_waiting(&mut exchange, list)?;
             let is_quiet = polled.changes.is_empty() && !polled.has_more;
@@ -78,9 +75,8 @@ impl Session<'_> {
         let snapshot = self.follow.directory.snapshot()?;
         let missing = others_below(&snapshot, settings.base(), &|uuid| present.contains(uuid))?;
         drop(snapshot);
-        for uuid in missing {
-            self.take_change(exchange, list, &Change { uuid, may_be_moved: false })?;
-        }
+        let changes = missing.into_iter().map(|uuid| Change { uuid, may_be_moved: false });
+        self.take_changes(exchange, list, &changes.collect::<Vec<_>>())?;
         self.flush()
     }
 
@@ -94,9 +90,8 @@ impl Session<'_> {
         // Waiting entries may need superiors that were added or renamed while the content was read.
         let mut patience = FOLLOW_PATIENCE;
         while patience > 0 && !self.waiting.is_empty() {
-            for change in list.poll(exchange, &newest)?.changes {
-                self.take_change(exchange, list, &change)?;
-            }
+            let changes = list.poll(exchange, &newest)?.changes;
+            self.take_changes(exchange, list, &changes)?;
             self.flush()?;
             self.read_waiting(exchange, list)?;
             patience -= 1;
@@ -119,29 +114,57 @@ impl Session<'_> {
             }
             if self.is_batch_full() { self.flush() } else { Ok(()) }
         })?;
-        for change in &in_part {
-            self.take_change(exchange, list, change)?;
-        }
-        Ok(())
+        self.take_changes(exchange, list, &in_part)
     }
 
     /// Reads the waiting entries again.
     fn read_waiting(&mut self, exchange: &mut Exchange<'_>, list: &ChangeList) -> Result<()> {
-        for waiting in self.waiting.take() {
-            let change = Change { uuid: *waiting.uuid(), may_be_moved: false };
-            self.take_change(exchange, list, &change)?;
-        }
+        let waiting = self.waiting.take().into_iter();
+        let changes = waiting.map(|waiting| Change { uuid: *waiting.uuid(), may_be_moved: false });
+        self.take_changes(exchange, list, &changes.collect::<Vec<_>>())?;
         self.flush()
     }
 
-    /// Reads the entry of a change from the source and updates the copy.
-    fn take_change(&mut self, exchange: &mut Exchange<'_>, list: &ChangeList, change: &Change) -> Result<()> {
-        let (settings, uuid) = (&self.follow.settings, &change.uuid);
-        let found = list.read(exchange, settings, uuid)?;
-        if found.is_none() {
-            // The source may hide its content for a moment while its access rules are being changed.
-            list.check_base(exchange, settings)?;
+    /// Reads the entries of changes from the source and updates the copy. An entry that has several changes is read
+    /// once, at the place of the first change.
+    fn take_changes(
+        &mut self,
+        exchange: &mut Exchange<'_>,
+        list: &ChangeList,
+        changes: &[Change],
+    ) -> Result<()> {
+        let moved = changes.iter().filter(|change| change.may_be_moved).map(|change| change.uuid);
+        let moved: HashSet<SyncUuid> = moved.collect();
+        let (mut seen, settings) = (HashSet::new(), &self.follow.settings);
+        let once: Vec<&Change> = changes.iter().filter(|change| seen.insert(change.uuid)).collect();
+        for some in once.chunks(FOLLOW_READ_ENTRIES) {
+            let uuids: Vec<SyncUuid> = some.iter().map(|change| change.uuid).collect();
+            let mut read = list.read(exchange, settings, &uuids)?;
+            if read.entries.len() + read.left_out.len() < uuids.len() {
+                // The source may hide its content for a moment while its access rules are being changed.
+                list.check_base(exchange, settings)?;
+            }
+            for change in some {
+                let mut found = read.entries.remove(&change.uuid);
+                if read.left_out.contains(&change.uuid) {
+                    found = list.read(exchange, settings, &[change.uuid])?.entries.remove(&change.uuid);
+                }
+                let may_be_moved = moved.contains(&change.uuid);
+                self.take_change(exchange, list, &Change { uuid: change.uuid, may_be_moved }, found)?;
+            }
         }
+        Ok(())
+    }
+
+    /// Updates the copy after a change whose entry was read. `found` is `None` if the source has no such entry.
+    fn take_change(
+        &mut self,
+        exchange: &mut Exchange<'_>,
+        list: &ChangeList,
+        change: &Change,
+        found: Option<SourceEntry>,
+    ) -> Result<()> {
+        let (settings, uuid) = (&self.follow.settings, &change.uuid);
         let snapshot = self.follow.directory.snapshot()?;
         match (&mut self.refresh, &found) {
             (Some(seen), Some(_)) => seen.sent(*uuid, None),
