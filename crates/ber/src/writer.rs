@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use crate::Reader;
 
-    /// Content sizes next to each boundary at which the length takes another octet.
+    /// The smallest content sizes, and sizes around boundaries at which the length takes another octet.
     const CONTENT_LENS: [usize; 9] = [0, 1, 0x7f, 0x80, 0xff, 0x100, 0xffff, 0x1_0000, 0x100_0000];
 
     #[test]

@@ -15,7 +15,7 @@ pub enum Included {
 /// Maximum depth of nested includes.
 const INCLUDE_DEPTH_MAX: usize = 16;
 
-/// Directives whose names in `cn=config` cannot be derived.
+/// Directives and their attributes in `cn=config`. Most of these attributes are not named `olc` and the directive.
 const RENAMED: [(&str, &str); 18] = [
     ("access", "olcaccess"),
     ("index", "olcdbindex"),

@@ -51,7 +51,7 @@ impl Page {
     }
 }
 
-/// The code blocks of a page. A test must use each block with commands.
+/// The code blocks of a page. Each block that contains commands must be used by a test.
 pub struct Blocks {
     page: &'static str,
     blocks: Vec<String>,

@@ -268,7 +268,7 @@ fn subtract(region: &Region, other: &Region) -> Vec<Region> {
         };
         Some(Region { values: Some(values), ..common(region, other)? })
     }));
-    // Entries in both regions that the filter of `other` does not match remain.
+    // Of the entries in both scopes, those remain that do not match the filter of `other`.
     left.extend(other.filter.as_ref().and_then(|filter| {
         let filter = format!("(!{filter})");
         let filter = match &region.filter {

@@ -186,7 +186,7 @@ impl Peer for OpenLdap {
 }
 
 impl SyncreplRole {
-    /// Returns the description of the role for the result.
+    /// Returns the text that describes this role in the result of the benchmark.
     pub(super) fn words(self) -> &'static str {
         match self {
             SyncreplRole::Provider => "syncprov overlay, syncprov-checkpoint 100 10, syncprov-sessionlog 100",

@@ -326,7 +326,8 @@ impl Compiler {
         Ok(whole)
     }
 
-    /// Checks templates that are not used, so that their errors are reported too.
+    /// Checks the templates that each template extends, so that unknown names and recursion are also reported in
+    /// templates that are not used.
     fn check_unused(&self) -> Result<(), TemplateError> {
         for block in self.templates.values() {
             for (base, place) in &block.extends {

@@ -284,8 +284,8 @@ impl Slice<'_, '_> {
         Ok(())
     }
 
-    /// Builds the rows of some entries. Includes all index parts that share the lowest `built_to` of the parts being
-    /// built.
+    /// Builds the index rows of the next entries. Handles only the index parts that are least advanced: those with the
+    /// lowest `built_to`.
     fn build(&mut self, bases: &[AttrId]) -> Result<()> {
         let mut rows = Vec::with_capacity(bases.len());
         for base in bases {

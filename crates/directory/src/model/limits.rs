@@ -109,7 +109,7 @@ pub const PATTERN_SIZE_MAX: usize = 1_000;
 pub const PATTERN_VALUE_SIZE_MAX: usize = 10_000;
 /// Maximum number of used numbers that the search for a free number examines.
 pub const NEXT_NUMBERS_EXAMINED_MAX: usize = 100_000;
-/// Maximum number of entries that one check of a value rule reads: entries that a move places under the rule, and
+/// Maximum number of entries that one check of a value rule or structure rule reads: entries of a moved subtree, and
 /// entries that have the value but are not covered by the rule.
 pub const VALUE_RULE_ENTRIES_MAX: usize = 10_000;
 

@@ -237,7 +237,7 @@ mod tests {
             // The values have slow schemes, but require no work.
             check(vec![b"{ARGON2}nonsense".to_vec(), b"{PBKDF2}0$AA$AA".to_vec()], b"wrong", 1);
             check(vec![stored(scheme), stored(StorageScheme::Ssha)], b"wrong", 1);
-            // A password longer than the limit is not hashed.
+            // A password longer than the limit is not hashed, but the verification still counts as one hash.
             let long = vec![b'x'; super::super::limits::PASSWORD_SIZE_MAX + 1];
             check(vec![stored(StorageScheme::Ssha)], &long, 1);
             // Values of other costs, and several values, take additional time: see the limitation in the module's

@@ -49,9 +49,8 @@ pub(crate) struct SharedOf {
 }
 
 impl Snapshot {
-    /// Returns a shared snapshot of the same state or a later state. Later calls return the same shared snapshot,
-    /// unless this snapshot has moved, the catalog or the settings have changed, or the shared snapshot has no owner
-    /// any more.
+    /// Returns a shared snapshot of the state of `self` or of a later state. Later calls return the same shared
+    /// snapshot until `self` moves to another state, the catalog or the settings change, or its last owner drops it.
     ///
     /// # Errors
     /// See [`Directory::snapshot`].

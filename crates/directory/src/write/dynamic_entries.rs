@@ -219,7 +219,8 @@ pub fn is_one_expired(state: TreeState<'_>, now_micros: u64) -> Result<bool> {
     Ok(expired(state, now_micros)?.is_some())
 }
 
-/// Returns the expired dynamic entry without subordinates that expired first. Examines a limited number of entries.
+/// Returns one expired dynamic entry: among those without subordinates, the one that expired first. Examines a limited
+/// number of entries.
 ///
 /// # Errors
 /// The store failed.

@@ -230,7 +230,7 @@ fn a_comparison_goes_on_where_it_was_interrupted() {
             measured.notes
         );
     }
-    // Everything is measured, so nothing is loaded.
+    // The result file already has all measurements, so the next run loads no entries.
     let run = how("200ms").output().unwrap();
     assert!(run.status.success() && !String::from_utf8_lossy(&run.stderr).contains("loading"));
     // Remove one measurement, and mark another one as failed.

@@ -18,8 +18,8 @@ pub const SOURCE_FAILURES_MAX: u32 = 3;
 /// wait until no bind of another source is waiting.
 pub const SOURCE_REFUSALS_MAX: u32 = 16;
 
-/// Number of consecutive wrong passwords that applies in place of [`SOURCE_FAILURES_MAX`] to a source that has sent
-/// correct passwords before, such as an application with many users.
+/// Replaces [`SOURCE_FAILURES_MAX`] for a source that has sent correct passwords before, such as an application with
+/// many users.
 pub const GOOD_SOURCE_FAILURES_MAX: u32 = 100;
 
 /// Time after which a source's wrong passwords are forgotten.

@@ -211,7 +211,8 @@ pub(in crate::maintenance) enum Destination {
     Counters,
 }
 
-/// Splits the key of a sorted row. Returns `None` if [`Rows`] did not write the key.
+/// Splits the key of a sorted row into the destination and the rest of the key. Returns `None` if the first octet names
+/// no destination.
 pub(in crate::maintenance) fn destination(key: &[u8]) -> Option<(Destination, &[u8])> {
     let (&map, key) = key.split_first()?;
     match map {
