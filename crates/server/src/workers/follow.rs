@@ -15,10 +15,11 @@ mod rejected;
 mod session;
 pub(crate) mod source;
 
+use std::cell::RefCell;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use client::ClientError;
 use directory::{Directory, OperationError};
@@ -81,19 +82,7 @@ struct Follow {
     figures: Arc<FollowFigures>,
     is_stopping: Arc<AtomicBool>,
     /// Start time of the source whose entries were last compared with the copy, if the source can lose deletes.
-    compared_start: Mutex<Option<String>>,
-}
-
-impl Follow {
-    /// Returns true if the entries were compared since the source was started at this time.
-    fn has_compared(&self, start: Option<&str>) -> bool {
-        let compared = self.compared_start.lock().unwrap_or_else(PoisonError::into_inner);
-        start.is_some() && compared.as_deref() == start
-    }
-
-    fn set_compared(&self, start: Option<String>) {
-        *self.compared_start.lock().unwrap_or_else(PoisonError::into_inner) = start;
-    }
+    compared_start: RefCell<Option<String>>,
 }
 
 /// Starts the thread. It submits changes to the writer. Therefore it must be stopped before the writer.
@@ -110,7 +99,7 @@ pub(crate) fn start(
     let (stop, stopped) = channel();
     let stopping = Arc::clone(&is_stopping);
     let (settings, directory, queue) = (settings.clone(), Arc::clone(directory), Arc::clone(queue));
-    let compared_start = Mutex::default();
+    let compared_start = RefCell::default();
     let mut follow = Follow { settings, directory, queue, figures, is_stopping, compared_start };
     let run = move || run(&mut follow, &stopped);
     Service::start("pando-follow", run, move || {

@@ -65,13 +65,9 @@ pub(super) struct PollResult {
     pub(super) has_more: bool,
 }
 
-/// Entries that one search has read, by their identifiers. If an entry is in neither field, it is not in the content.
-#[derive(Default)]
-pub(super) struct ReadEntries {
-    pub(super) entries: HashMap<SyncUuid, SourceEntry>,
-    /// Entries that are not kept because the others are large.
-    pub(super) left_out: HashSet<SyncUuid>,
-}
+/// Entries that one search has read, by their identifiers. An entry is `None` if it is in the content, but is not kept
+/// because the entries before it are large.
+type ReadEntries = HashMap<SyncUuid, Option<SourceEntry>>;
 
 /// A connection whose searches are aborted when the server stops.
 pub(crate) struct Exchange<'e> {
@@ -338,7 +334,7 @@ impl ChangeList {
             && entry.attributes.iter().any(|attribute| attribute.description.contains(";range="))
     }
 
-    /// Reads the entries with these identifiers.
+    /// Reads the entries with these identifiers. An entry that is missing in the result is not in the content.
     pub(super) fn read(
         &self,
         exchange: &mut Exchange<'_>,
@@ -361,24 +357,25 @@ impl ChangeList {
             let entry = self.entry(entry)?;
             bytes =
                 bytes.saturating_add(entry.attributes.iter().flat_map(|of| &of.values).map(Vec::len).sum());
-            if bytes > FOLLOW_READ_BYTES && !read.entries.is_empty() {
-                read.left_out.insert(entry.uuid);
-            } else {
-                read.entries.insert(entry.uuid, entry);
-            }
+            let is_kept = bytes <= FOLLOW_READ_BYTES || read.is_empty();
+            read.entry(entry.uuid).or_insert(is_kept.then_some(entry));
             Ok(())
         })?;
         if self.kind == Kind::DirSync {
-            for entry in read.entries.values_mut() {
+            for entry in read.values_mut().flatten() {
                 complete_ranges(exchange, entry)?;
             }
+        }
+        if read.len() < uuids.len() {
+            // The source may hide its content for a moment while its access rules are being changed.
+            self.check_base(exchange, settings)?;
         }
         Ok(read)
     }
 
     /// Checks that the top entry of the content is visible. If it is, an entry that is not found was deleted, and is
     /// not just hidden.
-    pub(super) fn check_base(&self, exchange: &mut Exchange<'_>, settings: &FollowSettings) -> Result<()> {
+    fn check_base(&self, exchange: &mut Exchange<'_>, settings: &FollowSettings) -> Result<()> {
         match exchange.entry(settings.source_base(), &["1.1"], &mut |_| ())? {
             true => Ok(()),
             false => Err(FollowError::Source(NO_ENTRY)),

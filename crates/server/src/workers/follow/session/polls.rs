@@ -27,7 +27,7 @@ impl Session<'_> {
         let mut cookie = match own_cookie {
             Some(cookie) => {
                 (self.refresh, self.cookie) = (None, list.stored(&cookie));
-                if list.loses_deletes() && !follow.has_compared(start.as_deref()) {
+                if list.loses_deletes() && (start.is_none() || *follow.compared_start.borrow() != start) {
                     self.delete_lost(&mut exchange, list)?;
                 }
                 self.was_complete = true;
@@ -36,7 +36,7 @@ impl Session<'_> {
             }
             None => self.read_all(&mut exchange, list)?,
         };
-        follow.set_compared(start);
+        follow.compared_start.replace(start);
         loop {
             self.check_end()?;
             let polled = match list.poll(&mut exchange, &cookie) {
@@ -140,17 +140,18 @@ impl Session<'_> {
         for some in once.chunks(FOLLOW_READ_ENTRIES) {
             let uuids: Vec<SyncUuid> = some.iter().map(|change| change.uuid).collect();
             let mut read = list.read(exchange, settings, &uuids)?;
-            if read.entries.len() + read.left_out.len() < uuids.len() {
-                // The source may hide its content for a moment while its access rules are being changed.
-                list.check_base(exchange, settings)?;
-            }
             for change in some {
-                let mut found = read.entries.remove(&change.uuid);
-                if read.left_out.contains(&change.uuid) {
-                    found = list.read(exchange, settings, &[change.uuid])?.entries.remove(&change.uuid);
-                }
+                let found = match read.remove(&change.uuid) {
+                    Some(None) => list.read(exchange, settings, &[change.uuid])?.remove(&change.uuid),
+                    found => found,
+                };
                 let may_be_moved = moved.contains(&change.uuid);
-                self.take_change(exchange, list, &Change { uuid: change.uuid, may_be_moved }, found)?;
+                self.take_change(
+                    exchange,
+                    list,
+                    &Change { uuid: change.uuid, may_be_moved },
+                    found.flatten(),
+                )?;
             }
         }
         Ok(())
