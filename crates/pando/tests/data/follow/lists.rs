@@ -408,6 +408,30 @@ fn a_content_that_breaks_off_takes_nothing_from_the_copy() {
     assert!(is_there(BERT));
 }
 
+/// Of large entries that one search returns, the first is kept, and the others are read again one by one.
+#[test]
+fn large_entries_are_read_one_by_one() {
+    let scratch = Scratch::new("follow-large");
+    let (source, copy) = retro(&scratch, vec![retro_top()]);
+    let large = |dn, cn, number| {
+        let (dn, mut values) = retro_person(dn, cn, number);
+        values.push(("jpegPhoto", vec![vec![0xff; 9 << 20]]));
+        (dn, values)
+    };
+    let changes = vec![retro_change("42", "add", 2), retro_change("43", "add", 3)];
+    source.set_numbers("1", "43");
+    source.push([
+        answer("cn=changelog", "(changeNumber>=42)", changes),
+        answer(SUFFIX, "(&(|(nsUniqueId=00000002-", vec![large(ANNA, "Anna", 2), large(BERT, "Bert", 3)]),
+        answer(SUFFIX, "(&(nsUniqueId=00000003-", vec![large(BERT, "Bert", 3)]),
+    ]);
+    source.all_given();
+    for dn in [ANNA, BERT] {
+        until("a large entry", || copy.administrator().entry(dn, &["1.1"]).unwrap());
+    }
+    assert_eq!(figure(&copy, "Rejected"), "0", "{}", copy.log());
+}
+
 /// Regression test, found with OpenDJ: after a kill, its change log lacked the newest deletes.
 #[test]
 fn deletes_that_a_killed_opendj_has_lost_are_found() {
