@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_refused_certificate_is_answered_with_the_option_for_authorities() {
+    fn only_certificate_errors_suggest_the_option_for_authorities() {
         let url: ServerUrl = "ldaps://ldap.example.com".parse().unwrap();
         let hint = |kind: ErrorKind| hint(&url, &ClientError::Io(kind.into()));
         assert!(hint(ErrorKind::InvalidData).contains("--tls-ca"));

@@ -100,7 +100,7 @@ impl Drop for Elapsed {
 mod tests {
     use super::*;
 
-    fn drawn(is_terminal: bool, seconds: &[u64]) -> String {
+    fn draw(is_terminal: bool, seconds: &[u64]) -> String {
         let (mut out, start) = (Vec::new(), Instant::now());
         let mut progress = Progress { out: &mut out, is_terminal, is_quiet: false, shown: None };
         for second in seconds {
@@ -112,9 +112,9 @@ mod tests {
 
     #[test]
     fn a_terminal_redraws_one_line_and_a_file_gets_a_line_at_intervals() {
-        assert_eq!(drawn(true, &[1, 2]), "\r\x1b[Kentry 1\r\x1b[Kentry 2\r\x1b[K");
-        assert_eq!(drawn(false, &[0, 1, 9, 10, 11, 25]), "entry 0\nentry 10\nentry 25\n");
-        assert_eq!(drawn(true, &[]), "");
+        assert_eq!(draw(true, &[1, 2]), "\r\x1b[Kentry 1\r\x1b[Kentry 2\r\x1b[K");
+        assert_eq!(draw(false, &[0, 1, 9, 10, 11, 25]), "entry 0\nentry 10\nentry 25\n");
+        assert_eq!(draw(true, &[]), "");
         let mut out = Vec::new();
         let mut progress = Progress { out: &mut out, is_terminal: true, is_quiet: false, shown: None };
         progress.show(&format!("a\nb{}", "x".repeat(200)), Instant::now());

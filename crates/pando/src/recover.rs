@@ -433,7 +433,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_of_values_is_new_and_private() {
+    fn a_private_file_is_created_new_with_mode_600() {
         let path = std::env::temp_dir().join(format!("pando-private-{}", std::process::id()));
         let file = new_private_file(&path).unwrap();
         assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);

@@ -84,7 +84,7 @@ mod tests {
 
     /// The help of every command lists both options, unless a table in this module exempts the command.
     #[test]
-    fn every_command_has_the_options() {
+    fn every_command_has_json_and_quiet_unless_exempt() {
         for (path, mut command) in all() {
             let help = command.render_long_help().to_string();
             let has = |option: &str| help.lines().any(|line| line.trim_start().starts_with(option));
@@ -99,7 +99,7 @@ mod tests {
 
     /// The table of members contains exactly the commands with `--json`.
     #[test]
-    fn the_help_has_the_members_of_every_command() {
+    fn the_help_lists_the_json_members_of_every_command() {
         let known = all();
         for (path, command) in &known {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_options_choose_the_form() {
+    fn json_and_quiet_select_the_output_form() {
         let chosen = |line: &str| CommandLine::try_read(line.split(' ')).unwrap().form;
         assert_eq!(chosen("pando verify --data /d"), Form::default());
         assert_eq!(chosen("pando backup list --json /b"), Form { is_json: true, is_quiet: false });

@@ -149,14 +149,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_read() {
+    fn result_codes_are_parsed() {
         assert_eq!(wanted_result("invalidcredentials"), Ok(ResultChoice::Code(49)));
         assert_eq!(wanted_result("49"), Ok(ResultChoice::Code(49)));
         assert!(wanted_result("wrong").is_err());
     }
 
     #[test]
-    fn names_below_others_are_found_by_their_text() {
+    fn dns_at_or_below_a_base_are_recognized() {
         let check = |name, superior, expected| assert_eq!(is_at_or_below(name, superior), expected, "{name}");
         check("uid=a,ou=People, dc=example", "ou=people,dc=Example", true);
         check("ou=people,dc=example", "ou=people,dc=example", true);

@@ -284,7 +284,7 @@ mod tests {
 
     use super::*;
 
-    fn printed(form: Form) -> String {
+    fn print_event(form: Form) -> String {
         let mut fields = Vec::new();
         EventWriter::new(&mut fields)
             .kind(Kind::Bind)
@@ -303,14 +303,14 @@ mod tests {
     fn an_event_is_a_line_in_each_form() {
         let line =
             "2026-11-24T08:00:00.000001Z bind target=\"cn=a b,\\\"\\n\" result=invalidCredentials block=7\n";
-        assert_eq!(printed(Form::Text), line.repeat(2));
-        let json = printed(Form::Json);
+        assert_eq!(print_event(Form::Text), line.repeat(2));
+        let json = print_event(Form::Json);
         for line in json.lines() {
             let object: Value = serde_json::from_str(line).unwrap();
             assert_eq!(object["target"], "cn=a b,\"\n");
             assert_eq!((&object["code"], &object["block"]), (&Value::from(49), &Value::from(7)));
         }
-        let csv = printed(Form::Csv);
+        let csv = print_event(Form::Csv);
         let mut reader = csv::Reader::from_reader(csv.as_bytes());
         assert_eq!(reader.headers().unwrap(), COLUMNS.as_slice());
         let rows: Vec<_> = reader.records().map(Result::unwrap).collect();

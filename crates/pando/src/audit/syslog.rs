@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_read() {
+    fn syslog_targets_are_parsed() {
         assert_eq!("tcp://[::1]:514".parse(), Ok(SyslogTarget::Tcp("[::1]:514".to_owned())));
         assert_eq!("unix:///dev/log".parse(), Ok(SyslogTarget::Unix("/dev/log".into())));
         for wrong in ["", "tcp://host", "udp://:514", "tcp://host:0", "unix://dev/log", "http://host:1"] {

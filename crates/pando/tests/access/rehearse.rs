@@ -44,7 +44,7 @@ fn connect(pando: &Pando, requester: &str) -> Connection {
 }
 
 /// Rights of clients, each as requester, entry and right.
-type Seen = BTreeSet<(String, String, String)>;
+type Rights = BTreeSet<(String, String, String)>;
 
 const FILTERS: [&str; 8] = [
     "(objectClass=*)",
@@ -58,7 +58,7 @@ const FILTERS: [&str; 8] = [
 ];
 
 /// Sends searches, compares and changes, and returns the rights that each request showed.
-fn ask(pando: &Pando) -> Vec<Seen> {
+fn ask(pando: &Pando) -> Vec<Rights> {
     let mut all = Vec::new();
     for requester in ["", "anna", "bert", "carl"] {
         let mut connection = connect(pando, requester);
@@ -72,7 +72,7 @@ fn ask(pando: &Pando) -> Vec<Seen> {
             for filter in FILTERS {
                 for attributes in [&["*"][..], &["mail", "sn"], &["1.1"]] {
                     let found = connection.search(base, scope, filter, attributes).unwrap();
-                    let mut seen = Seen::new();
+                    let mut seen = Rights::new();
                     for entry in found.entries {
                         seen.insert((name.clone(), entry.dn.clone(), String::new()));
                         let attributes = entry.attributes.iter().map(|attribute| &attribute.description);
@@ -107,40 +107,40 @@ fn ask(pando: &Pando) -> Vec<Seen> {
 
 /// Returns the rights in the list `from` that the list `to` lacks. Omits read rights on entries that are no longer
 /// visible.
-fn not_in(from: &[Seen], to: &[Seen]) -> Seen {
-    let mut not_in = Seen::new();
+fn missing_rights(from: &[Rights], to: &[Rights]) -> Rights {
+    let mut missing = Rights::new();
     for (from, to) in from.iter().zip(to) {
         for (name, dn, what) in from.difference(to) {
-            let is_there = |seen: &Seen| seen.contains(&(name.clone(), dn.clone(), String::new()));
+            let is_there = |seen: &Rights| seen.contains(&(name.clone(), dn.clone(), String::new()));
             if !what.starts_with("read") || is_there(to) {
-                not_in.insert((name.clone(), dn.clone(), what.clone()));
+                missing.insert((name.clone(), dn.clone(), what.clone()));
             }
         }
     }
-    not_in
+    missing
 }
 
 /// Returns the rights that a rehearsal predicts to be lost or gained. A change of the right to browse an entry affects
 /// all operations on the entry. So does a change of the result of a filter on the entry.
-fn predicted(run: &Run, says: &str, hidden: &Seen) -> Seen {
-    let mut predicted = Seen::new();
+fn predicted_rights(run: &Run, says: &str, hidden: &Rights) -> Rights {
+    let mut rights = Rights::new();
     for line in run.stdout.lines().filter(|line| !line.starts_with(' ')) {
         let Some((place, right)) = line.split_once(&format!(": {says} ")) else { continue };
         let (name, dn) = place.split_once(" at ").unwrap();
         let right = right.split(" (").next().unwrap();
         let keep = |what: &str| (name.to_owned(), dn.to_owned(), what.to_owned());
         match right.split_once(' ') {
-            None if right == "reset" => _ = predicted.insert(keep("reset")),
+            None if right == "reset" => _ = rights.insert(keep("reset")),
             None => {
                 assert_eq!(right, "browse");
                 let all = ["", "compare sn", "write description", "write userPassword", "reset"].map(keep);
-                predicted.extend(all.into_iter().filter(|what| what.2.is_empty() || hidden.contains(what)));
+                rights.extend(all.into_iter().filter(|what| what.2.is_empty() || hidden.contains(what)));
             }
-            Some(("search", _)) => _ = predicted.insert(keep("")),
-            Some(_) => _ = predicted.insert(keep(right)),
+            Some(("search", _)) => _ = rights.insert(keep("")),
+            Some(_) => _ = rights.insert(keep(right)),
         }
     }
-    predicted
+    rights
 }
 
 const SETS: [&[&str]; 6] = [
@@ -198,9 +198,9 @@ fn a_rehearsal_predicts_what_clients_see_afterwards() {
         let pando = start(&scratch);
         let after = ask(&pando);
         assert!(pando.stop().success());
-        let (lost, gained) = (not_in(&before, &after), not_in(&after, &before));
-        assert_eq!(predicted(&said, "may no longer", &lost), lost, "{rules:#?}\n{}", said.stdout);
-        assert_eq!(predicted(&said, "may now", &gained), gained, "{rules:#?}\n{}", said.stdout);
+        let (lost, gained) = (missing_rights(&before, &after), missing_rights(&after, &before));
+        assert_eq!(predicted_rights(&said, "may no longer", &lost), lost, "{rules:#?}\n{}", said.stdout);
+        assert_eq!(predicted_rights(&said, "may now", &gained), gained, "{rules:#?}\n{}", said.stdout);
         differences += lost.len() + gained.len();
         rehearse(&scratch, rules, &[]).expect_code(0).expect_output(": 0 would change, in 0 kinds");
         before = after;
@@ -359,7 +359,7 @@ fn a_missing_or_damaged_trail_is_reported() {
 }
 
 /// Returns the events that `pando audit --explain` prints.
-fn explained(scratch: &Scratch, choice: &[&str]) -> Vec<Value> {
+fn explained_events(scratch: &Scratch, choice: &[&str]) -> Vec<Value> {
     let node = scratch.join("node.toml");
     let arguments = ["audit", "--explain", "--json", "--node", node.to_str().unwrap()];
     let run = command(&[&arguments[..], choice].concat(), Some(&Pando::data(scratch))).expect_code(0);
@@ -367,7 +367,7 @@ fn explained(scratch: &Scratch, choice: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn the_rules_of_their_time_decided_about_allowed_operations_too() {
+fn allowed_operations_are_explained_by_the_rules_of_their_time() {
     let scratch = Scratch::new("audit-explain");
     record(&scratch);
     apply(&scratch, &THEN);
@@ -379,7 +379,7 @@ fn the_rules_of_their_time_decided_about_allowed_operations_too() {
     assert!(pando.stop().success());
 
     let of = |choice: &[&str]| {
-        let events = explained(&scratch, choice);
+        let events = explained_events(&scratch, choice);
         let texts = |event: &Value| {
             let list = event["explained"].as_array().cloned().unwrap_or_default();
             list.iter().map(|text| text.as_str().unwrap().to_owned()).collect::<Vec<_>>()
@@ -402,11 +402,11 @@ fn the_rules_of_their_time_decided_about_allowed_operations_too() {
     assert_eq!(reads[0], ["read mail, sn: allowed by all", "read title: denied by night"]);
     assert_eq!(reads[1..3], [reads[0].clone(), reads[0].clone()]);
     assert_eq!(reads.last().unwrap(), &["read mail: denied by simple"]);
-    let refused = explained(&scratch, &["--who", &anna, "--operation", "delete"]);
+    let refused = explained_events(&scratch, &["--who", &anna, "--operation", "delete"]);
     assert_eq!(refused[0]["rule"], "none allows it");
     assert_eq!(refused[0]["explained"][0], "delete: no rule allows it, and what none allows is denied");
-    let not_in = of(&["--who", &person_dn("dora"), "--operation", "search"]);
-    assert_eq!(not_in, [["the requester no longer exists"]]);
+    let unknown = of(&["--who", &person_dn("dora"), "--operation", "search"]);
+    assert_eq!(unknown, [["the requester no longer exists"]]);
     let admin = of(&["--who", ADMIN_DN, "--operation", "delete"]);
     assert_eq!(admin, [["the administrator is above all rules"]]);
     assert_eq!(of(&["--operation", "bind", "--who", &carl]), [[""; 0]]);

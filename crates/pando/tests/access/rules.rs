@@ -26,7 +26,7 @@ fn as_person(pando: &Pando, name: &str, program: &str, arguments: &[&str], input
 }
 
 #[test]
-fn rules_of_a_settings_file_hold_for_openldap_s_clients() {
+fn rules_of_a_settings_file_apply_to_openldap_clients() {
     let scratch = Scratch::new("access-rules");
     let pando = Pando::start(&scratch);
     plant(&mut pando.administrator());
@@ -148,7 +148,7 @@ fn a_help_desk_resets_passwords_and_does_nothing_else() {
 }
 
 #[test]
-fn rules_know_by_which_bind_requests_come_and_when() {
+fn rules_match_bind_method_and_time() {
     let scratch = Scratch::new("access-bind");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();
@@ -201,7 +201,7 @@ fn rules_know_by_which_bind_requests_come_and_when() {
 }
 
 #[test]
-fn rules_know_at_which_listener_requests_come() {
+fn rules_match_the_listener_of_a_request() {
     let scratch = Scratch::new("access-listener");
     let node = "[[listener]]\nurl = \"ldap://127.0.0.2:0\"\nname = \"internal\"\n";
     let pando = Start::with_node(&scratch, node).ready();
@@ -382,7 +382,7 @@ fn rules_distinguish_single_values() {
 }
 
 #[test]
-fn rules_know_where_requests_come_from_and_whose_name_is_written() {
+fn rules_match_the_client_network_tls_and_the_value_that_is_written() {
     const GROUP: &str = "cn=staff,ou=groups,dc=example,dc=com";
     let scratch = Scratch::new("access-link");
     let pando = Pando::start(&scratch);
@@ -452,7 +452,7 @@ fn counts(connection: &mut Connection, filter: &str) -> (usize, usize) {
 }
 
 #[test]
-fn long_searches_and_large_entries_obey_the_rules_too() {
+fn long_searches_and_large_entries_obey_the_rules() {
     const PEOPLE: usize = 6_000;
     let scratch = Scratch::new("access-long");
     let mut ldif = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n");
@@ -509,7 +509,7 @@ fn ldif_import(scratch: &Scratch, ldif: &str) {
 }
 
 #[test]
-fn controls_and_operations_are_kept_from_some() {
+fn rules_restrict_controls_and_extended_operations() {
     let scratch = Scratch::new("access-uses");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();

@@ -29,7 +29,7 @@ fn settings(scratch: &Scratch, name: &str, rules: &[&str], expectations: &[&str]
 }
 
 #[test]
-fn rules_are_tested_rehearsed_put_in_force_and_taken_back() {
+fn rules_are_tested_rehearsed_applied_and_rolled_back() {
     let scratch = Scratch::new("access-settings");
     let pando = Pando::start(&scratch);
     plant(&mut pando.administrator());
@@ -121,7 +121,7 @@ fn rules_are_tested_rehearsed_put_in_force_and_taken_back() {
 }
 
 #[test]
-fn the_last_right_to_ask_for_rules_is_taken_only_where_that_is_meant() {
+fn the_last_explain_right_is_removed_only_by_an_explicit_deny() {
     let scratch = Scratch::new("access-readers");
     assert!(Pando::start(&scratch).stop().success());
     let data = Pando::data(&scratch);

@@ -13,7 +13,7 @@ use test_support::tree::person_dn;
 use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 #[test]
-fn clauses_of_openldap_become_rules_or_are_named() {
+fn openldap_clauses_become_rules_or_are_reported() {
     let scratch = Scratch::new("translate-openldap");
     let text = "# as Debian has it, and more\n\
         dn: olcDatabase={1}mdb,cn=config\n\
@@ -53,7 +53,7 @@ fn clauses_of_openldap_become_rules_or_are_named() {
 }
 
 #[test]
-fn listeners_of_openldap_are_named_by_their_scheme() {
+fn openldap_listener_urls_become_listener_names() {
     let scratch = Scratch::new("translate-listeners");
     let clauses = "access to * by sockurl=\"ldapi:///\" write\n \
         by users sockurl.exact=ldaps:/// read by sockname=\"PATH=/run/slapd/ldapi\" read\n \
@@ -110,7 +110,7 @@ fn controls_and_operations_of_global_acis_become_rules_of_use() {
 }
 
 #[test]
-fn acis_become_rules_or_are_named() {
+fn acis_become_rules_or_are_reported() {
     let scratch = Scratch::new("translate-aci");
     let text = "dn: dc=example,dc=com\n\
         aci: (targetattr=\"dc || description || objectClass\")(targetfilter=\"(objectClass=domain)\")\n \
@@ -156,7 +156,7 @@ fn acis_become_rules_or_are_named() {
 }
 
 #[test]
-fn expressions_of_places_become_places() {
+fn regular_expressions_on_dns_become_scopes() {
     let scratch = Scratch::new("translate-expressions");
     let clauses = "access to dn.regex=\"^uid=([^,]+),ou=people,dc=x$\" attrs=mobile \
         by dn.exact,expand=\"uid=$1,ou=people,dc=x\" write by dn.regex=\"^.+,ou=people,dc=x$\" read by * none\n\
@@ -214,7 +214,7 @@ fn readers_of_passwords_are_reported() {
 }
 
 #[test]
-fn filters_binds_and_times_are_carried_over() {
+fn filters_bind_methods_and_times_are_translated() {
     let scratch = Scratch::new("translate-filters");
     let clauses = "access to filter=(title=*) attrs=title by users read by * none\n\
         access to dn.subtree=\"ou=a,dc=x\" attrs=title,sn by * read\n\
@@ -281,7 +281,7 @@ fn filters_binds_and_times_are_carried_over() {
 }
 
 #[test]
-fn values_of_openldap_s_clauses_show_as_there() {
+fn translated_value_clauses_show_the_same_values_as_openldap() {
     let scratch = Scratch::new("translate-values");
     let clauses = "access to attrs=userPassword by anonymous auth by * none\n\
         access to attrs=mail val=\"anna@home.example\" by self read by * none\n\
@@ -397,7 +397,7 @@ fn sets() -> [String; 5] {
 }
 
 #[test]
-fn slapd_under_its_clauses_and_pando_under_the_rules_show_the_same() {
+fn slapd_and_pando_show_the_same_under_translated_clauses() {
     let scratch = Scratch::new("translate-slapd");
     let pando = Pando::start(&scratch);
     fill(&mut pando.administrator());
@@ -488,10 +488,10 @@ fn aci_sets() -> [String; 4] {
 
 /// Function that returns true if a known reason explains a difference. Its arguments are the request, and the attribute
 /// names of an entry that 389 DS and Pando show.
-type IsSo = fn(&AccessRequest<'_>, VisibleNames<'_>, VisibleNames<'_>) -> bool;
+type DifferencePredicate = fn(&AccessRequest<'_>, VisibleNames<'_>, VisibleNames<'_>) -> bool;
 
 /// Known reasons for differences between 389 DS and Pando, with a test for each.
-const DIFFERENCES: [(&str, IsSo); 2] = [
+const DIFFERENCES: [(&str, DifferencePredicate); 2] = [
     ("its rules are an attribute of its entries, which is read as others are", |_, theirs, ours| {
         let without = theirs.map(|names| names.iter().filter(|name| *name != "aci").collect::<Vec<_>>());
         theirs.is_some_and(|names| names.contains("aci"))
@@ -508,7 +508,7 @@ const DIFFERENCES: [(&str, IsSo); 2] = [
 
 #[test]
 #[ignore = "needs 389 DS, which ./dev test-peers installs"]
-fn ds389_under_its_acis_and_pando_under_the_rules_show_the_same() {
+fn ds389_and_pando_show_the_same_under_translated_acis() {
     let scratch = Scratch::new("translate-389");
     let pando = Pando::start(&scratch);
     fill(&mut pando.administrator());

@@ -47,7 +47,7 @@ fn events(scratch: &Scratch, arguments: &[&str]) -> Vec<Value> {
 
 /// Returns the only event that matches `wanted`.
 #[track_caller]
-fn one<'e>(events: &'e [Value], wanted: &[(&str, &str)]) -> &'e Value {
+fn only_event<'e>(events: &'e [Value], wanted: &[(&str, &str)]) -> &'e Value {
     let fits = |event: &&Value| wanted.iter().all(|(name, value)| event[name] == *value);
     let found: Vec<_> = events.iter().filter(fits).collect();
     assert_eq!(found.len(), 1, "{wanted:?} in {events:#?}");
@@ -121,12 +121,12 @@ fn events_have_identities_and_no_secrets() {
 
     audit(&scratch, &["verify"]).expect_code(0).expect_output("signed by the key");
     let all = events(&scratch, &[]);
-    let search = one(&all, &[("filter", "(&(uid=anna)(sn=a*))")]);
+    let search = only_event(&all, &[("filter", "(&(uid=anna)(sn=a*))")]);
     assert_eq!((&search["who"], &search["result"]), (&ADMIN_DN.into(), &"success".into()));
     assert_eq!((&search["scope"], &search["entries"]), (&"sub".into(), &1.into()));
     assert_eq!(search["attributes"], serde_json::json!(["cn", "mail"]));
     assert!(search["network"].as_str().unwrap().starts_with("127.0.0.1:"), "{search}");
-    let modify = one(&all, &[("operation", "modify"), ("target", &anna), ("who", ADMIN_DN)]);
+    let modify = only_event(&all, &[("operation", "modify"), ("target", &anna), ("who", ADMIN_DN)]);
     assert_eq!(modify["attributes"], serde_json::json!(["sn"]));
     let values = serde_json::json!([
         {"attribute": "sn", "fate": "removed", "values": ["anna"]},
@@ -140,14 +140,14 @@ fn events_have_identities_and_no_secrets() {
         ("cn=staff,ou=groups,dc=example,dc=com", "the entry has no password"),
         ("withheld, not a valid name", "the name is no DN"),
     ] {
-        one(&all, &[("operation", "bind"), ("target", target), ("reason", reason)]);
+        only_event(&all, &[("operation", "bind"), ("target", target), ("reason", reason)]);
     }
-    one(&all, &[("operation", "bind"), ("who", &anna), ("result", "success")]);
-    let own = one(&all, &[("operation", "modify"), ("who", &anna), ("target", &anna)]);
+    only_event(&all, &[("operation", "bind"), ("who", &anna), ("result", "success")]);
+    let own = only_event(&all, &[("operation", "modify"), ("who", &anna), ("target", &anna)]);
     assert_eq!((&own["attributes"], &own["values"]), (&serde_json::json!(["userPassword"]), &Value::Null));
-    let denied = one(&all, &[("operation", "modify"), ("target", &bert)]);
+    let denied = only_event(&all, &[("operation", "modify"), ("target", &bert)]);
     assert_eq!(denied["result"], "insufficientAccessRights");
-    let delete = one(&all, &[("operation", "delete"), ("target", &bert)]);
+    let delete = only_event(&all, &[("operation", "delete"), ("target", &bert)]);
     let tracking = serde_json::json!([{
         "address": "192.0.2.1",
         "name": "app.example.com",
@@ -158,9 +158,9 @@ fn events_have_identities_and_no_secrets() {
     let gone = delete["values"].as_array().unwrap();
     let sn = serde_json::json!({"attribute": "sn", "fate": "before", "values": ["bert"]});
     assert!(gone.contains(&sn) && !gone.iter().any(|of| of["attribute"] == "userPassword"), "{gone:?}");
-    let of_tree = one(&all, &[("operation", "delete"), ("target", &tree), ("name", "tree")]);
+    let of_tree = only_event(&all, &[("operation", "delete"), ("target", &tree), ("name", "tree")]);
     assert_eq!(of_tree["entries"], 1);
-    let compare = one(&all, &[("operation", "compare"), ("acts_as", &identity)]);
+    let compare = only_event(&all, &[("operation", "compare"), ("acts_as", &identity)]);
     assert_eq!(compare["who"], ADMIN_DN);
     for kind in ["opened", "closed", "unbind", "started", "stopped"] {
         assert!(all.iter().any(|event| event["operation"] == kind), "{kind}");
@@ -257,19 +257,19 @@ fn changes_of_the_server_itself_are_events() {
     pando.signal(rustix::process::Signal::TERM);
     assert!(pando.exit().success());
     let all = events(&scratch, &[]);
-    let ended = one(&all, &[("name", "end of a value"), ("target", &group)]);
+    let ended = only_event(&all, &[("name", "end of a value"), ("target", &group)]);
     assert_eq!((&ended["operation"], &ended["who"]), (&"modify".into(), &"cn=ended values,cn=config".into()));
-    let joined = one(&all, &[("name", "automatic membership"), ("target", &group)]);
+    let joined = only_event(&all, &[("name", "automatic membership"), ("target", &group)]);
     assert_eq!(joined["who"], "cn=auto members,cn=config");
-    let added = one(&all, &[("operation", "add"), ("target", &anna)]);
+    let added = only_event(&all, &[("operation", "add"), ("target", &anna)]);
     assert_eq!(joined["message_id"], added["message_id"]);
-    let given = one(&all, &[("operation", "modify"), ("target", &group), ("who", ADMIN_DN)]);
+    let given = only_event(&all, &[("operation", "modify"), ("target", &group), ("who", ADMIN_DN)]);
     assert!(given.to_string().contains("member;x-until-20970101000000Z"), "{given}");
 }
 
 /// Events contain the identity that a client tried to bind as, and the rule that caused a refusal.
 #[test]
-fn a_failed_sasl_bind_names_the_user_and_a_refusal_its_rule() {
+fn events_name_the_user_of_a_failed_sasl_bind_and_the_refusing_rule() {
     let scratch = Scratch::new("audit-refused");
     let mut pando = start(&scratch, "").ready();
     plant(&mut pando.administrator());
@@ -306,11 +306,11 @@ fn a_failed_sasl_bind_names_the_user_and_a_refusal_its_rule() {
         (&bert, "wrong proof or password, or an identity that is not given"),
         ("withheld, no entry has this name", "no such name"),
     ] {
-        one(&all, &[("operation", "bind"), ("target", target), ("reason", reason)]);
+        only_event(&all, &[("operation", "bind"), ("target", target), ("reason", reason)]);
     }
-    one(&all, &[("operation", "modify"), ("target", &anna), ("rule", "names")]);
-    one(&all, &[("operation", "modify"), ("target", &bert), ("rule", "none allows it")]);
-    one(&all, &[("operation", "delete"), ("target", &bert), ("rule", "none allows it")]);
+    only_event(&all, &[("operation", "modify"), ("target", &anna), ("rule", "names")]);
+    only_event(&all, &[("operation", "modify"), ("target", &bert), ("rule", "none allows it")]);
+    only_event(&all, &[("operation", "delete"), ("target", &bert), ("rule", "none allows it")]);
     let printed = audit(&scratch, &["--json"]).stdout;
     assert!(!printed.contains("-secret"), "{printed}");
 }
@@ -333,7 +333,7 @@ fn a_rule_lets_users_read_the_trail_over_the_network() {
     add(&mut admin, &last, &[("objectClass", "organizationalUnit")]);
     let begun = Instant::now();
     while !audit(&scratch, &adds).stdout.contains(&last) {
-        assert!(begun.elapsed() < DEADLINE, "the last add is not told");
+        assert!(begun.elapsed() < DEADLINE, "the trail lacks the last add");
     }
     let remote = ask(ADMIN_DN, ADMIN_PASSWORD, &adds).expect_code(0).stdout;
     let local = audit(&scratch, &adds).expect_code(0).stdout;
@@ -412,7 +412,7 @@ fn ask_server(
 }
 
 #[test]
-fn events_go_to_a_syslog_server() {
+fn events_are_sent_to_a_syslog_server() {
     let scratch = Scratch::new("audit-syslog");
     let mut pando = start(&scratch, "").ready();
     plant(&mut pando.administrator());
@@ -490,7 +490,7 @@ fn the_settings_select_the_events() {
 }
 
 /// Adds entries from several connections until the server ends. Returns the names of the acknowledged entries.
-fn add_until_the_end(pando: &Pando, round: usize, stop: impl FnOnce()) -> Vec<String> {
+fn add_until_the_server_ends(pando: &Pando, round: usize, stop: impl FnOnce()) -> Vec<String> {
     let (acknowledged, count) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for writer in 0..6 {
@@ -557,7 +557,7 @@ fn no_acknowledged_change_is_missing_after_kill_9() {
         let pando = start(&scratch, "").ready();
         let id = rustix::process::Pid::from_raw(i32::try_from(pando.id()).unwrap()).unwrap();
         let kill = || rustix::process::kill_process(id, rustix::process::Signal::KILL).unwrap();
-        acknowledged.extend(add_until_the_end(&pando, round, kill));
+        acknowledged.extend(add_until_the_server_ends(&pando, round, kill));
     }
     assert!(start(&scratch, "").ready().stop().success());
     check_adds(&scratch, &acknowledged);
@@ -670,7 +670,7 @@ fn a_full_disk_loses_events_and_reports_their_number() {
 }
 
 #[test]
-fn a_full_disk_holds_requests_back_until_there_is_room() {
+fn a_full_disk_delays_responses_until_space_is_free() {
     let scratch = Scratch::new("audit-hold");
     let room = scratch.write("room", "40000");
     std::fs::create_dir(folder(&scratch)).unwrap();
@@ -694,10 +694,10 @@ fn a_full_disk_holds_requests_back_until_there_is_room() {
             assert!(begun.elapsed() < DEADLINE, "{}", pando.log());
             std::thread::yield_now();
         }
-        assert!(answered.load(Ordering::Relaxed) < ROUNDS * SEARCHES, "not all were answered");
+        assert!(answered.load(Ordering::Relaxed) < ROUNDS * SEARCHES, "some requests must wait");
         std::fs::write(&room, "999999999").unwrap();
     });
-    assert_eq!(answered.load(Ordering::Relaxed), ROUNDS * SEARCHES, "and then all were");
+    assert_eq!(answered.load(Ordering::Relaxed), ROUNDS * SEARCHES, "all requests are answered at the end");
     assert!(pando.stop().success());
     audit(&scratch, &["verify"]).expect_code(0);
     assert_eq!(events(&scratch, &["--operation", "search"]).len(), ROUNDS * SEARCHES, "and none is missing");

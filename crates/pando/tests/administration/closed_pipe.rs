@@ -9,17 +9,17 @@ use test_support::tree::{add_person, plant};
 use test_support::{Pando, SUFFIX, Scratch};
 
 /// Returns a pipe whose other end is closed.
-fn closed() -> Stdio {
+fn closed_pipe() -> Stdio {
     let (_, writer) = std::io::pipe().unwrap();
     writer.into()
 }
 
 /// Runs a command whose standard output is a closed pipe. Expects this exit code, and no message about the pipe.
 #[track_caller]
-fn unread(arguments: &[&str], code: i32) {
+fn run_with_closed_output(arguments: &[&str], code: i32) {
     let mut command = Command::new(program());
     let output =
-        command.args(arguments).stdin(Stdio::null()).stdout(closed()).stderr(Stdio::piped()).output();
+        command.args(arguments).stdin(Stdio::null()).stdout(closed_pipe()).stderr(Stdio::piped()).output();
     let output = output.unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "pando {}: {errors}", arguments.join(" "));
@@ -28,9 +28,10 @@ fn unread(arguments: &[&str], code: i32) {
 
 /// Runs a command whose standard output and standard error are closed pipes. Expects this exit code.
 #[track_caller]
-fn unheard(arguments: &[&str], code: i32) {
+fn run_with_closed_output_and_errors(arguments: &[&str], code: i32) {
     let mut command = Command::new(program());
-    let status = command.args(arguments).stdin(Stdio::null()).stdout(closed()).stderr(closed()).status();
+    let status =
+        command.args(arguments).stdin(Stdio::null()).stdout(closed_pipe()).stderr(closed_pipe()).status();
     assert_eq!(status.unwrap().code(), Some(code), "pando {}", arguments.join(" "));
 }
 
@@ -42,8 +43,8 @@ fn commands_end_quietly_when_the_pipe_is_closed() {
     let data = Pando::data(&scratch);
     let data = data.to_str().unwrap();
     // These commands ask the running server. Commands that read the files of the stopped directory follow below.
-    unread(&["explain", "--data", data, "(uid=anna)"], 0);
-    unread(&["apply", "--data", data, settings(&scratch, data).as_str()], 0);
+    run_with_closed_output(&["explain", "--data", data, "(uid=anna)"], 0);
+    run_with_closed_output(&["apply", "--data", data, settings(&scratch, data).as_str()], 0);
     assert!(server.stop().success());
 
     let settings = settings(&scratch, data);
@@ -80,13 +81,16 @@ fn commands_end_quietly_when_the_pipe_is_closed() {
         (&["export", "--data", data], 1),
         (&["export", "--data", data, "--settings-only"], 1),
     ] {
-        unread(arguments, code);
+        run_with_closed_output(arguments, code);
     }
     let fresh = scratch.join("fresh");
-    unheard(&["import", "--data", fresh.to_str().unwrap(), "--suffix", "o=a", good], 0);
-    unheard(&["index", "add", "--data", data, "title"], 0);
-    unheard(&["verify", "--data", scratch.join("none").to_str().unwrap()], 4);
-    unheard(&["nonsense"], 2);
+    run_with_closed_output_and_errors(
+        &["import", "--data", fresh.to_str().unwrap(), "--suffix", "o=a", good],
+        0,
+    );
+    run_with_closed_output_and_errors(&["index", "add", "--data", data, "title"], 0);
+    run_with_closed_output_and_errors(&["verify", "--data", scratch.join("none").to_str().unwrap()], 4);
+    run_with_closed_output_and_errors(&["nonsense"], 2);
 }
 
 fn settings(scratch: &Scratch, data: &str) -> String {
@@ -96,7 +100,7 @@ fn settings(scratch: &Scratch, data: &str) -> String {
 }
 
 #[test]
-fn a_server_goes_on_when_the_reader_of_its_log_goes_away() {
+fn a_server_keeps_running_if_the_reader_of_its_log_ends() {
     let scratch = Scratch::new("closed-log");
     let server = Start::new(&scratch).arguments(&["--log-operations"]).with_closed_log().ready();
     let mut admin = server.administrator();

@@ -26,7 +26,7 @@ description = ["The wiki", "Reads people"]
 userPassword = { file = "wiki-password" }
 "#;
 
-fn planted(name: &str) -> (Scratch, Pando, Connection) {
+fn start_with_tree(name: &str) -> (Scratch, Pando, Connection) {
     let scratch = Scratch::new(name);
     let server = Pando::start(&scratch);
     let mut admin = server.administrator();
@@ -36,7 +36,7 @@ fn planted(name: &str) -> (Scratch, Pando, Connection) {
 }
 
 /// Runs `pando VERB OPTIONS` with a file of this text.
-fn with(scratch: &Scratch, words: &[&str], text: &str) -> Run {
+fn run_with_file(scratch: &Scratch, words: &[&str], text: &str) -> Run {
     let file = scratch.write("applications.toml", text);
     let words = [words, &[file.to_str().unwrap()]].concat();
     command(&words, Some(&Pando::data(scratch)))
@@ -47,9 +47,9 @@ fn dn(rdn: &str) -> String {
 }
 
 #[test]
-fn entries_become_as_declared_and_stay_so() {
-    let (scratch, server, mut admin) = planted("declared");
-    let planned = with(&scratch, &["plan"], APPLICATIONS).expect_code(0);
+fn apply_makes_entries_as_declared_and_is_idempotent() {
+    let (scratch, server, mut admin) = start_with_tree("declared");
+    let planned = run_with_file(&scratch, &["plan"], APPLICATIONS).expect_code(0);
     assert!(planned.stdout.contains("3 to add, 0 to change, 0 to delete"), "{planned}");
     assert!(planned.stdout.contains("userPassword: (from wiki-password)"), "{planned}");
     assert!(
@@ -57,7 +57,9 @@ fn entries_become_as_declared_and_stay_so() {
         "{planned}"
     );
     assert!(admin.entry(&dn("uid=wiki"), &["1.1"]).unwrap().is_none(), "a plan changes nothing");
-    with(&scratch, &["apply"], APPLICATIONS).expect_code(0).expect_output("3 added, 0 changed, 0 deleted");
+    run_with_file(&scratch, &["apply"], APPLICATIONS)
+        .expect_code(0)
+        .expect_output("3 added, 0 changed, 0 deleted");
     let bound = server.connect().bind(&dn("uid=wiki"), "let the wiki in").unwrap();
     assert_eq!(bound.code, ResultCode::SUCCESS);
     let group = admin.entry(&dn("cn=wiki-users"), &["member"]).unwrap().unwrap();
@@ -67,12 +69,12 @@ fn entries_become_as_declared_and_stay_so() {
         admin.entry(&dn("uid=wiki"), &["entryCSN"]).unwrap().unwrap().text("entryCSN")
     };
     let before = csn(&mut admin);
-    with(&scratch, &["apply"], APPLICATIONS).expect_code(0).expect_output("no change");
+    run_with_file(&scratch, &["apply"], APPLICATIONS).expect_code(0).expect_output("no change");
     assert_eq!(csn(&mut admin), before);
 
     // Values that differ only in spelling are equal; other values are changed.
     let text = APPLICATIONS.replace("The wiki", "the  WIKI").replace("\"anna\"", "\"bert\"");
-    let changed = with(&scratch, &["apply"], &text).expect_code(0);
+    let changed = run_with_file(&scratch, &["apply"], &text).expect_code(0);
     assert!(changed.stdout.contains("0 added, 1 changed, 0 deleted"), "{changed}");
     let lines = [format!("- member: {}", person_dn("anna")), format!("+ member: {}", person_dn("bert"))];
     assert!(lines.iter().all(|line| changed.stdout.contains(line)), "{changed}");
@@ -80,7 +82,7 @@ fn entries_become_as_declared_and_stay_so() {
     scratch.write("wiki-password", "another");
     replace(&mut admin, &dn("uid=wiki"), "l", &["Vienna"]);
     let text = text.replace("description = [\"the  WIKI\", \"Reads people\"]\n", "");
-    with(&scratch, &["apply"], &text).expect_code(0).expect_output("0 added, 1 changed, 0 deleted");
+    run_with_file(&scratch, &["apply"], &text).expect_code(0).expect_output("0 added, 1 changed, 0 deleted");
     assert!(server.connect().bind(&dn("uid=wiki"), "another").unwrap().is_success());
     let wiki = admin.entry(&dn("uid=wiki"), &["*"]).unwrap().unwrap();
     assert_eq!((wiki.texts("description").len(), wiki.texts("l").len()), (0, 1));
@@ -88,19 +90,19 @@ fn entries_become_as_declared_and_stay_so() {
 
 #[test]
 fn only_owned_entries_are_pruned() {
-    let (scratch, _server, mut admin) = planted("declared-prune");
-    with(&scratch, &["apply"], APPLICATIONS).expect_code(0);
+    let (scratch, _server, mut admin) = start_with_tree("declared-prune");
+    run_with_file(&scratch, &["apply"], APPLICATIONS).expect_code(0);
     let others = "owner = \"others\"\n[[entry]]\ndn = \"cn=others,ou=apps,dc=example,dc=com\"\n\
                   objectClass = \"applicationProcess\"\n";
-    with(&scratch, &["apply"], others).expect_code(0);
+    run_with_file(&scratch, &["apply"], others).expect_code(0);
     add(&mut admin, &dn("cn=mine"), &[("objectClass", "applicationProcess"), ("cn", "mine")]);
     let none = "owner = \"applications\"\n";
-    with(&scratch, &["apply", "--no-prune"], none).expect_code(0).expect_output("no change");
-    let planned = with(&scratch, &["plan"], none).expect_code(0);
+    run_with_file(&scratch, &["apply", "--no-prune"], none).expect_code(0).expect_output("no change");
+    let planned = run_with_file(&scratch, &["plan"], none).expect_code(0);
     assert!(planned.stdout.contains("3 to delete; refused: 0"), "{planned}");
     assert!(planned.stdout.contains("delete ou=apps,dc=example,dc=com (not checked)"), "{planned}");
     // The unit contains entries of other owners, so it stays. All other entries of the owner are deleted.
-    let applied = with(&scratch, &["apply"], none).expect_code(6);
+    let applied = run_with_file(&scratch, &["apply"], none).expect_code(6);
     assert!(applied.stdout.contains("2 deleted; refused: 1"), "{applied}");
     assert!(applied.stderr.contains("notAllowedOnNonLeaf"), "{applied}");
     for (rdn, is_there) in
@@ -109,32 +111,34 @@ fn only_owned_entries_are_pruned() {
         assert_eq!(admin.entry(&dn(rdn), &["1.1"]).unwrap().is_some(), is_there, "{rdn}");
     }
     assert!(admin.delete(&dn("cn=mine")).unwrap().is_success());
-    with(&scratch, &["apply"], "owner = \"others\"\n").expect_code(0).expect_output("1 deleted");
-    with(&scratch, &["apply"], none).expect_code(0).expect_output("1 deleted");
+    run_with_file(&scratch, &["apply"], "owner = \"others\"\n").expect_code(0).expect_output("1 deleted");
+    run_with_file(&scratch, &["apply"], none).expect_code(0).expect_output("1 deleted");
     assert!(admin.entry(&format!("ou=apps,{SUFFIX}"), &["1.1"]).unwrap().is_none());
 }
 
 #[test]
-fn entries_of_others_are_not_taken() {
-    let (scratch, _server, mut admin) = planted("declared-others");
+fn entries_of_other_owners_are_refused_unless_adopted() {
+    let (scratch, _server, mut admin) = start_with_tree("declared-others");
     let anna = format!("owner = \"hr\"\n[[entry]]\ndn = \"{}\"\ntitle = \"Engineer\"\n", person_dn("anna"));
-    with(&scratch, &["apply"], &anna).expect_code(6).expect_error("adopt = true takes it over");
-    with(&scratch, &["apply"], &format!("{anna}adopt = true\n")).expect_code(0).expect_output("1 changed");
+    run_with_file(&scratch, &["apply"], &anna).expect_code(6).expect_error("adopt = true takes it over");
+    run_with_file(&scratch, &["apply"], &format!("{anna}adopt = true\n"))
+        .expect_code(0)
+        .expect_output("1 changed");
     let entry = admin.entry(&person_dn("anna"), &["*", "pandoOwner"]).unwrap().unwrap();
     assert_eq!((entry.text("title"), entry.text("pandoOwner")), (Some("Engineer".into()), Some("hr".into())));
     assert_eq!(entry.texts("sn"), ["anna"], "what is not declared stays");
     let other = anna.replace("hr", "it");
-    with(&scratch, &["apply"], &other).expect_code(6).expect_error("belongs to the owner hr");
+    run_with_file(&scratch, &["apply"], &other).expect_code(6).expect_error("belongs to the owner hr");
     // Each entry is a separate change. If the server refuses a change, the refusal is reported, and the other changes
     // are made.
     let text = "owner = \"it\"\n[[entry]]\ndn = \"cn=a,ou=groups,dc=example,dc=com\"\nobjectClass = \"person\"\n\
                 [[entry]]\ndn = \"cn=b,ou=groups,dc=example,dc=com\"\nobjectClass = \"applicationProcess\"\n";
-    let planned = with(&scratch, &["plan"], text).expect_code(6);
+    let planned = run_with_file(&scratch, &["plan"], text).expect_code(6);
     assert!(
         planned.stderr.contains("applications.toml:2: add cn=a") && planned.stderr.contains("sn"),
         "{planned}"
     );
-    let applied = with(&scratch, &["apply"], text).expect_code(6);
+    let applied = run_with_file(&scratch, &["apply"], text).expect_code(6);
     assert!(
         applied.stdout.contains("1 added") && applied.stderr.contains("objectClassViolation"),
         "{applied}"
@@ -143,8 +147,8 @@ fn entries_of_others_are_not_taken() {
 
 #[test]
 fn a_plan_that_is_no_longer_true_is_refused() {
-    let (scratch, _server, mut admin) = planted("declared-plan");
-    let planned = with(&scratch, &["plan", "--json"], APPLICATIONS).expect_code(0);
+    let (scratch, _server, mut admin) = start_with_tree("declared-plan");
+    let planned = run_with_file(&scratch, &["plan", "--json"], APPLICATIONS).expect_code(0);
     let lines: Vec<serde_json::Value> =
         planned.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let summary = lines.last().unwrap();
@@ -155,32 +159,38 @@ fn a_plan_that_is_no_longer_true_is_refused() {
     let unit = [("objectClass", "organizationalUnit"), ("ou", "apps")];
     add(&mut admin, &format!("ou=apps,{SUFFIX}"), &unit);
     let late = ["apply", "--expect", number];
-    with(&scratch, &late, APPLICATIONS).expect_code(1).expect_error("run `pando plan` again");
+    run_with_file(&scratch, &late, APPLICATIONS).expect_code(1).expect_error("run `pando plan` again");
     assert!(admin.entry(&dn("uid=wiki"), &["1.1"]).unwrap().is_none(), "nothing is changed");
     assert!(admin.delete(&format!("ou=apps,{SUFFIX}")).unwrap().is_success());
-    with(&scratch, &late, APPLICATIONS).expect_code(0).expect_output("3 added");
+    run_with_file(&scratch, &late, APPLICATIONS).expect_code(0).expect_output("3 added");
     // A change of an entry after the plan and before apply also makes the plan invalid.
     let text = APPLICATIONS.replace("Reads people", "Reads groups");
-    let planned = with(&scratch, &["plan"], &text).expect_code(0).stdout;
+    let planned = run_with_file(&scratch, &["plan"], &text).expect_code(0).stdout;
     let number = planned.trim_end().rsplit(' ').next().unwrap();
     replace(&mut admin, &dn("uid=wiki"), "l", &["Graz"]);
-    with(&scratch, &["apply", "--expect", number], &text).expect_code(1).expect_error("have changed");
+    run_with_file(&scratch, &["apply", "--expect", number], &text)
+        .expect_code(1)
+        .expect_error("have changed");
 }
 
 #[test]
 fn files_are_read_before_anything_is_done() {
-    let (scratch, _server, _admin) = planted("declared-files");
+    let (scratch, _server, _admin) = start_with_tree("declared-files");
     let settings = scratch.write("settings.toml", format!("suffixes = [\"{SUFFIX}\", \"o=more\"]\n"));
     let settings = settings.to_str().unwrap();
     let bad = "owner = \"a\"\n[[entry]]\ndn = \"cn=a,o=more\"\nuserPassword = \"clear\"\n";
-    let run = with(&scratch, &["apply", settings], bad).expect_code(2);
+    let run = run_with_file(&scratch, &["apply", settings], bad).expect_code(2);
     assert!(run.stderr.contains("applications.toml:4: userPassword: a password comes from a file"), "{run}");
     let good = "owner = \"a\"\n[[entry]]\ndn = \"o=more\"\nobjectClass = \"organization\"\n";
-    with(&scratch, &["apply", "--expect", "00", settings], good).expect_code(2).expect_error("--expect");
-    with(&scratch, &["apply", settings, settings], good).expect_code(2).expect_error("both settings files");
-    let run = with(&scratch, &["plan", settings], good).expect_code(0);
+    run_with_file(&scratch, &["apply", "--expect", "00", settings], good)
+        .expect_code(2)
+        .expect_error("--expect");
+    run_with_file(&scratch, &["apply", settings, settings], good)
+        .expect_code(2)
+        .expect_error("both settings files");
+    let run = run_with_file(&scratch, &["plan", settings], good).expect_code(0);
     assert!(run.stdout.contains("adds the suffix o=more") && run.stdout.contains("1 to add"), "{run}");
-    let run = with(&scratch, &["apply", settings], good).expect_code(0);
+    let run = run_with_file(&scratch, &["apply", settings], good).expect_code(0);
     assert!(run.stdout.contains("adds the suffix o=more") && run.stdout.contains("1 added"), "{run}");
-    with(&scratch, &["apply", "--quiet", settings], good).expect_code(0);
+    run_with_file(&scratch, &["apply", "--quiet", settings], good).expect_code(0);
 }

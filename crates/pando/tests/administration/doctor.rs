@@ -49,7 +49,7 @@ fn the_doctor_finds_what_is_wrong() {
 }
 
 #[test]
-fn a_path_may_be_any_bytes() {
+fn a_bundle_path_may_be_invalid_utf_8() {
     let scratch = Scratch::new("support-path");
     let (data, bundle) = (Pando::data(&scratch), scratch.join("").join(OsStr::from_bytes(b"\xff.tar")));
     command(&["import", "--suffix", "dc=example,dc=org", "/dev/null"], Some(&data));

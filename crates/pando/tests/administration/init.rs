@@ -83,7 +83,7 @@ fn reads(pando: &Pando) -> (bool, bool) {
 }
 
 #[test]
-fn readers_are_as_chosen() {
+fn the_readers_option_decides_who_can_read() {
     for (readers, expected) in
         [("anonymous", (true, true)), ("users", (false, true)), ("self", (false, false))]
     {
@@ -99,7 +99,7 @@ fn readers_are_as_chosen() {
 }
 
 #[test]
-fn a_certificate_of_ones_own_is_named() {
+fn init_accepts_an_existing_certificate() {
     let scratch = Scratch::new("init-tls");
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let certificate = scratch.write("certificate.pem", made.cert.pem());

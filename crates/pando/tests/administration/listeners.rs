@@ -61,7 +61,7 @@ fn mechanisms(connection: &mut Connection) -> Vec<String> {
 }
 
 #[test]
-fn one_listener_wants_tls_for_everything() {
+fn one_listener_can_require_tls_for_all_requests() {
     let scratch = Scratch::new("listeners-tls");
     let (pando, _manager) = start(&scratch);
     let mut plain = connect(&pando, "127.0.0.2");
@@ -83,7 +83,7 @@ fn one_listener_wants_tls_for_everything() {
 }
 
 #[test]
-fn a_bind_is_as_strong_as_its_listener_wants() {
+fn a_listener_can_require_stronger_binds() {
     let scratch = Scratch::new("listeners-binds");
     let (pando, manager) = start(&scratch);
     let scram = ["PLAIN", "ANONYMOUS", "SCRAM-SHA-256", "EXTERNAL"];
@@ -129,7 +129,7 @@ fn address_of_the_test(port: u16) -> SocketAddr {
 }
 
 /// Connects as soon as the address accepts connections.
-fn connect_at_last(address: SocketAddr) -> Connection {
+fn connect_when_accepting(address: SocketAddr) -> Connection {
     let begun = Instant::now();
     loop {
         match Connection::open(address) {
@@ -162,7 +162,7 @@ fn the_service_manager_passes_sockets() {
     let urls: Vec<String> = urls.collect();
     assert_eq!(addresses.len(), urls.len());
     let address = addresses[0];
-    let first = std::thread::spawn(move || connect_at_last(address));
+    let first = std::thread::spawn(move || connect_when_accepting(address));
     let arguments: Vec<&str> = urls.iter().map(String::as_str).collect();
     let pando = Start::new(&scratch).arguments(&arguments).activated_at(&addresses).ready();
     for address in addresses {
@@ -177,10 +177,10 @@ fn the_service_manager_passes_sockets() {
 }
 
 #[test]
-fn a_passed_socket_that_no_url_wants_stops_the_start() {
+fn a_passed_socket_that_matches_no_url_prevents_the_start() {
     let scratch = Scratch::new("listeners-unwanted");
     let address = address_of_the_test(1390);
-    let first = std::thread::spawn(move || connect_at_last(address));
+    let first = std::thread::spawn(move || connect_when_accepting(address));
     let ended = Start::new(&scratch).activated_at(&[address]).ready_or_ended();
     assert!(ended.is_err_and(|(status, _)| !status.success()));
     let log = std::fs::read_to_string(scratch.join("pando.log")).unwrap();

@@ -43,7 +43,7 @@ fn as_unprivileged(program: &str, arguments: &[&str]) -> Run {
 /// Every user of the machine can read the authority's certificate at the path that the server prints, because clients
 /// need the certificate. Other users can read no other file.
 #[test]
-fn others_read_the_certificate_of_the_authority_alone() {
+fn other_users_can_read_only_the_authority_certificate() {
     let scratch = Scratch::new("authority");
     let pando = Pando::start(&scratch);
     let authority = Pando::data(&scratch).join("tls/authority.pem");
@@ -98,7 +98,7 @@ fn the_owner_is_the_administrator_without_a_password() {
 }
 
 #[test]
-fn external_is_offered_where_it_works() {
+fn external_is_offered_on_the_local_socket_and_not_over_tcp() {
     let scratch = Scratch::new("external");
     let pando = Pando::start(&scratch);
     let mechanisms = |connection: &mut Connection| {
@@ -116,7 +116,7 @@ fn external_is_offered_where_it_works() {
 }
 
 #[test]
-fn others_connect_where_they_are_let_and_bind_with_a_password() {
+fn other_users_bind_with_a_password_at_a_shared_socket() {
     let scratch = Scratch::new("others");
     let path = scratch.join("for all users");
     let pando = Start::new(&scratch).arguments(&["--listen", &url(&path)]).ready();
@@ -156,7 +156,7 @@ fn a_dead_server_s_socket_is_replaced() {
 }
 
 #[test]
-fn a_path_longer_than_the_kernel_takes_is_no_hindrance() {
+fn a_socket_path_may_exceed_the_kernel_limit() {
     let scratch = Scratch::new("long");
     let name = "a-data-directory-".repeat(12);
     let pando = Start::bare(&scratch, &name).ready();
@@ -185,7 +185,7 @@ fn a_place_that_cannot_be_a_socket_is_refused() {
 
 /// Regression test: after `rm DATA/lock`, a second server started on the same data, and both acknowledged changes.
 #[test]
-fn a_second_server_is_kept_out_without_the_lock_file() {
+fn a_second_server_is_refused_even_without_the_lock_file() {
     let scratch = Scratch::new("locked");
     let pando = Pando::start(&scratch);
     plant(&mut pando.administrator());

@@ -20,7 +20,7 @@ fn start(scratch: &Scratch, more: &str) -> Pando {
 }
 
 #[test]
-fn metrics_say_what_happened_as_the_monitor_does() {
+fn metrics_agree_with_the_monitor() {
     let scratch = Scratch::new("metrics");
     let (trail, backup) = (scratch.join("trail"), scratch.join("backup"));
     let pando = start(&scratch, &format!("[audit]\nfolder = {trail:?}\n[backup]\nfolder = {backup:?}\n"));
@@ -160,7 +160,7 @@ fn without_the_token_only_readiness_is_served() {
 }
 
 #[test]
-fn strangers_get_one_answer_a_connection() {
+fn each_connection_gets_one_answer() {
     let scratch = Scratch::new("metrics-hostile");
     let pando = start(&scratch, "");
     let at = address(&pando);
@@ -190,7 +190,7 @@ fn strangers_get_one_answer_a_connection() {
 /// Regression test: eight idle clients kept probes out, because no further connection was accepted until 10 seconds had
 /// passed. A new connection must be accepted even if other clients stop in the middle of their TLS handshakes.
 #[test]
-fn idle_clients_keep_no_probe_out() {
+fn idle_clients_do_not_block_probes() {
     for table in ["", "tls = true\n"] {
         let scratch = Scratch::new("metrics-idle");
         let pando = start(&scratch, table);

@@ -17,11 +17,11 @@ fn documented(verb: &str) -> Vec<String> {
 }
 
 /// A server that `pando init` has set up, with the files for the commands of an administrator.
-struct Desk {
+struct Setup {
     scratch: Scratch,
 }
 
-impl Desk {
+impl Setup {
     fn run(&self, line: &str, input: &str) -> Run {
         let at = |name: &str| self.scratch.join(name).display().to_string();
         let words =
@@ -63,98 +63,98 @@ const PEOPLE: &str = "dn: dc=example,dc=org\nobjectClass: domain\ndc: example\n\
                       dn: ou=people,dc=example,dc=org\nobjectClass: organizationalUnit\nou: people\n\n\
                       dn: ou=groups,dc=example,dc=org\nobjectClass: organizationalUnit\nou: groups\n";
 
-fn desk(name: &str) -> Desk {
-    Desk { scratch: Scratch::new(name) }
+fn setup(name: &str) -> Setup {
+    Setup { scratch: Scratch::new(name) }
 }
 
-fn serve(desk: &Desk, node: &Path) -> Pando {
-    Start::of_node(&desk.scratch, node).ready()
+fn serve(setup: &Setup, node: &Path) -> Pando {
+    Start::of_node(&setup.scratch, node).ready()
 }
 
 #[test]
-fn a_running_server_answers_in_json() {
-    let desk = desk("output-running");
-    desk.json("init", "@pando --yes --suffix dc=example,dc=org --listen ldap://127.0.0.1:0");
-    let server = serve(&desk, &desk.scratch.join("pando/node.toml"));
+fn commands_print_json_from_a_running_server() {
+    let setup = setup("output-running");
+    setup.json("init", "@pando --yes --suffix dc=example,dc=org --listen ldap://127.0.0.1:0");
+    let server = serve(&setup, &setup.scratch.join("pando/node.toml"));
     let of = "--node @pando/node.toml";
-    let added = desk.json("user add", &format!("{of} anna"));
+    let added = setup.json("user add", &format!("{of} anna"));
     assert_eq!(added[0]["dn"], "uid=anna,ou=people,dc=example,dc=org");
     assert!(added[0]["password"].as_str().unwrap().len() > 10);
     let anna = "uid=anna,ou=people,dc=example,dc=org";
-    desk.json("user list", of);
-    desk.json("user show", &format!("{of} anna"));
-    desk.json("user set", &format!("{of} anna mail=a@example.org"));
-    desk.json("user reset", &format!("{of} anna"));
-    desk.json("group add", &format!("{of} staff"));
-    desk.json("group set", &format!("{of} staff description=all"));
-    assert_eq!(desk.json("group join", &format!("{of} staff anna"))[0]["added"][0], anna);
-    assert_eq!(desk.json("group members", &format!("{of} staff"))[0]["kind"], "entry");
-    desk.json("group list", of);
-    desk.json("group show", &format!("{of} staff"));
-    desk.json("group leave", &format!("{of} staff anna"));
-    desk.quiet(&format!("group join {of} staff anna"));
-    assert_eq!(desk.json("account show", &format!("{of} {anna}"))[0]["dn"], anna);
-    desk.json("account app-list", &format!("{of} {anna}"));
-    desk.json("account reset", &format!("{of} {anna}"));
-    desk.json("account report", of);
-    desk.json("search", &format!("{of} (uid=anna) cn"));
-    desk.json_of(
+    setup.json("user list", of);
+    setup.json("user show", &format!("{of} anna"));
+    setup.json("user set", &format!("{of} anna mail=a@example.org"));
+    setup.json("user reset", &format!("{of} anna"));
+    setup.json("group add", &format!("{of} staff"));
+    setup.json("group set", &format!("{of} staff description=all"));
+    assert_eq!(setup.json("group join", &format!("{of} staff anna"))[0]["added"][0], anna);
+    assert_eq!(setup.json("group members", &format!("{of} staff"))[0]["kind"], "entry");
+    setup.json("group list", of);
+    setup.json("group show", &format!("{of} staff"));
+    setup.json("group leave", &format!("{of} staff anna"));
+    setup.quiet(&format!("group join {of} staff anna"));
+    assert_eq!(setup.json("account show", &format!("{of} {anna}"))[0]["dn"], anna);
+    setup.json("account app-list", &format!("{of} {anna}"));
+    setup.json("account reset", &format!("{of} {anna}"));
+    setup.json("account report", of);
+    setup.json("search", &format!("{of} (uid=anna) cn"));
+    setup.json_of(
         "change",
         &format!("{of} -"),
         &format!("dn: {anna}\nchangetype: modify\nreplace: ou\nou: A\n"),
     );
-    desk.json("explain", &format!("{of} (uid=anna)"));
-    desk.json("top", of);
-    desk.json("index list", of);
-    desk.json("index add", &format!("{of} employeeNumber"));
-    desk.json("index drop", &format!("{of} employeeNumber"));
+    setup.json("explain", &format!("{of} (uid=anna)"));
+    setup.json("top", of);
+    setup.json("index list", of);
+    setup.json("index add", &format!("{of} employeeNumber"));
+    setup.json("index drop", &format!("{of} employeeNumber"));
     let asked = format!("{of} --as uid=anna,ou=people,dc=example,dc=org --operation read {anna} cn");
-    assert_eq!(desk.json("access explain", &asked)[0]["allowed"], true);
-    desk.json("plan", &format!("{of} @pando/settings.toml"));
-    desk.json("apply", &format!("{of} @pando/settings.toml"));
+    assert_eq!(setup.json("access explain", &asked)[0]["allowed"], true);
+    setup.json("plan", &format!("{of} @pando/settings.toml"));
+    setup.json("apply", &format!("{of} @pando/settings.toml"));
     let keep = "dn: cn=config\nchangetype: modify\nreplace: pandoKeepDeletedSeconds\npandoKeepDeletedSeconds: 3600\n";
-    desk.json_of("change", &format!("{of} -"), keep);
-    desk.quiet(&format!("user delete {of} anna"));
-    let deleted = desk.json("undelete", of);
+    setup.json_of("change", &format!("{of} -"), keep);
+    setup.quiet(&format!("user delete {of} anna"));
+    let deleted = setup.json("undelete", of);
     assert_eq!(deleted[0]["dn"], anna);
-    desk.json("undelete", &format!("{of} {anna}"));
-    desk.json("backup make", &format!("{of} @backup"));
-    desk.quiet(&format!("backup make {of} @backup"));
-    assert_eq!(desk.json("support", &format!("{of} -o @support.tar"))[0]["parts"][0], "version.json");
+    setup.json("undelete", &format!("{of} {anna}"));
+    setup.json("backup make", &format!("{of} @backup"));
+    setup.quiet(&format!("backup make {of} @backup"));
+    assert_eq!(setup.json("support", &format!("{of} -o @support.tar"))[0]["parts"][0], "version.json");
     assert!(server.stop().success());
 }
 
 #[test]
-fn files_and_stopped_directories_answer_in_json() {
-    let desk = desk("output-stopped");
-    desk.scratch.write("people.ldif", PEOPLE);
-    desk.scratch.write("settings.toml", "suffixes = [\"dc=example,dc=org\"]\n");
-    let imported = desk.json("import", "--data @data --suffix dc=example,dc=org @people.ldif");
+fn commands_print_json_from_files_and_stopped_directories() {
+    let setup = setup("output-stopped");
+    setup.scratch.write("people.ldif", PEOPLE);
+    setup.scratch.write("settings.toml", "suffixes = [\"dc=example,dc=org\"]\n");
+    let imported = setup.json("import", "--data @data --suffix dc=example,dc=org @people.ldif");
     assert_eq!((imported[0]["entries"].as_u64(), imported[0]["rejected"].as_u64()), (Some(3), Some(0)));
-    assert_eq!(desk.json("verify", "--data @data")[0]["findings"], 0);
-    desk.json("verify", "--repair --data @data");
-    desk.json("compact", "--data @data");
-    desk.json("backup make", "--data @data @backup");
-    desk.json("backup list", "@backup");
-    desk.json("backup verify", "@backup");
-    desk.json("restore", "--data @then @backup");
-    desk.quiet("verify --data @then");
-    desk.quiet("export --data @data -o @all.ldif");
-    assert_eq!(desk.json("ldif check", "@all.ldif")[0]["records"], 3);
-    assert_eq!(desk.json("ldif count", "@all.ldif")[0]["entries"], 3);
-    let stored = desk.json_of("passwd", "--scheme ssha", "secret\n");
+    assert_eq!(setup.json("verify", "--data @data")[0]["findings"], 0);
+    setup.json("verify", "--repair --data @data");
+    setup.json("compact", "--data @data");
+    setup.json("backup make", "--data @data @backup");
+    setup.json("backup list", "@backup");
+    setup.json("backup verify", "@backup");
+    setup.json("restore", "--data @then @backup");
+    setup.quiet("verify --data @then");
+    setup.quiet("export --data @data -o @all.ldif");
+    assert_eq!(setup.json("ldif check", "@all.ldif")[0]["records"], 3);
+    assert_eq!(setup.json("ldif count", "@all.ldif")[0]["entries"], 3);
+    let stored = setup.json_of("passwd", "--scheme ssha", "secret\n");
     assert!(stored[0]["value"].as_str().unwrap().starts_with("{SSHA}"));
-    desk.json("access rehearse", "--data @data @settings.toml");
-    desk.scratch.write(
+    setup.json("access rehearse", "--data @data @settings.toml");
+    setup.scratch.write(
         "aci.ldif",
         "dn: dc=example,dc=org\naci: (targetattr=\"cn\")(version 3.0; acl \"a\"; \
         allow (read,search,compare) userdn=\"ldap:///anyone\";)\n",
     );
-    desk.json("access translate", "@aci.ldif");
-    desk.json("plan", "--data @data @settings.toml");
-    desk.json("version", "");
+    setup.json("access translate", "@aci.ldif");
+    setup.json("plan", "--data @data @settings.toml");
+    setup.json("version", "");
     // A finding of `doctor` is a JSON line too. A test machine may have some findings.
-    let found = command(&["doctor", "--json"], Some(&desk.scratch.join("data"))).stdout;
+    let found = command(&["doctor", "--json"], Some(&setup.scratch.join("data"))).stdout;
     let known = documented("doctor");
     for line in found.lines() {
         let object: Value = serde_json::from_str(line).unwrap();

@@ -31,7 +31,7 @@ fn as_unprivileged(scratch: &Scratch) -> Start {
 }
 
 /// Returns the words after a name in a file below the server's `/proc` folder.
-fn fact(pando: &Pando, file: &str, name: &str) -> Vec<String> {
+fn proc_values(pando: &Pando, file: &str, name: &str) -> Vec<String> {
     let text = fs::read_to_string(format!("/proc/{}/{file}", pando.id())).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name}"));
     line.split_whitespace().map(str::to_owned).collect()
@@ -46,8 +46,8 @@ fn write_certificate(scratch: &Scratch) {
 }
 
 #[test]
-fn root_is_given_up_once_the_ports_are_taken() {
-    if was_run_as_root(module_path!(), "root_is_given_up_once_the_ports_are_taken") {
+fn root_privileges_are_dropped_after_the_ports_are_bound() {
+    if was_run_as_root(module_path!(), "root_privileges_are_dropped_after_the_ports_are_bound") {
         return;
     }
     let scratch = Scratch::new("nobody");
@@ -73,12 +73,15 @@ fn root_is_given_up_once_the_ports_are_taken() {
     assert_eq!(manager.next_line(), "READY=1");
     assert!(pando.ready_line.contains(&privileged), "{}", pando.ready_line);
     let nobody = vec![UNPRIVILEGED_ID.to_string(); 4];
-    assert_eq!((fact(&pando, "status", "Uid:"), fact(&pando, "status", "Gid:")), (nobody.clone(), nobody));
-    let groups = fact(&pando, "status", "Groups:");
+    assert_eq!(
+        (proc_values(&pando, "status", "Uid:"), proc_values(&pando, "status", "Gid:")),
+        (nobody.clone(), nobody)
+    );
+    let groups = proc_values(&pando, "status", "Groups:");
     assert!(!groups.contains(&"0".to_owned()), "{groups:?}");
-    assert_eq!(fact(&pando, "status", "NoNewPrivs:"), ["1"]);
+    assert_eq!(proc_values(&pando, "status", "NoNewPrivs:"), ["1"]);
     for set in ["CapEff:", "CapPrm:", "CapInh:", "CapAmb:"] {
-        assert_eq!(fact(&pando, "status", set), ["0000000000000000"], "{set}");
+        assert_eq!(proc_values(&pando, "status", set), ["0000000000000000"], "{set}");
     }
     // Core dumps are disabled for every thread, not only the first.
     for thread in fs::read_dir(format!("/proc/{}/task", pando.id())).unwrap() {
@@ -177,8 +180,8 @@ fn owners(folder: &Path) -> Vec<(PathBuf, u32)> {
 }
 
 #[test]
-fn obstacles_for_another_user_are_reported() {
-    if was_run_as_root(module_path!(), "obstacles_for_another_user_are_reported") {
+fn files_that_the_server_user_cannot_open_are_reported() {
+    if was_run_as_root(module_path!(), "files_that_the_server_user_cannot_open_are_reported") {
         return;
     }
     let scratch = Scratch::new("not-nobody");
@@ -220,7 +223,7 @@ fn core_dumps_contain_no_passwords() {
     let scratch = Scratch::new("core");
     let core_size = ["Max core file size", "0", "0", "bytes"].map(str::to_owned);
     let mut pando = Pando::start(&scratch);
-    let limit = fact(&pando, "limits", "Max core file size");
+    let limit = proc_values(&pando, "limits", "Max core file size");
     assert_eq!(limit, core_size[1..]);
     pando.signal(Signal::ABORT);
     let ended = pando.exit();
@@ -230,7 +233,7 @@ fn core_dumps_contain_no_passwords() {
     let own = fs::read_to_string("/proc/self/limits").unwrap();
     let own = own.lines().find_map(|line| line.strip_prefix("Max core file size")).unwrap();
     assert_eq!(
-        fact(&pando, "limits", "Max core file size").join(" "),
+        proc_values(&pando, "limits", "Max core file size").join(" "),
         own.split_whitespace().collect::<Vec<_>>().join(" ")
     );
 }
@@ -282,7 +285,7 @@ fn memory_contains_no_verified_password() {
     let url = format!("ldap://{}", pando.address());
     run("ldapwhoami", &[&plain[..], &[&url]].concat(), "").expect_code(0);
     assert!(connection.entry(&anna, &["cn"]).unwrap().is_some());
-    assert!(!in_memory(&pando, b"ou=people,dc=example").is_empty(), "what is there is found");
+    assert!(!in_memory(&pando, b"ou=people,dc=example").is_empty(), "a text in memory is found");
     for password in [&b"anna-secret"[..], b"never-anna-s"] {
         assert_eq!(in_memory(&pando, password), Vec::<String>::new());
     }

@@ -34,7 +34,7 @@ fn a_reload_applies_what_it_can_and_notifies_the_service_manager() {
     pando.signal(Signal::HUP);
     assert_eq!((manager.next_line().as_str(), manager.next_line().as_str()), ("RELOADING=1", "READY=1"));
     search(&pando);
-    let logged = std::fs::read_to_string(&log).expect("the log was opened anew");
+    let logged = std::fs::read_to_string(&log).expect("the log was opened again");
     assert!(logged.contains("(uid=anna)"), "operations are logged now: {logged}");
     assert!(logged.contains("changed: log"), "{logged}");
     assert!(logged.contains("needs a restart: threads"), "{logged}");
@@ -128,7 +128,7 @@ fn slow_operations_are_logged_with_their_plan() {
 }
 
 #[test]
-fn a_generated_password_is_said_once_and_never_logged() {
+fn a_generated_password_is_printed_once_and_never_logged() {
     let scratch = Scratch::new("generated");
     let start = || Start::bare(&scratch, "data").without_environment("PANDO_ADMIN_PASSWORD");
     let pando = start().ready();
@@ -146,7 +146,7 @@ fn a_generated_password_is_said_once_and_never_logged() {
 /// Regression test: `nohup pando export` ended with its terminal, because the command handled the signal that `nohup`
 /// had set to be ignored.
 #[test]
-fn a_command_ignores_what_it_was_started_to_ignore() {
+fn a_command_keeps_ignoring_signals_ignored_at_its_start() {
     let scratch = Scratch::new("nohup-command");
     let file = scratch.join("people.ldif.zst");
     let size = || {

@@ -23,9 +23,9 @@ const GUESS: &str = "pl4nted-and-wrong";
 const TOKEN: &str = "pl4nted-for-metrics";
 
 /// Texts that two servers have output, each with the name of its source.
-struct Seen(Vec<(String, String)>);
+struct Outputs(Vec<(String, String)>);
 
-impl Seen {
+impl Outputs {
     fn add(&mut self, place: &str, text: impl Into<String>) {
         self.0.push((place.to_owned(), text.into()));
     }
@@ -68,7 +68,7 @@ fn line_of_key(data: &Path) -> String {
     text.lines().nth(1).unwrap().to_owned()
 }
 
-fn serving(scratch: &Scratch) -> Pando {
+fn start(scratch: &Scratch) -> Pando {
     let password = scratch.write("administrator", ADMINISTRATOR);
     let token = scratch.write("token", format!("{TOKEN}\n"));
     let node = scratch.write(
@@ -90,7 +90,7 @@ fn serving(scratch: &Scratch) -> Pando {
 fn no_output_and_no_backup_has_a_secret() {
     let scratch = Scratch::new("secrets");
     let data = Pando::data(&scratch);
-    let pando = serving(&scratch);
+    let pando = start(&scratch);
     let mut admin = pando.connect();
     assert!(admin.bind(ADMIN_DN, ADMINISTRATOR).unwrap().is_success());
     plant(&mut admin);
@@ -103,49 +103,49 @@ fn no_output_and_no_backup_has_a_secret() {
     assert_eq!(bind(&pando, "anna", GUESS), ldap::ResultCode::INVALID_CREDENTIALS);
     let code = command(&["account", "totp", &person_dn("bert")], Some(&data)).expect_code(0);
     let code = code.stdout.lines().next().unwrap().to_owned();
-    let mut seen = Seen(Vec::new());
-    pages(&pando, &mut seen, &anna);
+    let mut outputs = Outputs(Vec::new());
+    pages(&pando, &mut outputs, &anna);
     let bundle = scratch.join("bundle.tar").to_str().unwrap().to_owned();
     let node = scratch.join("node.toml").to_str().unwrap().to_owned();
     command(&["support", "--node", &node, "-o", &bundle], Some(&data)).expect_code(0);
-    seen.add("bundle", String::from_utf8_lossy(&fs::read(&bundle).unwrap()));
+    outputs.add("bundle", String::from_utf8_lossy(&fs::read(&bundle).unwrap()));
     let doctor = command(&["doctor", "--node", &node], Some(&data));
-    seen.add("doctor", doctor.stdout + &doctor.stderr);
-    seen.process(&pando);
+    outputs.add("doctor", doctor.stdout + &doctor.stderr);
+    outputs.process(&pando);
     until("a backup", || {
         let folder = scratch.join("backup");
         let made = command(&["backup", "make", "--full", folder.to_str().unwrap()], Some(&data));
         (made.code == Some(0)).then_some(())
     });
     let key = line_of_key(&data);
-    follower(&pando, &mut seen);
-    seen.add("output", pando.output());
-    seen.add("log", pando.log());
+    follower(&pando, &mut outputs);
+    outputs.add("output", pando.output());
+    outputs.add("log", pando.log());
     assert!(pando.stop().success());
     let folder = scratch.join("trail").to_str().unwrap().to_owned();
     let trail = command(&["audit", "--json", "--folder", &folder], None).expect_code(0);
     assert!(trail.stdout.contains("userPassword"), "values are recorded: {trail}");
-    seen.add("audit trail", trail.stdout);
+    outputs.add("audit trail", trail.stdout);
     // The backup is added only after this check, because it contains the secret of one-time codes. A restored server
     // needs that secret.
-    seen.expect_without(&[&code]);
-    seen.backup(&scratch.join("backup"));
-    seen.expect_without(&[ADMINISTRATOR, USER, OLD, GUESS, TOKEN, &key, "PRIVATE KEY"]);
+    outputs.expect_without(&[&code]);
+    outputs.backup(&scratch.join("backup"));
+    outputs.expect_without(&[ADMINISTRATOR, USER, OLD, GUESS, TOKEN, &key, "PRIVATE KEY"]);
 }
 
 /// Collects the pages of the metrics, the monitor and the web console.
-fn pages(pando: &Pando, seen: &mut Seen, anna: &str) {
+fn pages(pando: &Pando, outputs: &mut Outputs, anna: &str) {
     let token = format!("GET /metrics HTTP/1.1\r\nHost: pando\r\nAuthorization: Bearer {TOKEN}\r\n\r\n");
     let metrics = exchange(address(pando), token.as_bytes()).unwrap();
     assert!(metrics.contains("pando_"), "{metrics}");
-    seen.add("metrics", metrics);
+    outputs.add("metrics", metrics);
     let refused = exchange(address(pando), b"GET /metrics HTTP/1.1\r\nHost: pando\r\n\r\n").unwrap();
-    seen.add("metrics without the token", refused);
+    outputs.add("metrics without the token", refused);
     let mut admin = pando.connect();
     assert!(admin.bind(ADMIN_DN, ADMINISTRATOR).unwrap().is_success());
     for base in ["cn=monitor", "cn=config", SUFFIX] {
         let reply = admin.search(base, ldap::Scope::WholeSubtree, "(objectClass=*)", &["*", "+"]).unwrap();
-        seen.add(base, reply.entries.iter().map(|entry| format!("{entry:?}\n")).collect::<String>());
+        outputs.add(base, reply.entries.iter().map(|entry| format!("{entry:?}\n")).collect::<String>());
     }
     let browser = Browser::signed_in(pando, ADMIN_DN, ADMINISTRATOR);
     let entry = format!("/entry?dn={}", quoted(anna));
@@ -154,17 +154,17 @@ fn pages(pando: &Pando, seen: &mut Seen, anna: &str) {
         ["/", "/nodes", "/settings", "/searches", "/indexes", "/audit", "/health", "/me", &entry, &history]
     {
         let answer = browser.get(path);
-        seen.add(path, format!("{} {}", answer.head, answer.text()));
+        outputs.add(path, format!("{} {}", answer.head, answer.text()));
     }
     let mut stranger = Browser::new(pando);
     let answer = stranger.sign_in(ADMIN_DN, GUESS);
-    seen.add("a refused sign-in", format!("{} {}", answer.head, answer.text()));
-    seen.add("sign-in", get(browser.address, "/", "").text());
+    outputs.add("a refused sign-in", format!("{} {}", answer.head, answer.text()));
+    outputs.add("sign-in", get(browser.address, "/", "").text());
 }
 
 /// Adds the output of a second server. The second server follows the first server, and binds to the first server as the
 /// administrator.
-fn follower(source: &Pando, seen: &mut Seen) {
+fn follower(source: &Pando, outputs: &mut Outputs) {
     let scratch = Scratch::new("secrets-copy");
     let password = scratch.write("password", ADMINISTRATOR);
     let start = Start::following(&scratch, source.address(), &password);
@@ -175,14 +175,14 @@ fn follower(source: &Pando, seen: &mut Seen) {
         let found = command(&["export", "--base", &base, "--if-exists"], Some(&data));
         found.stdout.contains("uid: carl").then_some(())
     });
-    seen.process(&copy);
+    outputs.process(&copy);
     let backup = scratch.join("backup").to_str().unwrap().to_owned();
     command(&["backup", "make", &backup], Some(&data)).expect_code(0);
-    seen.backup(Path::new(&backup));
+    outputs.backup(Path::new(&backup));
     let bundle = scratch.join("bundle.tar").to_str().unwrap().to_owned();
     let made = run(program(), &["support", "--data", data.to_str().unwrap(), "-o", &bundle], "");
     made.expect_code(0);
-    seen.add("bundle of the copy", String::from_utf8_lossy(&fs::read(&bundle).unwrap()));
-    seen.add("log of the copy", copy.log());
+    outputs.add("bundle of the copy", String::from_utf8_lossy(&fs::read(&bundle).unwrap()));
+    outputs.add("log of the copy", copy.log());
     assert!(copy.stop().success());
 }

@@ -31,7 +31,7 @@ fn a_directory_begins_with_the_settings_of_a_file() {
     let planned = with_file(&scratch, "plan", text).expect_code(0);
     assert!(planned.stdout.contains("makes a new directory") && !Pando::data(&scratch).exists(), "{planned}");
     let applied = with_file(&scratch, "apply", text).expect_code(0);
-    assert_eq!(applied.stdout, planned.stdout + "applied\n", "what is planned is done");
+    assert_eq!(applied.stdout, planned.stdout + "applied\n", "apply makes the planned changes");
     with_file(&scratch, "apply", text).expect_code(0).expect_output("no change");
     let list = command(&["index", "list"], Some(&Pando::data(&scratch))).stdout;
     assert_eq!(list, "colour equality\nmail equality\n", "an index that is not defined is not kept");
@@ -50,7 +50,7 @@ fn a_directory_begins_with_the_settings_of_a_file() {
 }
 
 #[test]
-fn a_plan_shows_members_of_lists_with_signs() {
+fn a_plan_marks_added_and_removed_list_members() {
     let scratch = Scratch::new("settings-signs");
     let rules = |rules: &str| format!("suffixes = [\"o=a\"]\naccess_rules = [{rules}]\n");
     let (all, mail) = ("'all: allow read to authenticated'", "'mail: allow write of mail to self'");
@@ -200,7 +200,7 @@ fn a_server_enforces_its_settings() {
 }
 
 #[test]
-fn a_running_server_takes_changes_of_settings_from_ldap_clients() {
+fn ldap_clients_change_the_settings_of_a_running_server() {
     let scratch = Scratch::new("settings-ldap");
     let pando = Pando::start(&scratch);
     plant(&mut pando.administrator());
@@ -245,7 +245,7 @@ fn a_running_server_takes_changes_of_settings_from_ldap_clients() {
 }
 
 #[test]
-fn a_directory_that_is_served_is_changed_by_its_server() {
+fn apply_changes_a_served_directory_through_its_server() {
     let scratch = Scratch::new("settings-online");
     let pando = Start::new(&scratch).arguments(&["--sample"]).ready();
     scratch.write("own.schema", COLOUR);

@@ -157,7 +157,7 @@ fn a_forwarded_change_is_one_trace() {
 
 /// If no operation is sampled and none is slow, nothing is sent.
 #[test]
-fn other_operations_are_not_traced() {
+fn fast_unsampled_operations_are_not_traced() {
     let scratch = Scratch::new("traces-none");
     let collector = Collector::start();
     let endpoint = format!("endpoint = \"http://{}/v1/traces\"", collector.address);
@@ -169,7 +169,7 @@ fn other_operations_are_not_traced() {
 }
 
 #[test]
-fn a_receiver_that_is_down_costs_no_operation() {
+fn an_unreachable_receiver_fails_no_operation() {
     let scratch = Scratch::new("traces-down");
     // The listener is dropped at once, so nothing accepts connections at this address.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -191,7 +191,7 @@ fn a_receiver_that_is_down_costs_no_operation() {
 }
 
 #[test]
-fn mistakes_in_the_table_are_refused() {
+fn invalid_trace_tables_are_refused() {
     let scratch = Scratch::new("traces-mistakes");
     for (table, told) in [
         ("sample_ratio = 0.5", "[traces] of the node file: it needs endpoint"),

@@ -14,7 +14,7 @@ const VALUES: u32 = 40;
 
 /// All clients try to add entries with the same mail addresses, which a uniqueness rule covers.
 #[test]
-fn of_64_clients_one_gets_each_value() {
+fn each_unique_value_is_added_by_one_of_64_clients() {
     let scratch = Scratch::new("unique-clients");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();

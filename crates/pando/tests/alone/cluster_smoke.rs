@@ -3,7 +3,7 @@
 //! It runs alone, because a machine with two cores cannot run other tests at the same time.
 
 #[test]
-fn nothing_acknowledged_is_lost_where_nodes_and_brokers_are_killed_cut_off_and_filled_up() {
+fn nothing_acknowledged_is_lost_by_kills_partitions_and_full_disks() {
     let _alone = crate::alone();
     cluster_rig::run(test_support::pando::program().into(), cluster_rig::Run::Smoke).unwrap();
 }

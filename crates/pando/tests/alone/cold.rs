@@ -33,7 +33,7 @@ const PIPELINED: usize = 64;
 const ROUNDS: usize = 1_000;
 
 /// Maximum number of requests until the server's data is in memory. Reading the data takes a fraction of a second.
-const ASKS: usize = 100_000;
+const REQUESTS_MAX: usize = 100_000;
 
 /// Creates the data of a stopped server: people with a long description each.
 fn people(scratch: &Scratch) {
@@ -57,7 +57,7 @@ fn figure(connection: &mut Connection, name: &str) -> u64 {
 }
 
 /// Returns true if the request for this person traverses several rows.
-fn is_walk(number: usize) -> bool {
+fn is_traversal(number: usize) -> bool {
     number % 100 == 99
 }
 
@@ -67,14 +67,14 @@ fn send(connection: &mut Connection, numbers: &[usize]) {
     for number in numbers {
         let id = MessageId(1_000_000 + *number as i32);
         let (dn, text) = (format!("uid=p{number},{SUFFIX}"), format!("p{number}"));
-        let star = if is_walk(*number) { "*" } else { "" };
+        let star = if is_traversal(*number) { "*" } else { "" };
         let filter = FilterBuf::parse(&format!("(uid={text}{star})")).unwrap();
         let selection = SelectionBuf::from_iter(["uid"]);
         let request = match number % 3 {
-            0 if !is_walk(*number) => {
+            0 if !is_traversal(*number) => {
                 Request::Compare(CompareRequest { entry: &dn, description: "uid", value: text.as_bytes() })
             }
-            kind if kind == 1 || is_walk(*number) => Request::Search(SearchRequest::new(
+            kind if kind == 1 || is_traversal(*number) => Request::Search(SearchRequest::new(
                 SUFFIX,
                 Scope::WholeSubtree,
                 filter.as_filter(),
@@ -87,7 +87,8 @@ fn send(connection: &mut Connection, numbers: &[usize]) {
                 selection.as_selection(),
             )),
         };
-        let controls = if wants_position(*number) { positions::controls(None) } else { ControlsBuf::new() };
+        let controls =
+            if requests_position(*number) { positions::controls(None) } else { ControlsBuf::new() };
         Message { id, request, controls: controls.as_controls() }.encode(&mut bytes);
     }
     connection.send_bytes(&bytes).unwrap();
@@ -98,15 +99,15 @@ fn send(connection: &mut Connection, numbers: &[usize]) {
 /// Regression test: in an event loop that waited for the disk, three of four answers lacked the position that their
 /// request had asked for. Their results came from dry runs, which ignored the control. So clients of a cluster could
 /// not read their own changes.
-fn wants_position(number: usize) -> bool {
+fn requests_position(number: usize) -> bool {
     number.is_multiple_of(2)
 }
 
 fn check(connection: &mut Connection, numbers: &[usize]) {
     for number in numbers {
         let reply = connection.reply(MessageId(1_000_000 + *number as i32)).unwrap();
-        assert_eq!(reply.position().is_some(), wants_position(*number), "{number}: {reply:?}");
-        if is_walk(*number) {
+        assert_eq!(reply.position().is_some(), requests_position(*number), "{number}: {reply:?}");
+        if is_traversal(*number) {
             let expected = Some(format!("p{number}"));
             assert!(reply.entries.iter().any(|entry| entry.text("uid") == expected), "{number}");
         } else if number % 3 == 0 {
@@ -176,7 +177,7 @@ fn is_in_memory(data: &Path) -> bool {
 }
 
 #[test]
-fn data_that_fits_into_memory_is_read_into_it_at_the_start() {
+fn data_that_fits_into_memory_is_loaded_at_the_start() {
     let _alone = crate::alone();
     let scratch = Scratch::new("warm-up");
     people(&scratch);
@@ -185,7 +186,7 @@ fn data_that_fits_into_memory_is_read_into_it_at_the_start() {
     assert!(!is_in_memory(&data));
     let pando = Start::new(&scratch).ready();
     let mut connection = pando.administrator();
-    for _ in 0..ASKS {
+    for _ in 0..REQUESTS_MAX {
         // This request reads none of the pages with people.
         assert!(connection.entry(SUFFIX, &["dc"]).unwrap().is_some());
         if is_in_memory(&data) {
@@ -205,11 +206,11 @@ fn writes_and_binds_work_during_cold_searches(pando: &Pando) {
     assert_eq!(connection.bind(&entry, "another").unwrap().code, ResultCode::INVALID_CREDENTIALS);
     assert!(connection.bind(&entry, "a password").unwrap().is_success());
     assert_eq!(connection.entry(&entry, &["sn"]).unwrap().unwrap().text("sn"), Some("x".to_owned()));
-    a_bind_counts_for_what_is_sent_with_it(&mut connection, &entry);
+    a_pipelined_search_has_the_identity_of_its_bind(&mut connection, &entry);
 }
 
 /// The result of a dry run applies only to the identity with which it was performed.
-fn a_bind_counts_for_what_is_sent_with_it(connection: &mut Connection, entry: &str) {
+fn a_pipelined_search_has_the_identity_of_its_bind(connection: &mut Connection, entry: &str) {
     let (filter, selection) = (FilterBuf::parse("(sn=x)").unwrap(), SelectionBuf::from_iter(["sn"]));
     let search = SearchRequest::new(entry, Scope::BaseObject, filter.as_filter(), selection.as_selection());
     let bind = BindRequest { version: 3, name: "", authentication: Authentication::Simple(b"") };

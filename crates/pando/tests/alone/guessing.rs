@@ -30,15 +30,15 @@ fn send(pando: &Pando, name: &str, password: &str) -> (Connection, MessageId) {
     (connection, id)
 }
 
-type Sent = Vec<(Connection, MessageId)>;
+type PendingBinds = Vec<(Connection, MessageId)>;
 
 /// Sends many wrong binds at the same time.
-fn guess(pando: &Pando, name: &str) -> Sent {
+fn guess(pando: &Pando, name: &str) -> PendingBinds {
     (0..GUESSES).map(|number| send(pando, name, &format!("guess{number}"))).collect()
 }
 
 /// Returns how many binds were answered with invalidCredentials, and how many with busy.
-fn answers(sent: Sent) -> (usize, usize) {
+fn answers(sent: PendingBinds) -> (usize, usize) {
     let codes: Vec<_> =
         sent.into_iter().map(|(mut asked, id)| asked.reply(id).unwrap().outcome.code).collect();
     let count = |code| codes.iter().filter(|found| **found == code).count();
@@ -46,7 +46,7 @@ fn answers(sent: Sent) -> (usize, usize) {
 }
 
 #[test]
-fn answers_to_guesses_wait_and_few_at_a_time() {
+fn guesses_are_delayed_and_few_are_verified_at_once() {
     let _alone = crate::alone();
     let scratch = Scratch::new("guessing");
     let pando = start(&scratch, "trusted_networks = []\n");
@@ -67,12 +67,12 @@ fn answers_to_guesses_wait_and_few_at_a_time() {
 
 /// Guesses by a short name and by the DN of the same entry are counted together.
 #[test]
-fn both_names_of_an_entry_count_as_one() {
+fn guesses_by_both_names_of_an_entry_are_counted_together() {
     let _alone = crate::alone();
     let scratch = Scratch::new("guessing-names");
     let pando = start(&scratch, "trusted_networks = []\n");
     replace(&mut pando.administrator(), "cn=config", "pandoBindName", &["staff: uid"]);
-    let sent: Sent = (0..GUESSES)
+    let sent: PendingBinds = (0..GUESSES)
         .map(|number| send(&pando, if number % 2 == 0 { "anna" } else { ANNA }, &format!("guess{number}")))
         .collect();
     let (wrong, busy) = answers(sent);
@@ -82,7 +82,7 @@ fn both_names_of_an_entry_count_as_one() {
 }
 
 #[test]
-fn this_machine_is_trusted() {
+fn guesses_from_this_machine_are_not_delayed() {
     let _alone = crate::alone();
     let scratch = Scratch::new("guessing-trusted");
     let pando = start(&scratch, "");

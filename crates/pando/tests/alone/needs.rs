@@ -72,7 +72,7 @@ const OLD: &[&str] = &["apt-get", "apt-cache", "curl", "old"];
 
 /// Installs Rust on a machine. Returns the calls of the stand-ins, followed by the cargo that is used, or by the last
 /// line of the error.
-fn installed(machine: &Machine) -> Vec<String> {
+fn install(machine: &Machine) -> Vec<String> {
     let scratch = Scratch::new("needs");
     let at = |name: &str| scratch.join(name);
     for name in ["bin", "home", "stand-ins"] {
@@ -130,7 +130,7 @@ fn installed(machine: &Machine) -> Vec<String> {
 }
 
 #[test]
-fn installs_rust_on_every_supported_machine() {
+fn the_script_installs_rust_on_every_supported_machine() {
     let _alone = crate::alone();
     const FROM_DEBIAN: [&str; 4] =
         ["apt rustup", "rustup toolchain install", "rustup default stable", "uses /bin/cargo"];
@@ -141,29 +141,29 @@ fn installs_rust_on_every_supported_machine() {
         "uses /home/.cargo/bin/cargo",
     ];
     let check = |about: &str, machine: Machine, expected: &[&str]| {
-        assert_eq!(installed(&machine), expected, "{about}");
+        assert_eq!(install(&machine), expected, "{about}");
     };
-    let from_rust_behind = |first: &[&'static str]| [first, &FROM_RUST].concat();
-    check("bare Debian 12", BARE, &from_rust_behind(&["apt ca-certificates", "apt curl"]));
+    let from_rust_after = |first: &[&'static str]| [first, &FROM_RUST].concat();
+    check("bare Debian 12", BARE, &from_rust_after(&["apt ca-certificates", "apt curl"]));
     check("Debian 12", USUAL, &FROM_RUST);
     check("Debian 12 with Debian's Rust", Machine { has: OLD, ..USUAL }, &FROM_RUST);
     let at_home = Machine { has: OLD, has_rust_at_home: true, ..USUAL };
     check("the same, after ./dev installed one", at_home, &["uses /home/.cargo/bin/cargo"]);
     check("a user who cannot become root", Machine { is_root: false, ..USUAL }, &FROM_RUST);
     let sudo = Machine { is_root: false, has: &["apt-get", "apt-cache", "sudo"], ..USUAL };
-    check("a user who can", sudo, &from_rust_behind(&["apt curl"]));
+    check("a user who can", sudo, &from_rust_after(&["apt curl"]));
     check("Debian 13", Machine { debians_rustup: "fits", ..USUAL }, &FROM_DEBIAN);
     let user = Machine { is_root: false, debians_rustup: "fits", ..USUAL };
     check("Debian 13, a user who cannot become root", user, &FROM_RUST);
     let in_the_way = Machine { has: OLD, debians_rustup: "not with cargo", ..USUAL };
-    check("Debian 13 with Debian's Rust", in_the_way, &from_rust_behind(&["apt rustup"]));
+    check("Debian 13 with Debian's Rust", in_the_way, &from_rust_after(&["apt rustup"]));
     check("no Debian", Machine { has: &["curl"], ..BARE }, &FROM_RUST);
 }
 
 #[test]
-fn reports_what_cannot_be_installed() {
+fn the_script_reports_programs_that_it_cannot_install() {
     let _alone = crate::alone();
-    let check = |machine: Machine, expected: &[&str]| assert_eq!(installed(&machine), expected);
+    let check = |machine: Machine, expected: &[&str]| assert_eq!(install(&machine), expected);
     let by_hand =
         concat!("dev: that did not work: install Rust ", env!("CARGO_PKG_RUST_VERSION"), " or newer by hand");
     check(Machine { internet: "no", ..USUAL }, &["curl https://sh.rustup.rs", by_hand]);

@@ -103,7 +103,7 @@ fn unboundid_binds_with_a_token() {
 }
 
 #[test]
-fn tokens_that_are_no_good_are_refused_in_two_steps() {
+fn invalid_tokens_are_refused_in_two_steps() {
     let scratch = Scratch::new("bearer-refused");
     let pando = start(&scratch);
     let mut connection = secured(&pando);
@@ -148,7 +148,7 @@ fn tokens_that_are_no_good_are_refused_in_two_steps() {
 }
 
 #[test]
-fn a_table_that_says_half_is_refused() {
+fn an_incomplete_oauth_table_is_refused() {
     let scratch = Scratch::new("bearer-half");
     let check = |table: &str, what: &str| {
         let (_, said) = Start::with_node(&scratch, format!("[oauth]\n{table}\n")).refused();

@@ -107,7 +107,7 @@ fn a_locked_account_stays_locked_for_a_known_password() {
 
 /// More binds with wrong passwords arrive than the queue holds, each from a different address.
 #[test]
-fn a_flood_from_many_addresses_leaves_others_their_turns() {
+fn a_flood_from_many_addresses_does_not_delay_other_clients() {
     let scratch = Scratch::new("shield-flood");
     let pando = start(&scratch, "bind_cache_seconds = 0\n");
     let mut good = connect_from([127, 9, 9, 9], &pando);
@@ -129,7 +129,7 @@ fn a_flood_from_many_addresses_leaves_others_their_turns() {
     let verified = figure(&mut watch, "Hashes Verified");
     assert_eq!(code(&mut good, &person_dn("anna"), "anna-secret"), ResultCode::SUCCESS);
     let passed = figure(&mut watch, "Hashes Verified") - verified;
-    assert!(passed <= 20, "{passed} of the flood went first");
+    assert!(passed <= 20, "{passed} binds of the flood were verified first");
     // Event loops read in parallel, so the queue may be full for any bind of the flood. The binds in the queue are
     // answered later.
     let mut codes = flood.iter_mut().map(|(connection, id)| connection.reply(*id).unwrap().outcome.code);
@@ -154,7 +154,7 @@ fn changes_of(name: &str, count: u32) -> Vec<u8> {
 /// Regression test: while one user flooded the server with changes of its password, the first bind of every other user
 /// was answered with busy. If passwords had a history, this lasted for 87 s after the flood.
 #[test]
-fn a_flood_of_password_changes_keeps_no_bind_out() {
+fn a_flood_of_password_changes_does_not_block_binds() {
     let scratch = Scratch::new("shield-changes");
     let pando = start(&scratch, "");
     let mut administrator = pando.administrator();
@@ -194,7 +194,7 @@ fn a_flood_of_password_changes_keeps_no_bind_out() {
 /// A client that ends its input while its passwords wait to be hashed may have disconnected, so its changes are
 /// refused.
 #[test]
-fn waits_for_hashes_end_with_the_input() {
+fn changes_that_wait_for_hashes_are_refused_at_the_end_of_input() {
     let scratch = Scratch::new("shield-ended");
     let pando = start(&scratch, "");
     let anna = person_dn("anna");
@@ -218,7 +218,7 @@ fn waits_for_hashes_end_with_the_input() {
 
 /// Regression test: a user could store a value that made each bind with it cost the server a second of Argon2.
 #[test]
-fn only_the_administrator_stores_what_costs_more_than_the_settings_say() {
+fn only_the_administrator_may_store_hashes_above_the_cost_limit() {
     let scratch = Scratch::new("shield-costly");
     let pando = start(&scratch, "");
     let mut administrator = pando.administrator();

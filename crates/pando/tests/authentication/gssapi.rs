@@ -42,7 +42,7 @@ fn bind(connection: &mut Connection, mechanism: &str, credentials: Option<&[u8]>
     connection.request(request, Controls::NONE).unwrap().outcome.code
 }
 
-fn offered(connection: &mut Connection) -> Vec<String> {
+fn offered_mechanisms(connection: &mut Connection) -> Vec<String> {
     let root = connection.search("", Scope::BaseObject, "(objectClass=*)", &["supportedSASLMechanisms"]);
     root.unwrap().entries[0].texts("supportedSASLMechanisms").iter().map(ToString::to_string).collect()
 }
@@ -61,7 +61,7 @@ fn people_bind_with_tickets() {
     let url = format!("ldap://{HOST}:{}", pando.address().port());
     let search = ["-Q", "-N", "-H", &url, "-Y", "GSSAPI", "-b", SUFFIX, "(uid=bert)", "cn"];
     kdc.run_as("anna", "ldapsearch", &search).expect_code(0).expect_output("cn: bert");
-    assert_eq!(offered(&mut pando.connect()), ["GSSAPI", "GSS-SPNEGO", "PLAIN"]);
+    assert_eq!(offered_mechanisms(&mut pando.connect()), ["GSSAPI", "GSS-SPNEGO", "PLAIN"]);
 
     // The server has no security layers: a client that requires a security layer gets an error.
     let strong = ["-O", "minssf=56"];
@@ -126,7 +126,7 @@ fn tickets_are_bound_to_the_certificate() {
 }
 
 #[test]
-fn tickets_for_others_and_junk_are_refused() {
+fn tickets_with_another_key_and_malformed_tokens_are_refused() {
     let scratch = Scratch::new("gssapi-refused");
     let kdc = Kdc::start(&scratch, &["anna", SERVICE]);
     let pando = start(&scratch, &kdc, SERVICE, "");
@@ -157,12 +157,12 @@ fn tickets_for_others_and_junk_are_refused() {
         }
     }
     // Other clients are served meanwhile, and this connection is still usable.
-    assert_eq!(offered(&mut bystander).len(), 3);
-    assert_eq!(offered(&mut connection).len(), 3);
+    assert_eq!(offered_mechanisms(&mut bystander).len(), 3);
+    assert_eq!(offered_mechanisms(&mut connection).len(), 3);
 }
 
 #[test]
-fn tables_say_whose_tickets_are_taken_where() {
+fn incomplete_tables_and_tickets_of_other_realms_are_refused() {
     let scratch = Scratch::new("gssapi-tables");
     let kdc = Kdc::start(&scratch, &["anna", "host/localhost", SERVICE]);
     // A table is refused if it is incomplete, or if its keytab lacks the key of the principal.

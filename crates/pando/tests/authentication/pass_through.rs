@@ -118,7 +118,7 @@ fn the_other_server_says_whether_a_password_is_right() {
 
 /// A server that accepts connections and stays silent delays only the users that it verifies, until the timeout.
 #[test]
-fn a_server_that_says_nothing_is_unavailable() {
+fn binds_are_unavailable_if_the_other_server_is_silent() {
     let there = Scratch::new("pass-nobody");
     let other = Pando::start(&there);
     let certificate = Pando::data(&there).join("tls/certificate.pem");
@@ -140,7 +140,7 @@ fn a_server_that_says_nothing_is_unavailable() {
 }
 
 #[test]
-fn passwords_go_over_tls_alone() {
+fn passwords_are_sent_only_over_tls() {
     let scratch = Scratch::new("pass-clear");
     let (_, said) = Start::with_node(&scratch, "[pass_through]\nserver = \"ldap://127.0.0.1:1\"\n").refused();
     assert!(said.contains("over TLS alone"), "{said}");
@@ -173,7 +173,7 @@ fn saslauthd_says_whether_a_password_is_right() {
 
 /// Checks the octets of the request. If the answer is neither yes nor no, or is missing, the result is unavailable.
 #[test]
-fn a_daemon_that_says_neither_yes_nor_no_is_unavailable() {
+fn binds_are_unavailable_if_saslauthd_gives_no_valid_answer() {
     let scratch = Scratch::new("pass-sasl-odd");
     let socket = scratch.join("mux");
     let daemon = UnixListener::bind(&socket).unwrap();

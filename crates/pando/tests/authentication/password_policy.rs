@@ -75,15 +75,15 @@ fn bind(pando: &Pando, name: &str, password: &str) -> (ResultCode, PolicyRespons
     ask(&mut pando.connect(), bind_request(&person_dn(name), password))
 }
 
-fn nothing(code: ResultCode) -> (ResultCode, PolicyResponse) {
+fn plain_result(code: ResultCode) -> (ResultCode, PolicyResponse) {
     (code, PolicyResponse::default())
 }
 
-fn warned(warning: PolicyWarning) -> (ResultCode, PolicyResponse) {
+fn result_with_warning(warning: PolicyWarning) -> (ResultCode, PolicyResponse) {
     (ResultCode::SUCCESS, PolicyResponse { warning: Some(warning), error: None })
 }
 
-fn refused(code: ResultCode, error: PolicyError) -> (ResultCode, PolicyResponse) {
+fn result_with_error(code: ResultCode, error: PolicyError) -> (ResultCode, PolicyResponse) {
     (code, PolicyResponse::error(error))
 }
 
@@ -111,18 +111,18 @@ fn passwords_expire_with_warnings_and_grace_logins() {
     let people = [("anna", old), ("bert", recent.as_str()), ("cora", "")];
     let pando = start(&scratch, policy, &people);
     // A password that was never changed under a policy does not expire (section 5.3.2).
-    assert_eq!(bind(&pando, "cora", "cora-secret"), nothing(OK));
+    assert_eq!(bind(&pando, "cora", "cora-secret"), plain_result(OK));
     let (code, response) = bind(&pando, "bert", "bert-secret");
     let Some(PolicyWarning::TimeBeforeExpiration(seconds)) = response.warning else { panic!("{response:?}") };
     assert!(code == OK && seconds > 1_000_000_000, "{seconds}");
     // The policy permits two grace logins. The second comes after a kill, so the first must have been durable before it
     // was answered.
-    assert_eq!(bind(&pando, "anna", "wrong"), nothing(WRONG));
-    assert_eq!(bind(&pando, "anna", "anna-secret"), warned(PolicyWarning::GraceLeft(1)));
+    assert_eq!(bind(&pando, "anna", "wrong"), plain_result(WRONG));
+    assert_eq!(bind(&pando, "anna", "anna-secret"), result_with_warning(PolicyWarning::GraceLeft(1)));
     pando.kill();
     let pando = restart(&scratch);
-    assert_eq!(bind(&pando, "anna", "anna-secret"), warned(PolicyWarning::GraceLeft(0)));
-    let expired = refused(WRONG, PolicyError::PasswordExpired);
+    assert_eq!(bind(&pando, "anna", "anna-secret"), result_with_warning(PolicyWarning::GraceLeft(0)));
+    let expired = result_with_error(WRONG, PolicyError::PasswordExpired);
     assert_eq!(bind(&pando, "anna", "anna-secret"), expired);
     assert_eq!(state(&pando, "anna").values("pwdGraceUseTime").len(), 2);
     // A client without the control gets only the controls of draft-vchu-ldap-pwd-policy.
@@ -135,8 +135,8 @@ fn passwords_expire_with_warnings_and_grace_logins() {
     let expiring = reply.last.as_ref().unwrap().message().controls.find(PASSWORD_EXPIRING);
     assert!(expiring.unwrap().value.unwrap().iter().all(u8::is_ascii_digit));
     // A new password has not expired, and its change removes the recorded grace logins.
-    assert_eq!(replace(&mut pando.administrator(), "anna", "another"), nothing(OK));
-    assert_eq!(bind(&pando, "anna", "another"), nothing(OK));
+    assert_eq!(replace(&mut pando.administrator(), "anna", "another"), plain_result(OK));
+    assert_eq!(bind(&pando, "anna", "another"), plain_result(OK));
     assert!(state(&pando, "anna").values("pwdGraceUseTime").is_empty());
 }
 
@@ -148,12 +148,12 @@ fn failures_lock_the_account_durably() {
     let ended = format!("pwdEndTime: {LONG_AGO}");
     let people = [("anna", ""), ("bert", ""), ("cora", permanent), ("dora", ended.as_str())];
     let pando = start(&scratch, policy, &people);
-    let locked = refused(WRONG, PolicyError::AccountLocked);
+    let locked = result_with_error(WRONG, PolicyError::AccountLocked);
     // A successful bind in between resets the failures.
     for _ in 0..2 {
-        assert_eq!(bind(&pando, "anna", "wrong"), nothing(WRONG));
-        assert_eq!(bind(&pando, "anna", "wrong"), nothing(WRONG));
-        assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
+        assert_eq!(bind(&pando, "anna", "wrong"), plain_result(WRONG));
+        assert_eq!(bind(&pando, "anna", "wrong"), plain_result(WRONG));
+        assert_eq!(bind(&pando, "anna", "anna-secret"), plain_result(OK));
     }
     // A compare counts as an attempt too (section 8.1).
     let mut administrator = pando.administrator();
@@ -166,7 +166,7 @@ fn failures_lock_the_account_durably() {
     assert_eq!(bind(&pando, "anna", "anna-secret"), locked);
     let compare = CompareRequest { entry: &dn, description: "userPassword", value: b"anna-secret" };
     let told = ask(&mut administrator, Request::Compare(compare));
-    assert_eq!(told, refused(ResultCode::COMPARE_FALSE, PolicyError::AccountLocked));
+    assert_eq!(told, result_with_error(ResultCode::COMPARE_FALSE, PolicyError::AccountLocked));
     // The lock was durable before the third answer.
     pando.kill();
     let pando = restart(&scratch);
@@ -175,14 +175,14 @@ fn failures_lock_the_account_durably() {
     // The administrator unlocks the account in the same way as with OpenLDAP, or by setting a new password.
     let unlock: &[(_, &str, &[&str])] = &[(ChangeOperation::Delete, "pwdAccountLockedTime", &[])];
     assert!(pando.administrator().modify(&person_dn("anna"), unlock).unwrap().is_success());
-    assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
-    assert_eq!(replace(&mut pando.administrator(), "anna", "new"), nothing(OK));
-    assert_eq!(bind(&pando, "anna", "new"), nothing(OK));
+    assert_eq!(bind(&pando, "anna", "anna-secret"), plain_result(OK));
+    assert_eq!(replace(&mut pando.administrator(), "anna", "new"), plain_result(OK));
+    assert_eq!(bind(&pando, "anna", "new"), plain_result(OK));
     assert!(state(&pando, "anna").values("pwdFailureTime").is_empty());
     // Cora is locked permanently, and the end time of dora's account has passed.
     assert_eq!(bind(&pando, "cora", "cora-secret"), locked);
     assert_eq!(bind(&pando, "dora", "dora-secret"), locked);
-    assert_eq!(bind(&pando, "bert", "bert-secret"), nothing(OK), "others are not touched");
+    assert_eq!(bind(&pando, "bert", "bert-secret"), plain_result(OK), "others are not touched");
     let logged = format!("the account of {:?} is locked: ", person_dn("anna"));
     assert!(pando.log().contains(&logged), "{}", pando.log());
 }
@@ -194,7 +194,7 @@ fn concurrent_guesses_do_not_evade_the_lock() {
     // Slow hashes make sure that the guesses are verified at the same time.
     let policy = "pwdLockout: TRUE\npwdMaxFailure: 3\npandoPwdScheme: argon2id";
     let pando = start(&scratch, policy, &[("anna", "")]);
-    assert_eq!(replace(&mut pando.administrator(), "anna", "right"), nothing(OK));
+    assert_eq!(replace(&mut pando.administrator(), "anna", "right"), plain_result(OK));
     let dn = person_dn("anna");
     let mut guessers: Vec<(Connection, ldap::MessageId)> = Vec::new();
     for guess in (0..12).map(|number| format!("guess{number}")).chain(["right".to_owned()]) {
@@ -205,20 +205,20 @@ fn concurrent_guesses_do_not_evade_the_lock() {
     for (mut connection, id) in guessers {
         assert_eq!(connection.reply(id).unwrap().outcome.code, WRONG);
     }
-    assert_eq!(bind(&pando, "anna", "right"), nothing(WRONG));
+    assert_eq!(bind(&pando, "anna", "right"), plain_result(WRONG));
     assert!(state(&pando, "anna").text("pwdAccountLockedTime").is_some());
 }
 
 #[test]
-fn a_reset_password_is_changed_before_anything_else() {
+fn a_reset_password_must_be_changed_before_other_requests() {
     let scratch = Scratch::new("policy-reset");
     let pando = start(&scratch, "pwdMustChange: TRUE\npwdMinAge: 3600", &[("anna", "")]);
-    assert_eq!(replace(&mut pando.administrator(), "anna", "given"), nothing(OK));
+    assert_eq!(replace(&mut pando.administrator(), "anna", "given"), plain_result(OK));
     assert_eq!(state(&pando, "anna").text("pwdReset").as_deref(), Some("TRUE"));
     let mut own = pando.connect();
-    let must_change = refused(OK, PolicyError::ChangeAfterReset);
+    let must_change = result_with_error(OK, PolicyError::ChangeAfterReset);
     assert_eq!(ask(&mut own, bind_request(&person_dn("anna"), "given")), must_change);
-    let stopped = refused(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, PolicyError::ChangeAfterReset);
+    let stopped = result_with_error(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, PolicyError::ChangeAfterReset);
     let dn = person_dn("anna");
     let compare = CompareRequest { entry: &dn, description: "cn", value: b"anna" };
     assert_eq!(ask(&mut own, Request::Compare(compare)), stopped);
@@ -234,9 +234,9 @@ fn a_reset_password_is_changed_before_anything_else() {
     assert!(own.extended(MODIFY_PASSWORD, Some(&change.encode())).unwrap().outcome.is_success());
     assert!(own.compare(&dn, "cn", "anna").unwrap().code == ResultCode::COMPARE_TRUE);
     assert_eq!(state(&pando, "anna").text("pwdReset"), None);
-    assert_eq!(bind(&pando, "anna", "chosen"), nothing(OK));
+    assert_eq!(bind(&pando, "anna", "chosen"), plain_result(OK));
     // From now on, the minimum age applies.
-    let young = refused(ResultCode::CONSTRAINT_VIOLATION, PolicyError::TooYoung);
+    let young = result_with_error(ResultCode::CONSTRAINT_VIOLATION, PolicyError::TooYoung);
     assert_eq!(replace(&mut own, "anna", "again"), young);
 }
 
@@ -250,7 +250,7 @@ fn new_passwords_are_checked_against_the_policy() {
     let mut check = |new: &str, error| {
         assert_eq!(
             replace(&mut administrator, "anna", new),
-            refused(ResultCode::CONSTRAINT_VIOLATION, error),
+            result_with_error(ResultCode::CONSTRAINT_VIOLATION, error),
             "{new}"
         );
     };
@@ -260,15 +260,15 @@ fn new_passwords_are_checked_against_the_policy() {
     check("{SSHA}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", PolicyError::InsufficientQuality);
     check("anna-secret", PolicyError::InHistory);
     for new in ["first1", "second2", "third3"] {
-        assert_eq!(replace(&mut administrator, "anna", new), nothing(OK));
+        assert_eq!(replace(&mut administrator, "anna", new), plain_result(OK));
     }
     let mut check = |new: &str, error| {
         let found = replace(&mut administrator, "anna", new);
-        assert_eq!(found, refused(ResultCode::CONSTRAINT_VIOLATION, error), "{new}");
+        assert_eq!(found, result_with_error(ResultCode::CONSTRAINT_VIOLATION, error), "{new}");
     };
     check("third3", PolicyError::InHistory);
     check("first1", PolicyError::InHistory);
-    assert_eq!(replace(&mut administrator, "anna", "anna-secret"), nothing(OK), "only two are kept");
+    assert_eq!(replace(&mut administrator, "anna", "anna-secret"), plain_result(OK), "only two are kept");
     let entry = state(&pando, "anna");
     assert_eq!(entry.values("pwdHistory").len(), 2);
     assert!(!entry.texts("pwdHistory").iter().any(|value| value.contains("third3")), "hashed");
@@ -283,7 +283,8 @@ fn new_passwords_are_checked_against_the_policy() {
     // The user must send the old password.
     let mut own = pando.connect();
     assert!(own.bind(&person_dn("anna"), "anna-secret").unwrap().is_success());
-    let without = refused(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, PolicyError::MustSupplyOldPassword);
+    let without =
+        result_with_error(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, PolicyError::MustSupplyOldPassword);
     assert_eq!(replace(&mut own, "anna", "fourth4"), without);
     let with: &[(_, &str, &[&str])] = &[
         (ChangeOperation::Delete, "userPassword", &["anna-secret"]),
@@ -301,9 +302,9 @@ fn the_nearest_policy_governs() {
     let scratch = Scratch::new("policy-which");
     let pando = start(&scratch, "pwdMinLength: 3\npwdCheckQuality: 1", &[("anna", ""), ("bert", "")]);
     let mut administrator = pando.administrator();
-    let too_short = refused(ResultCode::CONSTRAINT_VIOLATION, PolicyError::TooShort);
+    let too_short = result_with_error(ResultCode::CONSTRAINT_VIOLATION, PolicyError::TooShort);
     assert_eq!(replace(&mut administrator, "anna", "ab"), too_short);
-    assert_eq!(replace(&mut administrator, "anna", "abc"), nothing(OK));
+    assert_eq!(replace(&mut administrator, "anna", "abc"), plain_result(OK));
     // A policy in a subentry governs the people below it.
     let subentry = [
         ("objectClass", "subentry"),
@@ -317,7 +318,7 @@ fn the_nearest_policy_governs() {
     let dn = format!("cn=people,ou=people,{SUFFIX}");
     assert!(administrator.add(&dn, &subentry).unwrap().is_success());
     assert_eq!(replace(&mut administrator, "anna", "abcd"), too_short);
-    assert_eq!(replace(&mut administrator, "anna", "abcdef"), nothing(OK));
+    assert_eq!(replace(&mut administrator, "anna", "abcdef"), plain_result(OK));
     // A policy that an entry names governs that entry.
     let named = [
         ("objectClass", "device"),
@@ -332,15 +333,15 @@ fn the_nearest_policy_governs() {
     let name: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pwdPolicySubentry", &[&strict])];
     assert!(administrator.modify(&person_dn("bert"), name).unwrap().is_success());
     assert_eq!(replace(&mut administrator, "bert", "abcdefg"), too_short);
-    assert_eq!(replace(&mut administrator, "bert", "abcdefghi"), nothing(OK));
+    assert_eq!(replace(&mut administrator, "bert", "abcdefghi"), plain_result(OK));
     // A changed policy applies immediately, and a deleted policy no longer applies.
     let shorter: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pwdMinLength", &["8"])];
     assert!(administrator.modify(&strict, shorter).unwrap().is_success());
-    assert_eq!(replace(&mut administrator, "bert", "abcdefgh"), nothing(OK));
+    assert_eq!(replace(&mut administrator, "bert", "abcdefgh"), plain_result(OK));
     assert!(administrator.delete(&strict).unwrap().is_success());
-    assert_eq!(replace(&mut administrator, "bert", "abcdeg"), nothing(OK));
+    assert_eq!(replace(&mut administrator, "bert", "abcdeg"), plain_result(OK));
     assert!(administrator.delete(&dn).unwrap().is_success());
-    assert_eq!(replace(&mut administrator, "bert", "abc"), nothing(OK));
+    assert_eq!(replace(&mut administrator, "bert", "abc"), plain_result(OK));
     // A policy that contradicts itself is refused.
     let wrong: &[(_, &str, &[&str])] = &[(ChangeOperation::Add, "pwdMaxLength", &["1"])];
     let outcome = administrator.modify(POLICY, wrong).unwrap();
@@ -359,8 +360,8 @@ fn the_last_bind_is_recorded_and_idle_accounts_are_locked() {
     let people = [("anna", ""), ("bert", idle.as_str())];
     let pando = start(&scratch, "pandoPwdLastSuccess: TRUE\npandoPwdLastSuccessPrecision: 3600", &people);
     let before = state(&pando, "anna");
-    assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
-    assert_eq!(bind(&pando, "bert", "bert-secret"), nothing(OK));
+    assert_eq!(bind(&pando, "anna", "anna-secret"), plain_result(OK));
+    assert_eq!(bind(&pando, "bert", "bert-secret"), plain_result(OK));
     pando.stop();
     let pando = restart(&scratch);
     let after = state(&pando, "anna");
@@ -371,19 +372,19 @@ fn the_last_bind_is_recorded_and_idle_accounts_are_locked() {
     }
     // Within the configured precision, the time is recorded only once.
     for _ in 0..5 {
-        assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
+        assert_eq!(bind(&pando, "anna", "anna-secret"), plain_result(OK));
     }
     pando.stop();
     let pando = restart(&scratch);
     assert_eq!(state(&pando, "anna").text("pwdLastSuccess").unwrap(), last);
     let idle: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pwdMaxIdle", &["1000000"])];
     assert!(pando.administrator().modify(POLICY, idle).unwrap().is_success());
-    assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
+    assert_eq!(bind(&pando, "anna", "anna-secret"), plain_result(OK));
     // Start with a last bind in the past, which only an import can set.
     drop(pando);
     let scratch = Scratch::new("policy-idle");
     let pando = start(&scratch, "pwdMaxIdle: 1000000", &[("anna", &format!("pwdLastSuccess: {LONG_AGO}"))]);
-    assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(WRONG));
+    assert_eq!(bind(&pando, "anna", "anna-secret"), plain_result(WRONG));
 }
 
 #[test]
@@ -392,8 +393,8 @@ fn a_good_bind_makes_a_weak_hash_strong() {
     let pando = start(&scratch, "pandoPwdScheme: pbkdf2-sha256", &[("anna", "")]);
     let before = state(&pando, "anna");
     assert!(before.text("userPassword").unwrap().starts_with("{SSHA512}"), "as it was imported: {before:?}");
-    assert_eq!(bind(&pando, "anna", "wrong"), nothing(WRONG));
-    assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
+    assert_eq!(bind(&pando, "anna", "wrong"), plain_result(WRONG));
+    assert_eq!(bind(&pando, "anna", "anna-secret"), plain_result(OK));
     pando.stop();
     let pando = restart(&scratch);
     let after = state(&pando, "anna");
@@ -401,12 +402,12 @@ fn a_good_bind_makes_a_weak_hash_strong() {
     for kept in ["modifyTimestamp", "entryCSN", "pwdChangedTime"] {
         assert_eq!(before.texts(kept), after.texts(kept), "{kept}");
     }
-    assert_eq!(bind(&pando, "anna", "wrong"), nothing(WRONG));
-    assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
+    assert_eq!(bind(&pando, "anna", "wrong"), plain_result(WRONG));
+    assert_eq!(bind(&pando, "anna", "anna-secret"), plain_result(OK));
 }
 
 #[test]
-fn clients_of_others_understand() {
+fn other_clients_decode_policy_responses() {
     let scratch = Scratch::new("policy-clients");
     let policy = "pwdMaxAge: 100\npwdGraceAuthNLimit: 5";
     let old = format!("pwdChangedTime: {LONG_AGO}");
@@ -451,17 +452,17 @@ fn administrators_look_at_accounts_from_the_command_line() {
     let anna = person_dn("anna");
     let account = |what: &str| command(&["account", what, "anna"], Some(&data)).expect_code(0);
     for _ in 0..2 {
-        assert_eq!(bind(&pando, "anna", "wrong"), nothing(WRONG));
+        assert_eq!(bind(&pando, "anna", "wrong"), plain_result(WRONG));
     }
     let shown = account("show").expect_output("locked since").expect_output("wrong passwords");
     assert!(shown.stdout.contains("SSHA512") && !shown.stdout.contains("anna-secret"), "{shown}");
     account("unlock").expect_output("is unlocked");
-    assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
+    assert_eq!(bind(&pando, "anna", "anna-secret"), plain_result(OK));
     account("lock").expect_output("is locked");
-    assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(WRONG));
+    assert_eq!(bind(&pando, "anna", "anna-secret"), plain_result(WRONG));
     account("show").expect_output("for good");
     let made = account("reset").stdout;
-    let must_change = refused(OK, PolicyError::ChangeAfterReset);
+    let must_change = result_with_error(OK, PolicyError::ChangeAfterReset);
     assert_eq!(bind(&pando, "anna", made.trim()), must_change);
     account("show").expect_output("has to be changed");
     let named: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pwdPolicySubentry", &[POLICY])];
@@ -480,12 +481,12 @@ fn administrators_look_at_accounts_from_the_command_line() {
 
 /// The answer to a wrong password is delayed. Meanwhile, a right password is answered immediately.
 #[test]
-fn a_policy_holds_answers_to_failures_back() {
+fn a_policy_delays_answers_to_wrong_passwords() {
     let scratch = Scratch::new("policy-delay");
     let pando = start(&scratch, "pwdMinDelay: 86400\npwdMaxDelay: 86400", &[("anna", "")]);
     let mut guesser = pando.connect();
     let id = guesser.send(bind_request(&person_dn("anna"), "wrong"), ldap::Controls::NONE).unwrap();
-    assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
+    assert_eq!(bind(&pando, "anna", "anna-secret"), plain_result(OK));
     guesser.set_timeout(std::time::Duration::from_millis(300)).unwrap();
     assert!(guesser.reply(id).is_err(), "a day has not passed");
 }
@@ -506,11 +507,11 @@ fn passwords_that_attackers_try_first_are_refused() {
         .arguments(&["--admin-dn", ADMIN_DN, "--node", node.to_str().unwrap()])
         .ready();
     let mut administrator = pando.administrator();
-    let bad = refused(ResultCode::CONSTRAINT_VIOLATION, PolicyError::InsufficientQuality);
+    let bad = result_with_error(ResultCode::CONSTRAINT_VIOLATION, PolicyError::InsufficientQuality);
     for password in ["LETMEIN", "hunter2", "123456", "password"] {
         assert_eq!(replace(&mut administrator, "anna", password), bad, "{password}");
     }
-    assert_eq!(replace(&mut administrator, "anna", "hunter3"), nothing(OK));
+    assert_eq!(replace(&mut administrator, "anna", "hunter3"), plain_result(OK));
     drop(pando);
     std::fs::write(scratch.join("breached.txt"), "nonsense\n").unwrap();
     let (_, said) = Start::bare(&scratch, "data").arguments(&["--node", node.to_str().unwrap()]).refused();
@@ -520,16 +521,16 @@ fn passwords_that_attackers_try_first_are_refused() {
 /// Regression test: three wrong passwords within one second locked an account permanently. The lock is written in whole
 /// seconds, and failures in the same second counted as failures after the lock.
 #[test]
-fn a_lock_ends_whatever_part_of_a_second_it_began_in() {
+fn a_lock_ends_after_failures_within_one_second() {
     let scratch = Scratch::new("policy-lock-ends");
     let policy = "pwdLockout: TRUE\npwdMaxFailure: 3\npwdLockoutDuration: 1";
     let pando = start(&scratch, policy, &[("anna", "")]);
     for _ in 0..3 {
-        assert_eq!(bind(&pando, "anna", "wrong"), nothing(WRONG));
+        assert_eq!(bind(&pando, "anna", "wrong"), plain_result(WRONG));
     }
     let since = std::time::Instant::now();
     assert!(state(&pando, "anna").text("pwdAccountLockedTime").is_some());
-    while bind(&pando, "anna", "anna-secret") != nothing(OK) {
+    while bind(&pando, "anna", "anna-secret") != plain_result(OK) {
         assert!(since.elapsed() < std::time::Duration::from_secs(60), "locked for one second");
     }
     wait_for_failures(&pando, 0);
@@ -539,29 +540,29 @@ fn a_lock_ends_whatever_part_of_a_second_it_began_in() {
 /// Regression test: with pwdInHistory, a change to a hashed password was always answered with busy. Now only the octets
 /// of the hash are compared with the history, and pwdCheckQuality decides whether a hash is accepted.
 #[test]
-fn hashed_passwords_pass_as_the_quality_says() {
+fn the_quality_check_decides_if_hashed_passwords_are_accepted() {
     const FIRST: &str = "{SSHA}yYfB0fXx0j8l9M4mUVmc2a3SLpVhYmNk";
     const SECOND: &str = "{SSHA}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     let scratch = Scratch::new("policy-hashed");
     let pando = start(&scratch, "pwdInHistory: 2", &[("anna", "")]);
     let mut administrator = pando.administrator();
-    let in_history = refused(ResultCode::CONSTRAINT_VIOLATION, PolicyError::InHistory);
+    let in_history = result_with_error(ResultCode::CONSTRAINT_VIOLATION, PolicyError::InHistory);
     let quality = |value: &str| {
         let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pwdCheckQuality", &[value])];
         assert!(pando.administrator().modify(POLICY, change).unwrap().is_success());
     };
     let mut set = |new: &str| replace(&mut administrator, "anna", new);
-    assert_eq!(set(FIRST), nothing(OK));
-    assert_eq!(set(FIRST), nothing(OK), "it is there already");
+    assert_eq!(set(FIRST), plain_result(OK));
+    assert_eq!(set(FIRST), plain_result(OK), "it is there already");
     quality("1");
-    assert_eq!(set(SECOND), nothing(OK));
+    assert_eq!(set(SECOND), plain_result(OK));
     assert_eq!(set(FIRST), in_history);
     assert_eq!(set("anna-secret"), in_history, "one in clear is verified against hashed ones");
-    assert_eq!(set("other"), nothing(OK));
+    assert_eq!(set("other"), plain_result(OK));
     quality("2");
-    let unchecked = refused(ResultCode::CONSTRAINT_VIOLATION, PolicyError::InsufficientQuality);
+    let unchecked = result_with_error(ResultCode::CONSTRAINT_VIOLATION, PolicyError::InsufficientQuality);
     assert_eq!(set("{SSHA}BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB"), unchecked);
-    assert_eq!(set("another"), nothing(OK));
+    assert_eq!(set("another"), plain_result(OK));
 }
 
 /// Sends anna's old password in a modify and in a Password Modify. Returns the two result codes.
@@ -592,7 +593,7 @@ fn wait_for_failures(pando: &Pando, count: usize) {
 /// Regression test: an unattended connection could be used to guess passwords, because wrong old passwords did not
 /// count.
 #[test]
-fn a_wrong_old_password_is_a_failure_as_in_a_bind() {
+fn a_wrong_old_password_counts_as_a_failed_bind() {
     const WRONG_OLD: [ResultCode; 2] = [ResultCode::NO_SUCH_ATTRIBUTE, WRONG];
     let scratch = Scratch::new("policy-old");
     let pando = start(&scratch, "pwdLockout: TRUE\npwdMaxFailure: 4", &[("anna", "")]);
@@ -600,7 +601,7 @@ fn a_wrong_old_password_is_a_failure_as_in_a_bind() {
         let slow: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoPwdScheme", &[scheme])];
         let mut administrator = pando.administrator();
         assert!(administrator.modify(POLICY, slow).unwrap().is_success());
-        assert_eq!(replace(&mut administrator, "anna", "given"), nothing(OK));
+        assert_eq!(replace(&mut administrator, "anna", "given"), plain_result(OK));
         let mut own = pando.connect();
         assert!(own.bind(&person_dn("anna"), "given").unwrap().is_success());
         assert_eq!(change_with_old(&mut own, "wrong", "new"), WRONG_OLD);
@@ -617,10 +618,10 @@ fn a_wrong_old_password_is_a_failure_as_in_a_bind() {
         assert!(state(&pando, "anna").text("pwdAccountLockedTime").is_some());
         // While the account is locked, no password is accepted.
         assert_eq!(change_with_old(&mut own, "next", "new"), WRONG_OLD);
-        assert_eq!(bind(&pando, "anna", "next"), nothing(WRONG));
+        assert_eq!(bind(&pando, "anna", "next"), plain_result(WRONG));
         // An administrator sets another password without the old one.
-        assert_eq!(replace(&mut administrator, "anna", "reset"), nothing(OK));
-        assert_eq!(bind(&pando, "anna", "reset"), nothing(OK));
+        assert_eq!(replace(&mut administrator, "anna", "reset"), plain_result(OK));
+        assert_eq!(bind(&pando, "anna", "reset"), plain_result(OK));
         // Two wrong passwords in one request count as two failures.
         let two: &[(_, &str, &[&str])] = &[(ChangeOperation::Delete, "userPassword", &["wrong", "wronger"])];
         assert_eq!(own.modify(&person_dn("anna"), two).unwrap().code, ResultCode::NO_SUCH_ATTRIBUTE);
@@ -639,7 +640,7 @@ fn concurrent_tries_of_the_old_password_do_not_evade_the_lock() {
     let scratch = Scratch::new("policy-old-parallel");
     let policy = "pwdLockout: TRUE\npwdMaxFailure: 3\npandoPwdScheme: argon2id";
     let pando = start(&scratch, policy, &[("anna", "")]);
-    assert_eq!(replace(&mut pando.administrator(), "anna", "right"), nothing(OK));
+    assert_eq!(replace(&mut pando.administrator(), "anna", "right"), plain_result(OK));
     let mut own = pando.connect();
     assert!(own.bind(&person_dn("anna"), "right").unwrap().is_success());
     let guesses = (0..6).map(|number| format!("guess{number}")).chain(["right".to_owned()]);
@@ -658,6 +659,6 @@ fn concurrent_tries_of_the_old_password_do_not_evade_the_lock() {
     for id in ids {
         assert_eq!(own.reply(id).unwrap().outcome.code, WRONG);
     }
-    assert_eq!(bind(&pando, "anna", "mine"), nothing(WRONG));
+    assert_eq!(bind(&pando, "anna", "mine"), plain_result(WRONG));
     assert!(state(&pando, "anna").text("pwdAccountLockedTime").is_some());
 }

@@ -87,7 +87,7 @@ fn operation<'a>(kind: u32, values: &[&'a str]) -> StateOperation<&'a [u8]> {
 /// The time of the last bind is written minutes later, or when the server stops. Until it is written, the time in
 /// memory applies, unless an administrator sets another time.
 #[test]
-fn a_last_bind_waits_for_the_disk_and_counts_meanwhile() {
+fn the_last_bind_time_applies_before_it_is_written() {
     let scratch = Scratch::new("state-waits");
     let pando = start(&scratch, &[("pandoPwdLastSuccess", "TRUE"), ("pandoPwdLastSuccessPrecision", "3600")]);
     let mut administrator = pando.administrator();
@@ -122,7 +122,7 @@ fn a_last_bind_waits_for_the_disk_and_counts_meanwhile() {
 }
 
 #[test]
-fn the_administrator_sets_what_is_on_record() {
+fn the_administrator_sets_recorded_account_state() {
     let scratch = Scratch::new("state-set");
     let pando = start(&scratch, &[("pwdLockout", "TRUE"), ("pwdMaxFailure", "3"), ("pwdMaxIdle", "1000000")]);
     let mut administrator = pando.administrator();
@@ -200,7 +200,7 @@ fn restrictions_of_an_administrator_hold_without_a_policy() {
 /// Without access rules, only the administrator may use the operation. With rules, requesters who may read and write
 /// the attributes may use it.
 #[test]
-fn others_look_after_accounts_by_rules() {
+fn access_rules_let_users_manage_other_accounts() {
     let scratch = Scratch::new("state-rights");
     let pando = start(&scratch, &[("pwdLockout", "TRUE"), ("pwdMaxFailure", "3")]);
     let (anna, bert) = (person_dn("anna"), person_dn("bert"));

@@ -76,7 +76,7 @@ fn users_change_their_own_passwords() {
 
 /// If an entry has several passwords, the old password selects the one to replace; the others stay.
 #[test]
-fn other_passwords_of_an_entry_stay() {
+fn a_change_keeps_the_other_passwords_of_an_entry() {
     let scratch = Scratch::new("passwd-several");
     let pando = start(&scratch);
     let anna = person_dn("anna");

@@ -55,7 +55,7 @@ fn ask(
 }
 
 #[test]
-fn openldap_s_clients_ask_as_others() {
+fn openldap_clients_send_requests_as_other_users() {
     let scratch = Scratch::new("proxied-openldap");
     let pando = start(&scratch);
     let anna = format!("dn:{}", person_dn("anna"));
@@ -94,7 +94,7 @@ fn openldap_s_clients_ask_as_others() {
 }
 
 #[test]
-fn the_controls_are_read_as_their_documents_say() {
+fn the_controls_are_decoded_as_specified() {
     let scratch = Scratch::new("proxied-controls");
     let mut pando = Start::new(&scratch).arguments(&["--log-operations"]).ready();
     plant(&mut pando.administrator());
@@ -134,7 +134,7 @@ fn the_controls_are_read_as_their_documents_say() {
 }
 
 #[test]
-fn requests_sent_together_each_run_as_whom_they_name() {
+fn pipelined_requests_run_with_the_identity_that_each_names() {
     let scratch = Scratch::new("proxied-pipelined");
     let pando = start(&scratch);
     let mut connection = pando.administrator();
@@ -160,7 +160,7 @@ fn requests_sent_together_each_run_as_whom_they_name() {
 }
 
 #[test]
-fn the_administrator_s_sasl_bind_may_be_for_another() {
+fn only_the_administrator_may_bind_by_sasl_as_another_user() {
     let scratch = Scratch::new("proxied-sasl");
     let pando = start(&scratch);
     let (url, anna) = (format!("ldap://{}", pando.address()), format!("dn:{}", person_dn("anna")));
@@ -189,7 +189,7 @@ fn the_administrator_s_sasl_bind_may_be_for_another() {
 }
 
 #[test]
-fn a_bind_says_whose_the_connection_is() {
+fn a_bind_response_contains_the_authorization_identity() {
     let scratch = Scratch::new("proxied-identity");
     let pando = start(&scratch);
     let controls: ControlsBuf =

@@ -345,7 +345,7 @@ fn broken_exchanges_leave_the_session_anonymous() {
 
 /// A CRAM-MD5 response is valid only for its challenge, and counts as an attempt.
 #[test]
-fn answers_of_cram_md5_are_for_one_challenge() {
+fn a_cram_md5_response_is_valid_for_one_challenge() {
     let scratch = Scratch::new("sasl-cram");
     let pando = start(&scratch);
     let mut connection = pando.connect();
@@ -415,7 +415,7 @@ fn digest_md5(connection: &mut Connection, user: (&str, &str), realm: &str) -> R
 
 /// A DIGEST-MD5 response is valid only for its challenge, and counts as an attempt.
 #[test]
-fn responses_of_digest_md5_are_for_one_challenge() {
+fn a_digest_md5_response_is_valid_for_one_challenge() {
     let scratch = Scratch::new("sasl-digest");
     let pando = start(&scratch);
     let mut connection = pando.connect();
@@ -483,7 +483,7 @@ fn proxied_users_act_under_a_policy() {
 /// DIGEST-MD5 keys depend on the names and the realm. If a name or the realm changes, the keys are replaced. Their
 /// number is limited, and they exist only while the mechanism is enabled.
 #[test]
-fn keys_for_digest_md5_follow_names_and_realm() {
+fn digest_md5_keys_depend_on_names_and_realm() {
     let scratch = Scratch::new("sasl-digest-keys");
     let pando = start(&scratch);
     let mut administrator = pando.administrator();
@@ -622,7 +622,7 @@ fn the_password_policy_holds_for_scram() {
 
 /// An exchange is judged by the state of the account at its end, not at its beginning.
 #[test]
-fn a_lock_that_comes_between_the_steps_of_an_exchange_counts() {
+fn a_lock_during_a_sasl_exchange_takes_effect() {
     let scratch = Scratch::new("sasl-locked-meanwhile");
     let pando = start(&scratch);
     let (mut connection, mut other) = (pando.connect(), pando.connect());
@@ -643,12 +643,12 @@ fn a_lock_that_comes_between_the_steps_of_an_exchange_counts() {
 }
 
 #[test]
-fn names_that_two_entries_have_are_nobodys() {
+fn a_name_that_two_entries_have_is_refused() {
     let scratch = Scratch::new("sasl-names");
     let pando = start(&scratch);
     let mut administrator = pando.administrator();
     let plain = |credentials: &[u8]| sasl_bind(&mut pando.connect(), "PLAIN", credentials).0;
-    assert_eq!(plain(b"\0ANNA\0anna-s3cret"), ResultCode::SUCCESS, "as uid compares");
+    assert_eq!(plain(b"\0ANNA\0anna-s3cret"), ResultCode::SUCCESS, "uid ignores case");
     let twin = [
         ("objectClass", "inetOrgPerson"),
         ("cn", "twin"),

@@ -131,7 +131,7 @@ fn users_add_and_remove_passwords_of_applications() {
 }
 
 #[test]
-fn users_set_up_codes_with_one_that_their_device_shows() {
+fn users_enable_one_time_codes_with_a_first_code() {
     let scratch = Scratch::new("self-codes");
     let pando = start(&scratch, &ALL);
     let secret = secret_text(b"12345678901234567890");
@@ -158,7 +158,7 @@ fn users_set_up_codes_with_one_that_their_device_shows() {
 
 /// The policy must permit every action. A failed bind revokes the proof of the password.
 #[test]
-fn the_policy_decides_and_the_bind_is_recent() {
+fn every_action_needs_permission_and_a_recent_bind() {
     let scratch = Scratch::new("self-policy");
     let pando = start(&scratch, &ALL[1..]);
     let add = OwnCredentials::AddApplication { name: "mail", days: None };

@@ -148,7 +148,7 @@ fn start_tls_message(id: i32, value: Option<&[u8]>) -> Vec<u8> {
 }
 
 #[test]
-fn start_tls_keeps_to_its_order() {
+fn start_tls_obeys_the_rules_of_rfc_4511() {
     let scratch = Scratch::new("tls-order");
     let pando = start(&scratch, "");
     plant(&mut pando.administrator());
@@ -162,7 +162,7 @@ fn start_tls_keeps_to_its_order() {
     let mut connection = connection.start_tls(&tls, "127.0.0.1").unwrap();
     let refused = connection.extended(ldap::oids::START_TLS, None).unwrap().outcome;
     assert_eq!(refused.code, ResultCode::OPERATIONS_ERROR, "{refused:?}");
-    assert_eq!(identity(&mut connection), "", "the connection goes on");
+    assert_eq!(identity(&mut connection), "", "the connection stays usable");
 
     // After StartTLS, a bound connection is anonymous.
     let mut connection = pando.administrator();
@@ -189,7 +189,7 @@ fn start_tls_keeps_to_its_order() {
 
 /// A client that closes TLS directly after its request still gets the answer. Then the connection ends.
 #[test]
-fn a_request_and_the_end_come_together() {
+fn a_request_before_the_end_of_tls_is_answered() {
     let scratch = Scratch::new("tls-end");
     let pando = start(&scratch, "");
     let tls = trusting(&authority(&scratch));
@@ -219,7 +219,7 @@ fn a_request_and_the_end_come_together() {
 
 /// CVE-2011-0411 and similar holes: octets that an attacker appends to StartTLS must not count as sent within TLS.
 #[test]
-fn nothing_counts_between_start_tls_and_its_handshake() {
+fn data_between_start_tls_and_its_handshake_is_rejected() {
     let scratch = Scratch::new("tls-injection");
     let pando = start(&scratch, "");
     plant(&mut pando.administrator());
@@ -306,7 +306,7 @@ fn certificates_are_swapped_while_the_server_runs() {
 }
 
 #[test]
-fn files_that_are_of_no_use_are_named_at_the_start() {
+fn unusable_certificate_files_are_named_at_the_start() {
     let scratch = Scratch::new("tls-files");
     let (certificate, _) = Authority::generate().issue(&["127.0.0.1"], &[]);
     scratch.write("certificate.pem", certificate);
@@ -400,7 +400,7 @@ fn certificates_of_clients_name_their_entries() {
 }
 
 #[test]
-fn passwords_and_everything_are_refused_in_the_clear() {
+fn passwords_or_all_requests_are_refused_without_tls() {
     let scratch = Scratch::new("tls-needed");
     let pando = start(&scratch, "[tls]\nclear_networks = []\n");
     let tls = trusting(&authority(&scratch));
@@ -413,8 +413,8 @@ fn passwords_and_everything_are_refused_in_the_clear() {
     let required = ResultCode::CONFIDENTIALITY_REQUIRED;
     let mut clear = pando.connect();
     assert_eq!(clear.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().code, required);
-    assert_eq!(clear.bind(ADMIN_DN, "wrong").unwrap().code, required, "before the password is looked at");
-    assert!(clear.bind("", "").unwrap().is_success(), "anonymous is no password");
+    assert_eq!(clear.bind(ADMIN_DN, "wrong").unwrap().code, required, "before the password is verified");
+    assert!(clear.bind("", "").unwrap().is_success(), "an anonymous bind sends no password");
     let compared = clear.compare(&person_dn("anna"), "userPassword", "x").unwrap();
     assert_eq!(compared.code, required, "{compared:?}");
     assert!(clear.entry("", &["namingContexts"]).unwrap().is_some());
@@ -423,7 +423,7 @@ fn passwords_and_everything_are_refused_in_the_clear() {
     assert_eq!(clear.add(&format!("cn=x,{SUFFIX}"), &person).unwrap().code, required);
     let sock = Pando::data(&scratch).join("pando.sock");
     let mut local = Connection::open_local(&sock).unwrap();
-    assert!(local.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success(), "the kernel protects it");
+    assert!(local.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success(), "a local socket needs no TLS");
     assert!(pando.stop().success());
 
     let pando = start(&scratch, "[tls]\nclear_networks = []\nneeded_for = \"everything\"\n");
@@ -437,7 +437,7 @@ fn passwords_and_everything_are_refused_in_the_clear() {
 
 /// OpenSSL's client negotiates TLS versions and resumes sessions.
 #[test]
-fn openssl_agrees_on_versions_and_resumes() {
+fn openssl_negotiates_versions_and_resumes_sessions() {
     let scratch = Scratch::new("tls-openssl");
     let pando = start(&scratch, "");
     let certificate = authority(&scratch);
@@ -467,7 +467,7 @@ fn openssl_agrees_on_versions_and_resumes() {
 
 /// Commands of `pando` that ask a server use TLS.
 #[test]
-fn commands_ask_over_tls() {
+fn pando_commands_use_tls() {
     let scratch = Scratch::new("tls-commands");
     let pando = start(&scratch, "");
     plant(&mut pando.administrator());

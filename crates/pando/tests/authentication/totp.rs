@@ -198,7 +198,7 @@ fn applications_have_passwords_of_their_own() {
 
 /// Regression test: a userPassword value with an unknown option was accepted by binds, and no reset removed it.
 #[test]
-fn no_other_option_makes_a_password() {
+fn passwords_with_unknown_options_are_refused() {
     let scratch = Scratch::new("totp-options");
     let pando = start(&scratch);
     let bert = person_dn("bert");

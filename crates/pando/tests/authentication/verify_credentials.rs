@@ -114,7 +114,7 @@ fn verify_sasl(
 }
 
 #[test]
-fn sasl_exchanges_are_verified_next_to_each_other() {
+fn several_sasl_exchanges_are_verified_concurrently() {
     const GOES_ON: ResultCode = ResultCode::SASL_BIND_IN_PROGRESS;
     let scratch = Scratch::new("verify-sasl");
     let pando = Pando::start(&scratch);

@@ -143,7 +143,7 @@ fn two_load_machines_measure_as_one() {
 }
 
 #[test]
-fn a_load_machine_that_dies_makes_the_run_say_so() {
+fn a_run_reports_a_load_machine_that_died() {
     let scratch = Scratch::new("agents-dead");
     let pando = server(&scratch);
     let survivor = AgentProcess::start(&scratch);

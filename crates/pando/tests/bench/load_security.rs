@@ -66,7 +66,7 @@ fn secure_slapd(scratch: &Scratch) -> (Slapd, String) {
 }
 
 #[test]
-fn load_goes_over_tls_from_the_first_octet_and_by_start_tls() {
+fn load_uses_ldaps_or_start_tls() {
     let scratch = Scratch::new("load-tls");
     let (slapd, certificate) = secure_slapd(&scratch);
     let tls = Tls::authorities(certificate.as_bytes()).unwrap();
@@ -152,7 +152,7 @@ fn sasl_bind(address: SocketAddr, mechanism: &str, password: &str) -> WorkloadRe
 }
 
 #[test]
-fn binds_by_cram_md5_and_scram_are_those_of_cyrus() {
+fn cyrus_sasl_accepts_cram_md5_and_scram_binds() {
     let scratch = Scratch::new("load-sasl");
     let amendments = Amendments { global: SASL.to_owned(), ..Amendments::default() };
     let slapd = Slapd::amended(&scratch, &[], amendments);

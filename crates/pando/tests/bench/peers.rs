@@ -96,7 +96,7 @@ fn slapd_and_pando_load_the_same_and_answer_the_same() {
 /// Runs the steps of the suite of access rules with few entries. Some settings change while Pando runs. The audit trail
 /// needs a restart.
 #[test]
-fn a_workload_is_measured_under_settings_too() {
+fn a_workload_is_measured_with_other_settings() {
     let scratch = Scratch::new("peers-settings");
     let suites = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/suites");
     let file = |name: &str| format!("{suites}/{name}.toml");
@@ -132,7 +132,7 @@ fn servers_are_measured_over_tls() {
     check_loads(&result, &["Pando", "OpenLDAP"]);
     for measured in result.workloads.iter().filter(|measured| measured.workload != BULK_LOAD) {
         assert!(measured.is_clean() && measured.operations_total() > 0, "{measured:?}");
-        let session = measured.server.setting("TLS").expect("what TLS agreed on");
+        let session = measured.server.setting("TLS").expect("the negotiated TLS parameters");
         assert!(session.contains("StartTLS") && session.ends_with("sessions resumed"), "{session}");
     }
     let refused = Command::new(program())
@@ -183,7 +183,7 @@ fn workloads_alternate_between_slapd_and_pando() {
 
 /// An interrupted comparison continues: results in the file are kept, and missing and failed measurements are made.
 #[test]
-fn a_comparison_goes_on_where_it_was_interrupted() {
+fn an_interrupted_comparison_continues() {
     let scratch = Scratch::new("peers-resume");
     let search = scratch.write("search.toml", SEARCH);
     let fresh = scratch.write("fresh.toml", SEARCH.replace("[needs]", "[needs]\nfresh_start = true"));
@@ -261,7 +261,7 @@ fn a_comparison_goes_on_where_it_was_interrupted() {
 /// With --one-at-a-time, a server runs everything before the next server is loaded, and a finished server is not loaded
 /// again.
 #[test]
-fn one_server_goes_through_all_before_the_next() {
+fn one_at_a_time_finishes_a_server_before_loading_the_next() {
     let scratch = Scratch::new("peers-one");
     let search = scratch.write("search.toml", SEARCH);
     let output = scratch.join("result.json");
@@ -314,7 +314,7 @@ fn one_server_goes_through_all_before_the_next() {
 }
 
 #[test]
-fn a_peer_that_is_not_there_is_in_the_result() {
+fn a_missing_peer_is_reported_in_the_result() {
     let scratch = Scratch::new("peers-missing");
     let run = Command::new(program())
         .args(["bench", "peers", "--load-only", "--peers", "opendj", "--entries", "10"])

@@ -14,7 +14,7 @@ fn report(folder: &Path, output: &Path) -> Run {
 }
 
 #[test]
-fn a_folder_stands_for_all_results_in_it() {
+fn a_report_of_a_folder_contains_all_its_results() {
     let scratch = Scratch::new("kept-folder");
     let (folder, output) = (scratch.join("run"), scratch.join("report"));
     std::fs::create_dir_all(&folder).unwrap();

@@ -23,7 +23,7 @@ fn suite(scratch: &Scratch, file: &Path, more: &[&str]) -> Run {
 }
 
 #[test]
-fn every_shipped_file_is_a_suite_or_a_workload_of_one() {
+fn every_shipped_file_is_a_suite_or_is_used_by_one() {
     let (mut suites, mut used, mut workloads) = (0, String::new(), Vec::new());
     for entry in std::fs::read_dir(folder()).unwrap() {
         let path = entry.unwrap().path();
@@ -46,7 +46,7 @@ fn every_shipped_file_is_a_suite_or_a_workload_of_one() {
     let is_used =
         |name: &String| used.split(|c: char| c.is_whitespace() || c == '@').any(|word| word == name);
     let unused: Vec<_> = workloads.iter().filter(|name| !is_used(name)).collect();
-    assert!(unused.is_empty(), "{unused:?} are of no suite");
+    assert!(unused.is_empty(), "no suite uses {unused:?}");
 }
 
 #[test]

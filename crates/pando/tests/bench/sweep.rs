@@ -25,7 +25,7 @@ fn sweep(scratch: &Scratch, arguments: &[&str]) -> (Option<i32>, String, Vec<Wor
 }
 
 #[test]
-fn entries_grow_and_the_report_draws_the_curve() {
+fn a_sweep_over_entries_is_drawn_as_a_curve() {
     let scratch = Scratch::new("sweep-entries");
     let (code, said, steps) = sweep(&scratch, &["--entries", "200,1k", "--connections", "3"]);
     assert_eq!(code, Some(0), "{said}");

@@ -108,7 +108,7 @@ fn the_driver_counts_what_slapd_counts() {
 }
 
 #[test]
-fn pages_are_turned_to_the_end() {
+fn paged_searches_request_every_page() {
     let scratch = Scratch::new("bench-pages");
     let (slapd, pando) = (Slapd::start(&scratch, &[]), Pando::start(&scratch));
     let search = "kind = 'search'\nbase = 'ou=people,dc=example,dc=com'\nscope = 'one'\npage = 30";

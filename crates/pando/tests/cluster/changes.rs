@@ -20,17 +20,17 @@ fn a_change_on_one_node_is_read_on_all() {
     cluster.join(2);
     let second = cluster.start(2);
     let mut two = second.administrator();
-    assert!(read(&mut two, &unit("before")).is_some(), "it came with the copy");
+    assert!(read(&mut two, &unit("before")).is_some(), "the copy contains the entry");
     assert_eq!(add_unit(&mut one, "on-one").code, ResultCode::SUCCESS);
-    assert!(read(&mut one, &unit("on-one")).is_some(), "the client that changed it sees it");
+    assert!(read(&mut one, &unit("on-one")).is_some(), "the client that made the change sees it");
     let found = until("a change on one is read on two", || read(&mut two, &unit("on-one")));
     assert_eq!(Some(found), read(&mut one, &unit("on-one")), "with all its operational attributes");
 
     // A change at node 2 is forwarded to the writer. The client that sent the change sees it immediately.
     assert_eq!(figure(&second, "Writer"), "1");
     assert_eq!(add_unit(&mut two, "on-two").code, ResultCode::SUCCESS);
-    assert!(read(&mut two, &unit("on-two")).is_some(), "the client that changed it sees it");
-    assert!(read(&mut one, &unit("on-two")).is_some(), "the writer has it first");
+    assert!(read(&mut two, &unit("on-two")).is_some(), "the client that made the change sees it");
+    assert!(read(&mut one, &unit("on-two")).is_some(), "the writer has the entry first");
     let again = add_unit(&mut two, "on-two");
     assert_eq!(again.code, ResultCode::ENTRY_ALREADY_EXISTS, "{again:?}");
     let lacking = add_unit(&mut two, "a,ou=b");
@@ -112,7 +112,7 @@ fn a_change_on_one_node_is_read_on_all() {
 /// The writer is suspended, and another node takes over. When the former writer resumes, it still considers itself the
 /// writer, but its decisions are ignored, and the other node decides those changes again.
 #[test]
-fn a_writer_that_slept_undoes_nothing_and_without_the_log_reads_go_on() {
+fn a_resumed_writer_is_fenced_and_reads_work_without_the_log() {
     let (cluster, first) = Cluster::new("cluster-asleep");
     first.stop();
     let mut collector = Collector::start();
@@ -160,7 +160,7 @@ fn a_writer_that_slept_undoes_nothing_and_without_the_log_reads_go_on() {
         let refused = add_unit(connection, &format!("lost-{}", server.id()));
         assert_eq!(refused.code, ResultCode::UNAVAILABLE, "{refused:?}");
         assert!(refused.diagnostic.starts_with("the cluster "), "{refused:?}");
-        assert!(read(connection, &unit("meanwhile")).is_some(), "reads go on");
+        assert!(read(connection, &unit("meanwhile")).is_some(), "reads are still answered");
     }
     cluster.brokers.halt(0, false).unwrap();
     for (name, connection) in [("back-1", &mut one), ("back-2", &mut two)] {
@@ -233,7 +233,7 @@ fn reads_that_may_be_too_old_are_refused() {
     assert!(read(&mut administrator, SUFFIX).is_some(), "not to the administrator");
     let root =
         node.connect().search("", Scope::BaseObject, "(objectClass=*)", &["pandoClusterRole"]).unwrap();
-    assert!(root.outcome.is_success() && !root.entries.is_empty(), "what it says of itself is not old");
+    assert!(root.outcome.is_success() && !root.entries.is_empty(), "data about the node itself is not stale");
     cluster.brokers.halt(0, false).unwrap();
     until("it has heard of the log again", || told(false));
 }

@@ -48,7 +48,7 @@ fn containers_of_nodes_become_one_cluster() {
     for node in [2, 3] {
         start(&cluster, node, &address).expect_code(0).expect_output(&format!("node {node} is made"));
         let invitation = invitations.join(format!("node{node}.invitation"));
-        assert_eq!(std::fs::read(invitation).unwrap(), b"", "what is used is gone");
+        assert_eq!(std::fs::read(invitation).unwrap(), b"", "a used invitation is empty");
     }
     let second = cluster.start(2);
     let third = cluster.start(3);

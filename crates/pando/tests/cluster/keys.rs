@@ -173,7 +173,7 @@ fn contains(file: &std::path::Path, number: u64) -> bool {
 
 /// The nodes can read an encrypted group. The broker cannot.
 #[test]
-fn groups_are_sealed_where_the_writer_says_so() {
+fn groups_are_sealed_if_the_writer_is_set_to_encrypt() {
     let (cluster, first) = Cluster::new("cluster-sealed");
     cluster.join(2);
     let second = cluster.start(2);
@@ -204,13 +204,13 @@ fn groups_are_sealed_where_the_writer_says_so() {
     let holds =
         |name: &str| all.iter().any(|message| message.windows(name.len()).any(|at| at == name.as_bytes()));
     assert!(holds(&secret("clear")), "unsealed records can be read by any client of a broker");
-    assert!(!holds(&secret("sealed")), "what is sealed cannot");
-    an_offered_key_outlives_its_node(&cluster, first, &second);
+    assert!(!holds(&secret("sealed")), "clients of a broker cannot read sealed records");
+    a_key_rotation_continues_after_a_restart(&cluster, first, &second);
 }
 
 /// A node stops after it has announced a new key in the log, and before any other node has the key. After its next
 /// start, it continues the rotation.
-fn an_offered_key_outlives_its_node(cluster: &Cluster, first: Pando, second: &Pando) {
+fn a_key_rotation_continues_after_a_restart(cluster: &Cluster, first: Pando, second: &Pando) {
     second.signal(Signal::STOP);
     let offered = std::thread::scope(|scope| {
         let asking = scope.spawn(|| cluster.cluster_command(1, &["rotate-key"]));

@@ -6,7 +6,7 @@ use test_support::pando::{Start, command};
 
 /// Nodes join and leave, and messages of the log that no node needs are deleted.
 #[test]
-fn a_departed_node_is_rejected_and_the_log_is_trimmed_to_what_all_have() {
+fn a_departed_node_is_rejected_and_the_log_is_trimmed() {
     let (cluster, first) = Cluster::secured("cluster-members");
     // Node 2 copies the data of the first node, which is running. If the copy fails, nothing is created.
     let (invitation, address) = (cluster.invite(2), figure(&first, "Address"));

@@ -12,17 +12,17 @@ use test_support::positions::{add, at_least, position_of, read, send_read};
 use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX};
 
 #[test]
-fn nodes_keep_what_they_promise() {
+fn nodes_keep_their_guarantees() {
     let (cluster, first) = Cluster::new("cluster-nodes");
     cluster.join(2);
     let second = cluster.start(2);
-    positions_hold_on_every_node(&first, &second);
+    positions_are_valid_on_every_node(&first, &second);
     a_forwarded_change_has_the_listener_of_its_client(&cluster, &second);
-    a_forwarded_change_brings_copies_and_takes_trees(&cluster, &first, &second);
-    nodes_say_where_they_are(&cluster, &first, &second);
+    a_forwarded_change_returns_copies_and_deletes_trees(&cluster, &first, &second);
+    nodes_report_their_state_in_the_root_dse(&cluster, &first, &second);
     let second = the_administrator_is_the_same_on_every_node(&cluster, &first, second);
     let third = a_node_with_other_data_stops_serving(&cluster, &first, &second);
-    all_nodes_begin_again_with_other_data(&cluster, first, [second, third]);
+    the_data_of_all_nodes_is_replaced(&cluster, first, [second, third]);
 }
 
 /// Access rules apply to the listener of the client, even if another node decides the change.
@@ -64,7 +64,7 @@ fn a_forwarded_change_has_the_listener_of_its_client(cluster: &Cluster, second: 
 
 /// For a forwarded change, the writer returns the entries of the pre-read and post-read controls (RFC 4527). All nodes
 /// delete the same tree.
-fn a_forwarded_change_brings_copies_and_takes_trees(cluster: &Cluster, first: &Pando, second: &Pando) {
+fn a_forwarded_change_returns_copies_and_deletes_trees(cluster: &Cluster, first: &Pando, second: &Pando) {
     assert_ne!(figure(second, "Writer"), "2", "its changes are forwarded");
     let ldif = ["", "ou=middle,", "ou=low,ou=middle,"].map(|place| {
         let name = if place.is_empty() { "top" } else { place.split(['=', ',']).nth(1).unwrap() };
@@ -88,7 +88,7 @@ fn a_forwarded_change_brings_copies_and_takes_trees(cluster: &Cluster, first: &P
 
 /// A client that sends its position sees the same state on another node. On the same node, it sees its own changes even
 /// without sending a position.
-fn positions_hold_on_every_node(first: &Pando, second: &Pando) {
+fn positions_are_valid_on_every_node(first: &Pando, second: &Pando) {
     let (mut one, mut two) = (first.administrator(), second.administrator());
     // The follower is suspended during a change. Before it has read the change from the log, it receives a read with
     // the position of that change.
@@ -130,7 +130,7 @@ fn positions_hold_on_every_node(first: &Pando, second: &Pando) {
 
 /// The root DSE shows all clients the part of `cn=monitor` that describes the node. `pando cluster status` prints the
 /// same part.
-fn nodes_say_where_they_are(cluster: &Cluster, first: &Pando, second: &Pando) {
+fn nodes_report_their_state_in_the_root_dse(cluster: &Cluster, first: &Pando, second: &Pando) {
     let root_dse = |server: &Pando| -> Entry {
         let reply = server.connect().search("", Scope::BaseObject, "(objectClass=*)", &["+"]).unwrap();
         reply.entries.into_iter().next().unwrap()
@@ -262,7 +262,7 @@ pub(crate) fn reseed(cluster: &Cluster, node: u32) {
 }
 
 /// Data that did not result from changes becomes the data of all nodes, by one command and a copy to each node.
-fn all_nodes_begin_again_with_other_data(cluster: &Cluster, first: Pando, others: [Pando; 2]) {
+fn the_data_of_all_nodes_is_replaced(cluster: &Cluster, first: Pando, others: [Pando; 2]) {
     let fresh = Start::bare(&cluster.scratch, "fresh")
         .arguments(&["--suffix", SUFFIX, "--admin-dn", ADMIN_DN])
         .ready();

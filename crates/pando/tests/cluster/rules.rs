@@ -37,10 +37,10 @@ const CLASS: &str = "( 1.3.6.1.4.1.32473.2.90 NAME 'led' SUP top AUXILIARY MAY (
 fn rules_about_data_have_one_effect_on_all_nodes() {
     let mut nodes = Nodes::start();
     add(&mut nodes.forwarder(), &unit("people"), &[("objectClass", "organizationalUnit")]);
-    of_simultaneous_adds_of_a_value_one_succeeds(&nodes);
+    one_of_simultaneous_adds_of_a_value_succeeds(&nodes);
     simultaneous_clients_get_all_numbers_of_a_range(&nodes);
     a_forwarded_transaction_makes_all_changes_or_none(&nodes);
-    of_simultaneous_transactions_with_a_value_one_commits(&nodes);
+    one_of_simultaneous_transactions_with_a_value_commits(&nodes);
     entries_and_memberships_end_on_all_nodes(&nodes);
     an_undeleted_entry_is_a_member_again_on_all_nodes(&nodes);
     definitions_and_links_reach_all_nodes(&nodes);
@@ -268,7 +268,7 @@ fn expect_one_of_each(nodes: &Nodes, mails: &str, won: Vec<(String, Vec<String>)
     different
 }
 
-fn of_simultaneous_adds_of_a_value_one_succeeds(nodes: &Nodes) {
+fn one_of_simultaneous_adds_of_a_value_succeeds(nodes: &Nodes) {
     let mut client = nodes.forwarder();
     replace(&mut client, "cn=config", "pandoUnique", &["mails: mail"]);
     replace(&mut client, "cn=config", "pandoNextNumber", &["many: uidNumber from 2000 to 2999"]);
@@ -340,7 +340,7 @@ fn a_forwarded_transaction_makes_all_changes_or_none(nodes: &Nodes) {
     assert!(nodes.same_answer(|connection| found(connection, filter)).is_empty());
 }
 
-fn of_simultaneous_transactions_with_a_value_one_commits(nodes: &Nodes) {
+fn one_of_simultaneous_transactions_with_a_value_commits(nodes: &Nodes) {
     let parts = |client: usize| ["first", "last"].map(|part| format!("{part}-{client}"));
     let codes = nodes.at_once(|client, connection| {
         let identifier = start(connection);
@@ -438,7 +438,7 @@ fn make_links(connection: &mut Connection, name: &str) {
 }
 
 /// Waits until all nodes have completed a task in the background.
-fn until_nothing_pends(nodes: &Nodes, task: &str) {
+fn wait_for_background_work(nodes: &Nodes, task: &str) {
     let dn = format!("cn=Pending,cn={task},cn=monitor");
     let pending =
         |connection: &mut Connection| connection.entry(&dn, &["*"]).unwrap()?.text("monitorCounter");
@@ -463,7 +463,7 @@ fn definitions_and_links_reach_all_nodes(nodes: &Nodes) {
     });
     let led = led.into_iter().collect();
     make_links(&mut client, "boss");
-    until_nothing_pends(nodes, "Links");
+    wait_for_background_work(nodes, "Links");
     assert!(client.modify_dn(&person_dn("anna"), "uid=anne", None).unwrap().is_success());
     for rule in ["", &format!(":{CHAIN}:")] {
         let filter = format!("(boss{rule}={})", person_dn("anne"));
@@ -493,7 +493,7 @@ fn entries_join_groups_by_rules_on_all_nodes(nodes: &Nodes) {
         add(connection, &person_dn(&uid), &person_with(&uid, &[("title", "Clerk")]));
         person_dn(&uid)
     });
-    until_nothing_pends(nodes, "Automatic Members");
+    wait_for_background_work(nodes, "Automatic Members");
     let mut members: BTreeSet<String> = added.into_iter().chain(names(&["anne", "bert"])).collect();
     members.insert(SUFFIX.to_owned());
     let filter = format!("(memberOf={})", group("staff"));
@@ -535,7 +535,7 @@ fn a_new_writer_keeps_the_rules_and_finishes_what_was_begun(nodes: &mut Nodes) {
         "the former writer accepted the value"
     );
 
-    ["Links", "Automatic Members"].iter().for_each(|task| until_nothing_pends(nodes, task));
+    ["Links", "Automatic Members"].iter().for_each(|task| wait_for_background_work(nodes, task));
     let filter = format!("(memberOf={})", group("short"));
     let only = [SUFFIX.to_owned()].into();
     nodes.until_all_answer("the membership has ended", &only, |connection| found(connection, &filter));

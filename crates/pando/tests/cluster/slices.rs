@@ -52,20 +52,20 @@ fn a_slice_of_a_round_finds_what_was_altered() {
         said.contains("is not that of the cluster") && said.contains(&format!("in: {SUFFIX}.")),
         "{said}"
     );
-    assert_eq!(add_unit(&mut one, "unmoved").code, ResultCode::SUCCESS, "the others go on");
+    assert_eq!(add_unit(&mut one, "unmoved").code, ResultCode::SUCCESS, "the other nodes continue");
 
     cluster.cluster_command(1, &["unregister", "3"]).expect_code(0);
     // While the key changes, digest barriers in flight have no effect.
     until("the new key is in force", || {
         [&first, &second].iter().all(|node| figure(node, "Key") != "1").then_some(())
     });
-    a_dispute_stands_until_its_slice_is_equal(&cluster, &first, second);
+    a_dispute_lasts_until_its_slice_is_equal(&cluster, &first, second);
 }
 
 /// One of two nodes has an altered row, so neither is known to be right. The dispute lasts as long as only other slices
 /// are equal. It ends when the node has the right data again, even though the barrier at the node's start concerns
 /// another slice.
-fn a_dispute_stands_until_its_slice_is_equal(cluster: &Cluster, first: &Pando, mut second: Pando) {
+fn a_dispute_lasts_until_its_slice_is_equal(cluster: &Cluster, first: &Pando, mut second: Pando) {
     let mut one = first.administrator();
     let before = figure(first, "Alarms");
     until("node 2 has it", || read(&mut second.administrator(), &unit("unmoved")));

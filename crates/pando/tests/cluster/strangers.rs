@@ -18,15 +18,15 @@ use test_support::{ADMIN_DN, Pando};
 const BREAKS_AFTER: u64 = 8_000;
 
 #[test]
-fn strangers_change_nothing_and_broken_copies_leave_nothing() {
+fn strangers_change_no_data_and_broken_copies_leave_no_files() {
     let (cluster, first) = Cluster::new("cluster-strangers");
-    a_copy_that_breaks_off_is_begun_again(&cluster, &first);
+    an_interrupted_copy_is_started_again(&cluster, &first);
     a_stranger_forwards_nothing(&cluster, first);
 }
 
 /// Starts a listener that forwards connections to an address. If `closes` is true, the listener closes a connection
 /// after it has received [`BREAKS_AFTER`] octets from that address. Otherwise it holds back all further octets.
-fn breaking(to: SocketAddr, closes: bool) -> SocketAddr {
+fn start_interrupting_listener(to: SocketAddr, closes: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -49,7 +49,7 @@ fn breaking(to: SocketAddr, closes: bool) -> SocketAddr {
 
 /// After an interrupted copy, neither the joining node nor the sending node keeps parts of the copy, whether the
 /// network failed or the process was killed. The next copy is complete.
-fn a_copy_that_breaks_off_is_begun_again(cluster: &Cluster, first: &Pando) {
+fn an_interrupted_copy_is_started_again(cluster: &Cluster, first: &Pando) {
     let mut one = first.administrator();
     for number in 0..100 {
         let text: String = std::iter::repeat_with(fastrand::alphanumeric).take(500).collect();
@@ -71,16 +71,16 @@ fn a_copy_that_breaks_off_is_begun_again(cluster: &Cluster, first: &Pando) {
     };
 
     // The network fails.
-    let broken = join(breaking(address, true));
+    let broken = join(start_interrupting_listener(address, true));
     assert!(broken.code != Some(0) && broken.stderr.contains("no copy of node 1"), "{broken}");
-    assert!(is_nothing() && !incoming.exists(), "nothing is left of it");
+    assert!(is_nothing() && !incoming.exists(), "the interrupted copy is removed");
 
     // The joining node is killed.
     let node_file = cluster.node_file(2);
     let spawn = || {
         Command::new(test_support::pando::program())
             .args(["cluster", "join", "--node", node_file.to_str().unwrap(), "--invitation", &invitation])
-            .args(["--copy-from", &breaking(address, false).to_string(), "--data"])
+            .args(["--copy-from", &start_interrupting_listener(address, false).to_string(), "--data"])
             .arg(cluster.data(2))
             .stdout(Stdio::null())
             .stderr(Stdio::null())

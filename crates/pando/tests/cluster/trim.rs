@@ -30,7 +30,7 @@ fn committed(server: &test_support::Pando, node: u32) -> Option<u64> {
 }
 
 #[test]
-fn the_log_is_trimmed_by_itself_and_never_below_what_is_needed() {
+fn the_log_is_trimmed_automatically_and_keeps_needed_messages() {
     let (cluster, first) = Cluster::new("cluster-trim");
     // A node reports its position when it starts.
     assert_eq!(add_unit(&mut first.administrator(), "before").code, ResultCode::SUCCESS);

@@ -9,7 +9,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use ldap::ResultCode;
 use sha1::Sha1;
 
-use crate::filled;
+use crate::start_with_people;
 use test_support::http::Browser;
 use test_support::tree::{add_person, bind, person_dn, plant_policy, replace};
 use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
@@ -27,7 +27,7 @@ fn code(secret: &str, from_now: u64) -> String {
 }
 
 fn start(scratch: &Scratch) -> (Pando, Connection) {
-    let (pando, mut administrator) = filled(scratch);
+    let (pando, mut administrator) = start_with_people(scratch);
     add_person(&mut administrator, "anna");
     let policy = [
         ("objectClass", "pandoPwdPolicy"),
@@ -129,7 +129,7 @@ fn a_page_lists_the_rules_of_a_new_password() {
 }
 
 #[test]
-fn users_see_what_others_see_of_them() {
+fn users_see_which_attributes_others_can_read() {
     let scratch = Scratch::new("console-seen");
     let (pando, _) = start(&scratch);
     let browser = Browser::signed_in(&pando, "anna", "anna-secret");

@@ -4,7 +4,7 @@ use client::Connection;
 use ldap::{ChangeOperation, ResultCode, Scope};
 use serde_json::Value;
 
-use crate::{filled, start};
+use crate::{start, start_with_people};
 use test_support::cluster::until;
 use test_support::http::{Browser, quoted};
 use test_support::pando::command;
@@ -12,7 +12,7 @@ use test_support::tree::{add, add_person, bind, person_dn, replace};
 use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 /// Waits until a condition holds.
-fn patiently(is_met: impl Fn() -> bool) {
+fn wait_until(is_met: impl Fn() -> bool) {
     until("the page shows it", || is_met().then_some(()));
 }
 
@@ -31,7 +31,7 @@ fn texts(list: &Value) -> Vec<&str> {
 #[test]
 fn indexes_are_built_changed_and_removed() {
     let scratch = Scratch::new("console-indexes");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     add_person(&mut administrator, "anna");
     let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
     let kinds = |attribute: &str| {
@@ -48,13 +48,13 @@ fn indexes_are_built_changed_and_removed() {
     assert_eq!(kinds("description").as_deref(), Some("presence"));
     let page = browser.get("/indexes?attribute=description&notice=index_set").text();
     assert!(page.contains("value=\"presence\" checked") && page.contains("The index was changed."), "{page}");
-    patiently(|| {
+    wait_until(|| {
         let model = browser.json("/indexes");
         let work = model["indexes"].as_array().unwrap().iter().map(|index| index["work"].clone());
         work.chain([model["removed"].clone()]).all(|work| work.as_array().unwrap().is_empty())
     });
     // Of the three entries (the suffix, ou=people and anna), one has a uid.
-    patiently(|| {
+    wait_until(|| {
         let model = browser.json("/indexes");
         let uid = model["indexes"].as_array().unwrap().iter().find(|index| index["attribute"] == "uid");
         uid.is_some_and(|uid| uid["size"]["rows"] == 1 && uid["size"]["is_estimate"] == false)
@@ -97,7 +97,7 @@ fn the_adviser_proposes_what_searches_lacked() {
     assert_eq!(browser.json("/indexes")["advice"].as_array().unwrap().len(), 0);
     let found = pando.administrator().search(SUFFIX, Scope::WholeSubtree, "(description=7)", &["cn"]);
     assert_eq!(found.unwrap().entries.len(), 1);
-    patiently(|| !browser.json("/indexes")["advice"].as_array().unwrap().is_empty());
+    wait_until(|| !browser.json("/indexes")["advice"].as_array().unwrap().is_empty());
     let advice = browser.json("/indexes")["advice"][0].clone();
     assert_eq!(
         (&advice["attribute"], texts(&advice["kinds"])),
@@ -105,12 +105,12 @@ fn the_adviser_proposes_what_searches_lacked() {
     );
     assert!(advice["examined"].as_u64() >= Some(3_000), "{advice}");
     assert_eq!(browser.post("/indexes", &[("attribute", "description"), ("kind", "equality")]).status, 303);
-    patiently(|| browser.json("/indexes")["advice"].as_array().unwrap().is_empty());
+    wait_until(|| browser.json("/indexes")["advice"].as_array().unwrap().is_empty());
     assert!(pando.stop().success());
 }
 
 #[test]
-fn the_audit_trail_is_searched_by_who_what_and_when() {
+fn the_audit_trail_is_searched_by_requester_operation_and_time() {
     let scratch = Scratch::new("console-audit");
     let trail = scratch.path().join("trail");
     let pando =
@@ -126,8 +126,8 @@ fn the_audit_trail_is_searched_by_who_what_and_when() {
         let model = browser.json(&format!("/audit?{query}"));
         model["events"].as_array().unwrap().clone()
     };
-    patiently(|| !events("target=anna&operation=modify").is_empty());
-    patiently(|| events("operation=bind&result=failed").len() == 2);
+    wait_until(|| !events("target=anna&operation=modify").is_empty());
+    wait_until(|| events("operation=bind&result=failed").len() == 2);
     let failed = events("target=anna&operation=bind&result=failed");
     assert_eq!(failed.len(), 1);
     assert_eq!(
@@ -158,7 +158,7 @@ fn the_audit_trail_is_searched_by_who_what_and_when() {
     // Neither signing in nor the pages of a user cause a request that the server refuses.
     let own = Browser::signed_in(&pando, "anna", "anna-secret");
     assert_eq!((own.get("/").status, own.get("/search?q=anna").status), (200, 200));
-    patiently(|| !events("who=anna&operation=search").is_empty());
+    wait_until(|| !events("who=anna&operation=search").is_empty());
     let refused: Vec<Value> = events("who=anna").into_iter().filter(|event| event["code"] == 50).collect();
     assert!(refused.is_empty(), "{refused:?}");
     assert_eq!((own.get("/audit").status, own.get("/audit?as=csv").status), (403, 403));
@@ -166,9 +166,9 @@ fn the_audit_trail_is_searched_by_who_what_and_when() {
 }
 
 #[test]
-fn histories_list_changes_which_are_undone() {
+fn histories_list_changes_and_can_undo_them() {
     let scratch = Scratch::new("console-history");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     ["anna", "bea"].iter().for_each(|uid| add_person(&mut administrator, uid));
     let (anna, bea, sales) = (person_dn("anna"), person_dn("bea"), format!("cn=sales,{SUFFIX}"));
     add(&mut administrator, &sales, &[("objectClass", "groupOfNames"), ("cn", "sales"), ("member", &anna)]);
@@ -239,7 +239,7 @@ fn histories_list_changes_which_are_undone() {
 #[test]
 fn an_undo_needs_rights_and_keeps_later_changes() {
     let scratch = Scratch::new("console-undo-rights");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     ["anna", "bea", "vera"].iter().for_each(|uid| add_person(&mut administrator, uid));
     let (anna, bea, vera, sales) =
         (person_dn("anna"), person_dn("bea"), person_dn("vera"), format!("cn=sales,{SUFFIX}"));
@@ -291,9 +291,9 @@ fn an_undo_needs_rights_and_keeps_later_changes() {
 
 /// The page lists the rules about a right, and the requesters to whom they apply, as the server reports them.
 #[test]
-fn access_lists_whom_rules_give_a_right() {
+fn the_access_page_lists_requesters_with_a_right() {
     let scratch = Scratch::new("console-access-list");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     ["anna", "bea"].iter().for_each(|uid| add_person(&mut administrator, uid));
     let pay = format!("cn=pay,{SUFFIX}");
     let bea = person_dn("bea");
@@ -337,7 +337,7 @@ fn access_lists_whom_rules_give_a_right() {
 #[test]
 fn the_history_of_the_settings_names_what_changed() {
     let scratch = Scratch::new("console-settings-history");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     replace(&mut administrator, "cn=config", "pandoSizeLimit", &["500"]);
     replace(&mut administrator, "cn=config", "pandoSizeLimit", &["700"]);
     let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
@@ -357,7 +357,7 @@ fn the_history_of_the_settings_names_what_changed() {
 #[test]
 fn a_history_contains_what_its_reader_may_see() {
     let scratch = Scratch::new("console-history-rights");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     ["anna", "vera"].iter().for_each(|uid| add_person(&mut administrator, uid));
     replace(&mut administrator, &person_dn("anna"), "description", &["hidden-text"]);
     replace(&mut administrator, &person_dn("anna"), "title", &["Dr"]);
@@ -383,7 +383,7 @@ fn a_history_contains_what_its_reader_may_see() {
 #[test]
 fn policies_are_explained_and_a_locked_account_is_unlocked() {
     let scratch = Scratch::new("console-policies");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     add_person(&mut administrator, "anna");
     let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
     assert_eq!(browser.json("/policies")["policies"].as_array().unwrap().len(), 0);
@@ -437,7 +437,7 @@ fn policies_are_explained_and_a_locked_account_is_unlocked() {
 }
 
 #[test]
-fn replication_and_backup_are_for_readers_of_the_monitor() {
+fn only_monitor_readers_see_replication_and_backup() {
     let scratch = Scratch::new("console-nodes");
     let folder = scratch.path().join("backup");
     let pando = start(&scratch, &format!("[backup]\nfolder = {:?}", folder.to_str().unwrap()));
@@ -486,7 +486,7 @@ fn the_overview_has_rates_for_readers_of_the_monitor() {
 }
 
 #[test]
-fn auditors_have_a_link_to_the_trail_alone() {
+fn auditors_see_only_the_link_to_the_audit_trail() {
     let scratch = Scratch::new("console-auditor");
     let pando = start(&scratch, "");
     let mut administrator = pando.administrator();

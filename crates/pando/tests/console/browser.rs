@@ -21,7 +21,7 @@ use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 const WIDTHS: [u64; 2] = [1280, 400];
 
 /// Script that shows each page in a frame, and reports its defects.
-const LOOK: &str = include_str!("look.js");
+const INSPECTION_SCRIPT: &str = include_str!("look.js");
 
 /// Link to the style sheet in each page. The test replaces the link with the style itself.
 const STYLE_LINK: &str = "<link rel=\"stylesheet\" href=\"/style.css\">";
@@ -33,7 +33,7 @@ const NO_PAGES: [&str; 1] = ["/photo"];
 const REFRESHED: (&str, &str) = ("/?live=1 as administrator", "meta-refresh");
 
 /// Runs Chromium on a page, and returns the findings of its script. If Chromium or axe-core is missing, the test fails.
-fn look(scratch: &Scratch, pages: &[(String, String)]) -> Value {
+fn inspect(scratch: &Scratch, pages: &[(String, String)]) -> Value {
     let axe = repository().join(".dev/axe-core/axe.min.js");
     let axe = fs::read_to_string(&axe)
         .unwrap_or_else(|error| panic!("{}: {error}: `./dev test` installs it", axe.display()));
@@ -42,9 +42,10 @@ fn look(scratch: &Scratch, pages: &[(String, String)]) -> Value {
         let html = html.replace('&', "&amp;").replace('<', "&lt;");
         write!(holder, "<textarea hidden title=\"{name}\">{html}</textarea>").unwrap();
     }
-    assert!(!axe.contains("</script"), "it would end its element");
+    assert!(!axe.contains("</script"), "the script would end its element");
     write!(holder, "<script id=\"axe\" type=\"text/plain\">{axe}</script>").unwrap();
-    write!(holder, "<script>{}</script>", LOOK.replace("WIDTHS", &format!("{WIDTHS:?}"))).unwrap();
+    write!(holder, "<script>{}</script>", INSPECTION_SCRIPT.replace("WIDTHS", &format!("{WIDTHS:?}")))
+        .unwrap();
     let file = scratch.write("holder.html", holder);
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let found = names.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok());
@@ -113,7 +114,7 @@ pub(crate) fn sample_among(scratch: &Scratch, others: u64) -> Pando {
 }
 
 /// A page that a person opened.
-pub(crate) struct Opened {
+pub(crate) struct OpenedPage {
     /// Path and person.
     pub(crate) name: String,
     /// Time from the request to the last octet.
@@ -127,7 +128,7 @@ pub(crate) struct Pages {
     style: String,
     all: Vec<(String, String)>,
     paths: BTreeSet<String>,
-    opened: Vec<Opened>,
+    opened: Vec<OpenedPage>,
 }
 
 impl Pages {
@@ -149,7 +150,7 @@ impl Pages {
         let answer = request();
         let time = start.elapsed();
         assert_eq!(answer.status, status, "{name}: {}", answer.text());
-        self.opened.push(Opened { name, time, octets: answer.body.len() });
+        self.opened.push(OpenedPage { name, time, octets: answer.body.len() });
         answer
     }
 
@@ -211,12 +212,12 @@ fn described(browser: &Browser) -> BTreeSet<String> {
 
 #[test]
 fn pages_fit_screens_and_axe_finds_nothing_serious_for_every_role() {
-    walk(1_000);
+    open_and_inspect_pages(1_000);
 }
 
 /// Opens every page as each person, in a directory with this number of people in addition to the [`sample`], and
 /// examines the pages in Chromium. Returns the times and sizes of the pages.
-pub(crate) fn walk(others: u64) -> Vec<Opened> {
+pub(crate) fn open_and_inspect_pages(others: u64) -> Vec<OpenedPage> {
     let scratch = Scratch::new("console-chromium");
     let pando = sample_among(&scratch, others);
     let (anna, group) = (person_dn("anna"), format!("cn=staff,ou=groups,{SUFFIX}"));
@@ -283,17 +284,17 @@ pub(crate) fn walk(others: u64) -> Vec<Opened> {
     }
     pages.see_all("anonymous", &anonymous, &described);
     assert_eq!(pages.paths, described);
-    let found = look(&scratch, &pages.all);
+    let found = inspect(&scratch, &pages.all);
     let found = found.as_array().unwrap_or_else(|| panic!("{found}"));
     assert_eq!(found.len(), pages.all.len());
-    let wrong: Vec<String> = found.iter().flat_map(lacks).collect();
+    let wrong: Vec<String> = found.iter().flat_map(defects).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(pando.stop().success());
     pages.opened
 }
 
 /// Returns the defects of a page, from the findings about it.
-fn lacks(one: &Value) -> Vec<String> {
+fn defects(one: &Value) -> Vec<String> {
     let mut wrong = Vec::new();
     let layouts = one["layouts"].as_array().unwrap();
     assert_eq!(layouts.len(), WIDTHS.len());

@@ -86,7 +86,7 @@ impl Site {
 const BY_CERTIFICATE: &str = "method=certificate";
 
 #[test]
-fn the_certificate_of_a_browser_signs_its_entry_in() {
+fn a_client_certificate_signs_its_entry_in() {
     let site = Site::start("console-certificates", "");
     let mut administrator = site.administrator();
     add(&mut administrator, "dc=example", &[("objectClass", "domain"), ("dc", "example")]);
@@ -155,7 +155,7 @@ fn the_certificate_of_a_browser_signs_its_entry_in() {
 
 /// The certificate of a proxy does not authenticate the requests that the proxy forwards.
 #[test]
-fn the_certificate_of_a_proxy_is_not_that_of_its_browsers() {
+fn a_proxy_certificate_does_not_authenticate_forwarded_requests() {
     let site = Site::start("console-certificates-proxy", "trusted_proxies = [\"127.0.0.0/8\"]\n");
     let mut administrator = site.administrator();
     add(&mut administrator, "dc=example", &[("objectClass", "domain"), ("dc", "example")]);

@@ -3,7 +3,7 @@
 use client::Connection;
 use serde_json::Value;
 
-use crate::filled;
+use crate::start_with_people;
 use test_support::http::{Browser, quoted};
 use test_support::tree::{add, add_person, person_dn, replace, set_password};
 use test_support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
@@ -19,7 +19,7 @@ fn model(answer: &test_support::http::Answer) -> Value {
 #[test]
 fn an_edit_is_previewed_and_loses_no_update() {
     let scratch = Scratch::new("console-edit");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     add_person(&mut administrator, "anna");
     let dn = person_dn("anna");
     let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
@@ -76,7 +76,7 @@ fn an_edit_is_previewed_and_loses_no_update() {
 #[test]
 fn a_person_and_a_group_are_added_and_the_password_is_generated() {
     let scratch = Scratch::new("console-add");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
     let people = format!("ou=people,{SUFFIX}");
     let fields =
@@ -119,7 +119,7 @@ fn a_person_and_a_group_are_added_and_the_password_is_generated() {
 #[test]
 fn members_join_and_leave_by_name() {
     let scratch = Scratch::new("console-members");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     ["anna", "bea"].iter().for_each(|uid| add_person(&mut administrator, uid));
     let team = format!("cn=team,{SUFFIX}");
     let anna = person_dn("anna");
@@ -144,7 +144,7 @@ fn members_join_and_leave_by_name() {
 #[test]
 fn entries_are_renamed_and_trees_deleted_on_demand() {
     let scratch = Scratch::new("console-rename");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     ["anna", "bea"].iter().for_each(|uid| add_person(&mut administrator, uid));
     let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
     let people = format!("ou=people,{SUFFIX}");
@@ -168,7 +168,7 @@ fn entries_are_renamed_and_trees_deleted_on_demand() {
 #[test]
 fn every_page_renders_as_html_and_json() {
     let scratch = Scratch::new("console-pages");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     add_person(&mut administrator, "anna");
     set_password(&mut administrator, "anna", "secret of anna");
     let team = format!("cn=team,{SUFFIX}");
@@ -243,7 +243,7 @@ fn every_page_renders_as_html_and_json() {
 #[test]
 fn pages_offer_what_the_requester_may_do() {
     let scratch = Scratch::new("console-rights");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     ["anna", "bea"].iter().for_each(|uid| add_person(&mut administrator, uid));
     let of = |browser: &Browser, uid: &str| browser.json(&format!("/entry?dn={}", quoted(&person_dn(uid))));
     let own = Browser::signed_in(&pando, "anna", "anna-secret");
@@ -268,9 +268,9 @@ fn pages_offer_what_the_requester_may_do() {
 }
 
 #[test]
-fn deleted_entries_come_back_and_access_is_explained() {
+fn deleted_entries_are_restored_and_access_is_explained() {
     let scratch = Scratch::new("console-undo");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     ["anna", "bea"].iter().for_each(|uid| add_person(&mut administrator, uid));
     replace(&mut administrator, "cn=config", "pandoKeepDeletedSeconds", &["3600"]);
     let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);

@@ -61,7 +61,7 @@ fn side<'m>(compared: &'m Value, attribute: &str, side: &str) -> Vec<&'m str> {
 }
 
 #[test]
-fn an_entry_is_compared_with_the_backup_and_given_its_values_again() {
+fn an_entry_is_compared_with_the_backup_and_restored() {
     let scratch = Scratch::new("console-compare");
     let pando = start(&scratch, &backup_table(&scratch));
     let mut administrator = pando.administrator();
@@ -140,7 +140,7 @@ fn an_entry_is_compared_with_the_backup_and_given_its_values_again() {
 }
 
 #[test]
-fn the_backup_is_for_the_administrator_and_has_its_bounds() {
+fn other_users_and_moments_without_a_backup_are_refused() {
     let scratch = Scratch::new("console-compare-refused");
     let pando = start(&scratch, &backup_table(&scratch));
     let mut administrator = pando.administrator();
@@ -191,7 +191,7 @@ pub(crate) fn tree(browser: &Browser, dn: &str) -> Value {
 }
 
 #[test]
-fn a_deleted_tree_is_brought_back_with_its_passwords_and_memberships() {
+fn a_deleted_tree_is_restored_with_passwords_and_memberships() {
     let scratch = Scratch::new("console-compare-tree");
     let trail = format!("[audit]\nfolder = {:?}\n", scratch.join("trail").to_str().unwrap());
     let pando = start(&scratch, &(trail + &backup_table(&scratch)));
@@ -263,7 +263,7 @@ fn a_deleted_tree_is_brought_back_with_its_passwords_and_memberships() {
 }
 
 #[test]
-fn a_tree_of_the_backup_comes_back_whole_or_not_at_all() {
+fn a_refused_change_prevents_the_restore_of_a_tree() {
     let scratch = Scratch::new("console-compare-tree-refused");
     let pando = start(&scratch, &backup_table(&scratch));
     let mut administrator = pando.administrator();
@@ -283,7 +283,7 @@ fn a_tree_of_the_backup_comes_back_whole_or_not_at_all() {
     let refused = browser.post("/compare/tree", &fields);
     assert_eq!(refused.status, 422, "{}", refused.text());
     assert!(refused.text().contains("uid=bert"), "{}", refused.text());
-    assert!(administrator.entry(&anna, &["1.1"]).unwrap().is_none(), "not one of the changes is made");
+    assert!(administrator.entry(&anna, &["1.1"]).unwrap().is_none(), "none of the changes is made");
 
     test_support::tree::add_person(&mut administrator, "anna");
     let outcome = administrator

@@ -3,7 +3,7 @@
 use client::Connection;
 
 use crate::smtp::{Mail, MailServer, MailServerSettings};
-use crate::{planted, start};
+use crate::{plant_people, start};
 use ldap::ResultCode as Code;
 use test_support::http::Browser;
 use test_support::tree::{add, add_person, bind, person_dn, plant_policy, replace};
@@ -11,7 +11,7 @@ use test_support::{ADMIN_DN, DEADLINE, Pando, SUFFIX, Scratch};
 
 /// Starts a server that sends mail to `server`, with further keys in its `[mail]` table. The people in the directory
 /// have mail addresses, and a policy with these attributes.
-fn sending(
+fn start_with_mail_server(
     scratch: &Scratch,
     mail_server: &MailServer,
     more: &str,
@@ -27,7 +27,7 @@ fn sending(
              console_url = \"https://directory.example.com\"\nauthorities = {authorities:?}\n{more}"
         ),
     );
-    let mut administrator = planted(&pando);
+    let mut administrator = plant_people(&pando);
     let class = ("objectClass", "pandoPwdPolicy");
     plant_policy(&mut administrator, &[&[class, ("pandoPwdResetByMail", "TRUE")], rules].concat());
     for uid in people {
@@ -85,13 +85,13 @@ fn wait_for_log(pando: &Pando, text: &str) {
 }
 
 #[test]
-fn a_link_by_mail_sets_a_password_by_the_rules() {
+fn a_mailed_link_sets_a_password_under_the_policy() {
     let (scratch, mail_server) = (Scratch::new("forgotten"), MailServer::start());
     let credentials = scratch.write("mail-credentials", "directory\nsecret of mail\n");
     let rules =
         [("pwdSafeModify", "TRUE"), ("pwdInHistory", "3"), ("pwdMinLength", "8"), ("pwdCheckQuality", "2")];
     let more = format!("credentials_file = {credentials:?}\n");
-    let (pando, mut administrator) = sending(&scratch, &mail_server, &more, &rules, &["anna"]);
+    let (pando, mut administrator) = start_with_mail_server(&scratch, &mail_server, &more, &rules, &["anna"]);
     let earlier = Browser::signed_in(&pando, "anna", "anna-secret");
     let sign_in = Browser::new(&pando).get("/sign-in").text();
     assert!(sign_in.contains("href=\"/forgotten-password\""), "{sign_in}");
@@ -137,7 +137,7 @@ fn a_link_by_mail_sets_a_password_by_the_rules() {
 fn answers_do_not_reveal_accounts() {
     let (scratch, mail_server) = (Scratch::new("forgotten-alike"), MailServer::start());
     let (pando, mut administrator) =
-        sending(&scratch, &mail_server, "", &[], &["anna", "bert", "cleo", "dora"]);
+        start_with_mail_server(&scratch, &mail_server, "", &[], &["anna", "bert", "cleo", "dora"]);
     let strict = format!("cn=strict,{SUFFIX}");
     let attributes = [("objectClass", "device"), ("objectClass", "pwdPolicy"), ("cn", "strict")];
     add(&mut administrator, &strict, &[&attributes[..], &[("pwdAttribute", "userPassword")]].concat());
@@ -159,7 +159,7 @@ fn answers_do_not_reveal_accounts() {
 #[test]
 fn an_account_has_one_link_and_few_mails_an_hour() {
     let (scratch, mail_server) = (Scratch::new("forgotten-often"), MailServer::start());
-    let (pando, _) = sending(&scratch, &mail_server, "", &[], &["anna", "bert"]);
+    let (pando, _) = start_with_mail_server(&scratch, &mail_server, "", &[], &["anna", "bert"]);
     for name in ["anna", "anna", "anna@example.com", "anna", "bert"] {
         assert_eq!(ask(&pando, name).0, 202);
     }
@@ -183,10 +183,11 @@ fn an_account_has_one_link_and_few_mails_an_hour() {
 /// The reset ends a lock caused by wrong passwords, because anyone can cause such a lock. A lock by an administrator
 /// prevents the reset.
 #[test]
-fn locks_of_an_administrator_hold() {
+fn a_reset_does_not_end_a_lock_by_an_administrator() {
     let (scratch, mail_server) = (Scratch::new("forgotten-locked"), MailServer::start());
     let rules = [("pwdLockout", "TRUE"), ("pwdMaxFailure", "2")];
-    let (pando, mut administrator) = sending(&scratch, &mail_server, "", &rules, &["anna", "bert"]);
+    let (pando, mut administrator) =
+        start_with_mail_server(&scratch, &mail_server, "", &rules, &["anna", "bert"]);
     for uid in ["anna", "bert"] {
         for _ in 0..2 {
             assert_eq!(bind(&pando, uid, "wrong"), Code::INVALID_CREDENTIALS);
@@ -215,7 +216,7 @@ fn locks_of_an_administrator_hold() {
 #[test]
 fn a_link_is_void_when_the_password_or_an_address_changes() {
     let (scratch, mail_server) = (Scratch::new("forgotten-void"), MailServer::start());
-    let (pando, mut administrator) = sending(&scratch, &mail_server, "", &[], &["anna"]);
+    let (pando, mut administrator) = start_with_mail_server(&scratch, &mail_server, "", &[], &["anna"]);
     for (attribute, value) in [("userPassword", "set by the help desk"), ("mail", "a.huber@example.com")] {
         assert_eq!(ask(&pando, "anna").0, 202);
         let token = token_of(&mail_server.next());
@@ -230,7 +231,8 @@ fn a_link_is_void_when_the_password_or_an_address_changes() {
 #[test]
 fn a_mail_is_sent_again_unless_the_server_refuses_it_for_good() {
     let (scratch, mail_server) = (Scratch::new("forgotten-again"), MailServer::start());
-    let (pando, mut administrator) = sending(&scratch, &mail_server, "", &[], &["anna", "bert"]);
+    let (pando, mut administrator) =
+        start_with_mail_server(&scratch, &mail_server, "", &[], &["anna", "bert"]);
     mail_server.refusals.lock().unwrap().push_back("451 try later");
     assert_eq!(ask(&pando, "anna").0, 202);
     open(&pando, &token_of(&mail_server.next())).unwrap();
@@ -265,7 +267,7 @@ fn a_mail_server_may_require_authentication() {
         let mail_server = MailServer::with(settings);
         let credentials = scratch.write("mail-credentials", "directory\nsecret of mail\n");
         let more = format!("tls = \"{tls}\"\ncredentials_file = {credentials:?}\n");
-        let (pando, _) = sending(&scratch, &mail_server, &more, &[], &["anna"]);
+        let (pando, _) = start_with_mail_server(&scratch, &mail_server, &more, &[], &["anna"]);
         assert_eq!(ask(&pando, "anna").0, 202);
         let mail = mail_server.next();
         assert!(mail.over_tls && Some(mail.credentials.as_str()) == account, "{tls} {mechanism}: {mail:?}");
@@ -290,7 +292,8 @@ fn the_log_has_the_reason_why_a_mail_server_refuses_to_authenticate() {
         let mail_server = MailServer::with(MailServerSettings { implicit_tls: false, mechanism, account });
         let file = content.map(|content| scratch.write("mail-credentials", content));
         let more = file.map(|file| format!("credentials_file = {file:?}\n")).unwrap_or_default();
-        let (pando, mut administrator) = sending(&scratch, &mail_server, &more, &[], &["anna"]);
+        let (pando, mut administrator) =
+            start_with_mail_server(&scratch, &mail_server, &more, &[], &["anna"]);
         assert_eq!(ask(&pando, "anna").0, 202);
         wait_for_log(&pando, reason);
         let log = pando.log();

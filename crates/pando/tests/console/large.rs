@@ -12,7 +12,7 @@ use test_support::http::{Browser, quoted};
 use test_support::tree::{plant_staff, replace};
 use test_support::{Pando, SUFFIX, Scratch};
 
-use crate::browser::{Opened, Pages, walk};
+use crate::browser::{OpenedPage, Pages, open_and_inspect_pages};
 use crate::compare::NEWEST;
 use crate::people;
 
@@ -119,17 +119,17 @@ pub(crate) fn see_lists(pages: &mut Pages, person: &str, browser: &Browser, peop
 #[ignore = "./dev test --profile trial -p pando --test console -- --ignored --nocapture large::"]
 fn pages_are_fast_and_small_for_every_role_in_a_large_directory() {
     let people = std::env::var("PANDO_CONSOLE_ENTRIES").map_or(ENTRIES, |text| text.parse().unwrap());
-    let mut opened = walk(people);
+    let mut opened = open_and_inspect_pages(people);
     opened.sort_by_key(|page| std::cmp::Reverse(page.time));
     for page in opened.iter().take(25) {
         println!("{:8.1} ms {:8} octets {}", page.time.as_secs_f64() * 1e3, page.octets, page.name);
     }
     println!("{} pages", opened.len());
-    let time_max = |page: &Opened| match page.name.as_str() {
+    let time_max = |page: &OpenedPage| match page.name.as_str() {
         "/access/rehearse, sent" => REHEARSAL_TIME_MAX,
         _ => PAGE_TIME_MAX,
     };
-    let is_bad = |page: &&Opened| page.time > time_max(page) || page.octets > PAGE_BYTES_MAX;
+    let is_bad = |page: &&OpenedPage| page.time > time_max(page) || page.octets > PAGE_BYTES_MAX;
     let bad: Vec<&str> = opened.iter().filter(is_bad).map(|page| page.name.as_str()).collect();
     assert!(bad.is_empty(), "slow or large: {bad:?}");
 }

@@ -51,7 +51,7 @@ with opener.open(url) as answer:
 ";
 
 #[test]
-fn the_console_has_tls_unless_it_is_of_this_machine() {
+fn the_console_requires_tls_except_on_this_machine() {
     let scratch = Scratch::new("console-tls");
     let pando = Start::with_node(&scratch, "[console]\nlisten = [\"127.0.0.1:0\"]\n").ready();
     let at = console_address(&pando);
@@ -87,7 +87,7 @@ fn the_audit_trail_has_the_address_of_the_browser() {
 }
 
 #[test]
-fn idle_connections_do_not_delay_the_end() {
+fn idle_connections_do_not_delay_the_shutdown() {
     let scratch = Scratch::new("console-stop");
     let pando = start(&scratch, "");
     let at = console_address(&pando);

@@ -31,14 +31,14 @@ fn start(scratch: &Scratch, more: &str) -> Pando {
 }
 
 /// Starts a server with the console, and with `ou=people` below its suffix.
-fn filled(scratch: &Scratch) -> (Pando, Connection) {
+fn start_with_people(scratch: &Scratch) -> (Pando, Connection) {
     let pando = start(scratch, "");
-    let administrator = planted(&pando);
+    let administrator = plant_people(&pando);
     (pando, administrator)
 }
 
 /// Adds the suffix entry and `ou=people`. Returns the administrator's connection.
-fn planted(pando: &Pando) -> Connection {
+fn plant_people(pando: &Pando) -> Connection {
     let mut administrator = pando.administrator();
     test_support::tree::add(&mut administrator, SUFFIX, &[("objectClass", "domain"), ("dc", "example")]);
     let people = format!("ou=people,{SUFFIX}");

@@ -1,6 +1,6 @@
 //! Photos, certificates, and values that name entries.
 
-use crate::filled;
+use crate::start_with_people;
 use test_support::http::{Answer, Browser, quoted, send};
 use test_support::tree::{add_person, person_dn};
 use test_support::{ADMIN_DN, ADMIN_PASSWORD, Scratch};
@@ -33,9 +33,9 @@ fn upload(browser: &Browser, dn: &str, photo: &[u8], token: &str) -> Answer {
 }
 
 #[test]
-fn photos_are_uploaded_and_served_as_images_alone() {
+fn photos_are_uploaded_and_served_only_as_images() {
     let scratch = Scratch::new("console-photo");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     add_person(&mut administrator, "anna");
     let dn = person_dn("anna");
     let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
@@ -65,9 +65,9 @@ fn photos_are_uploaded_and_served_as_images_alone() {
 
 /// A manager is entered by name. The confirmed change contains the DN that the preview showed.
 #[test]
-fn names_of_entries_are_completed() {
+fn entered_names_are_completed_to_dns() {
     let scratch = Scratch::new("console-names");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     for name in ["anna", "bert"] {
         add_person(&mut administrator, name);
     }

@@ -1,6 +1,6 @@
 //! Filters from the rows of a form, and searches that the browser stores.
 
-use crate::filled;
+use crate::start_with_people;
 use test_support::http::{Browser, quoted};
 use test_support::tree::{add_person, person_dn, replace};
 use test_support::{ADMIN_DN, ADMIN_PASSWORD, Scratch};
@@ -8,7 +8,7 @@ use test_support::{ADMIN_DN, ADMIN_PASSWORD, Scratch};
 #[test]
 fn conditions_become_a_filter_without_scripts() {
     let scratch = Scratch::new("console-conditions");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     for name in ["anna", "bert", "carl"] {
         add_person(&mut administrator, name);
     }
@@ -40,7 +40,7 @@ fn conditions_become_a_filter_without_scripts() {
 #[test]
 fn searches_are_kept_in_the_browser_of_their_user() {
     let scratch = Scratch::new("console-saved");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     add_person(&mut administrator, "anna");
     let mut browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
     let fields =

@@ -1,15 +1,15 @@
 //! Signing in and out, cookies, and requests from other sites.
 
-use crate::{filled, start};
+use crate::{start, start_with_people};
 use test_support::http::{Browser, get, quoted, send};
 use test_support::pando::{Start, command};
 use test_support::tree::{add_person, person_dn, replace, set_password};
 use test_support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 
 #[test]
-fn users_sign_in_by_dn_or_name_and_see_what_they_may() {
+fn users_sign_in_by_dn_or_name_and_see_permitted_entries() {
     let scratch = Scratch::new("console-sign-in");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     add_person(&mut administrator, "anna");
     set_password(&mut administrator, "anna", "secret of anna");
     let dn = person_dn("anna");
@@ -38,7 +38,7 @@ fn users_sign_in_by_dn_or_name_and_see_what_they_may() {
 #[test]
 fn unknown_names_and_wrong_passwords_are_answered_alike() {
     let scratch = Scratch::new("console-wrong");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     add_person(&mut administrator, "anna");
     set_password(&mut administrator, "anna", "secret of anna");
     let answer = |name: &str| {
@@ -59,7 +59,7 @@ fn unknown_names_and_wrong_passwords_are_answered_alike() {
 }
 
 #[test]
-fn a_session_ends_when_its_user_leaves_and_its_cookie_is_new_each_time() {
+fn signing_out_ends_the_session_and_each_sign_in_has_a_new_cookie() {
     let scratch = Scratch::new("console-cookies");
     let pando = start(&scratch, "");
     let mut browser = Browser::new(&pando);
@@ -86,7 +86,7 @@ fn a_session_ends_when_its_user_leaves_and_its_cookie_is_new_each_time() {
 }
 
 #[test]
-fn other_sites_can_send_nothing() {
+fn requests_of_other_sites_are_refused() {
     let scratch = Scratch::new("console-csrf");
     let pando = start(&scratch, "");
     let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
@@ -112,7 +112,7 @@ fn other_sites_can_send_nothing() {
 }
 
 #[test]
-fn too_large_bodies_are_refused_and_links_stay_here() {
+fn too_large_bodies_and_links_to_other_sites_are_refused() {
     let scratch = Scratch::new("console-large");
     let pando = start(&scratch, "");
     let browser = Browser::new(&pando);
@@ -130,9 +130,9 @@ fn too_large_bodies_are_refused_and_links_stay_here() {
 }
 
 #[test]
-fn a_password_is_changed_by_the_rules_and_ends_the_session() {
+fn a_password_change_obeys_the_policy_and_ends_the_session() {
     let scratch = Scratch::new("console-password");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     add_person(&mut administrator, "anna");
     set_password(&mut administrator, "anna", "secret of anna");
     let browser = Browser::signed_in(&pando, "anna", "secret of anna");
@@ -152,9 +152,9 @@ fn a_password_is_changed_by_the_rules_and_ends_the_session() {
 
 /// After an administrator has reset the password, only the change of the password is possible (pwdMustChange).
 #[test]
-fn a_reset_password_is_changed_first() {
+fn a_reset_password_must_be_changed_first() {
     let scratch = Scratch::new("console-must-change");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     add_person(&mut administrator, "anna");
     let policy = format!("cn=policy,{SUFFIX}");
     let added = administrator.add(
@@ -188,7 +188,7 @@ fn a_reset_password_is_changed_first() {
 #[test]
 fn sign_ins_beyond_the_bound_are_refused() {
     let scratch = Scratch::new("console-flood");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     // Open eight sessions for each user.
     let users: Vec<String> = (0..9).map(|number| format!("user{number}")).collect();
     users.iter().for_each(|uid| add_person(&mut administrator, uid));
@@ -210,7 +210,7 @@ fn sign_ins_beyond_the_bound_are_refused() {
 #[test]
 fn users_list_and_end_their_sessions() {
     let scratch = Scratch::new("console-list");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     for name in ["anna", "bert"] {
         add_person(&mut administrator, name);
     }

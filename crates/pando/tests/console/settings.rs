@@ -3,7 +3,7 @@
 use ldap::{ResultCode, SettingsInForce, SettingsRequest, oids};
 use serde_json::Value;
 
-use crate::filled;
+use crate::start_with_people;
 use test_support::http::Browser;
 use test_support::pando::command;
 use test_support::tree::{add_person, replace};
@@ -16,7 +16,7 @@ fn lines(model: &Value) -> Vec<&str> {
 #[test]
 fn a_plan_precedes_the_change() {
     let scratch = Scratch::new("console-settings");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
     let present = browser.json("/settings");
     let (text, version) = (present["text"].as_str().unwrap(), present["version"].to_string());
@@ -68,9 +68,9 @@ fn a_plan_precedes_the_change() {
 }
 
 #[test]
-fn problems_have_lines_and_only_the_administrator_sees_settings() {
+fn errors_name_lines_and_only_the_administrator_sees_settings() {
     let scratch = Scratch::new("console-settings-refused");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     add_person(&mut administrator, "anna");
     let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
     let present = browser.json("/settings");
@@ -134,7 +134,7 @@ fn problems_have_lines_and_only_the_administrator_sees_settings() {
 #[test]
 fn access_rules_are_rehearsed_before_they_are_in_force() {
     let scratch = Scratch::new("console-rehearse");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     add_person(&mut administrator, "anna");
     let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
     let present = browser.json("/access/rehearse");

@@ -1,6 +1,6 @@
 //! Values that attackers store. They are displayed as text, and cannot end a cell, line or header.
 
-use crate::filled;
+use crate::start_with_people;
 use test_support::http::{Browser, quoted};
 use test_support::tree::add;
 use test_support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
@@ -19,7 +19,7 @@ const HOSTILE: [&str; 8] = [
 #[test]
 fn hostile_values_are_escaped() {
     let scratch = Scratch::new("console-hostile");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     for (number, value) in HOSTILE.iter().enumerate() {
         let dn = format!("cn={},{SUFFIX}", ldap::escaped_value(value.as_bytes()));
         let number = number.to_string();
@@ -58,9 +58,9 @@ fn hostile_values_are_escaped() {
 }
 
 #[test]
-fn exports_are_whole_and_harmless() {
+fn exports_are_complete_and_escape_formulas() {
     let scratch = Scratch::new("console-export");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     // More entries than one page of a search shows.
     for number in 0..120 {
         let value = HOSTILE[number % HOSTILE.len()];
@@ -105,7 +105,7 @@ fn exports_are_whole_and_harmless() {
 #[test]
 fn large_and_binary_values_have_bounds() {
     let scratch = Scratch::new("console-large-values");
-    let (pando, mut administrator) = filled(&scratch);
+    let (pando, mut administrator) = start_with_people(&scratch);
     let members: Vec<String> = (0..250).map(|number| format!("cn=m{number},{SUFFIX}")).collect();
     let mut attributes = vec![("objectClass", "groupOfNames"), ("cn", "large")];
     attributes.extend(members.iter().map(|member| ("member", member.as_str())));

@@ -54,7 +54,7 @@ impl<'s> Place<'s> {
 }
 
 #[test]
-fn every_moment_of_a_served_directory_comes_back() {
+fn a_served_directory_is_restored_to_any_moment() {
     let scratch = Scratch::new("backup");
     let place = Place::new(&scratch);
     let server = Pando::start(&scratch);
@@ -116,7 +116,7 @@ fn every_moment_of_a_served_directory_comes_back() {
 /// The procedure in `pando help restore` and docs/how-to/backup.md: one subtree is restored while the server keeps
 /// running.
 #[test]
-fn a_subtree_comes_back_while_the_rest_goes_on() {
+fn a_subtree_is_restored_while_the_server_runs() {
     let scratch = Scratch::new("backup-subtree");
     let place = Place::new(&scratch);
     let server = Pando::start(&scratch);
@@ -153,7 +153,7 @@ fn a_subtree_comes_back_while_the_rest_goes_on() {
 /// Regression test: for a deleted subtree, the procedure failed at the export, because the base did not exist. After
 /// the procedure, the restored people must be members of their groups again.
 #[test]
-fn a_deleted_subtree_comes_back_with_its_memberships() {
+fn a_deleted_subtree_is_restored_with_its_memberships() {
     let scratch = Scratch::new("backup-deleted");
     let place = Place::new(&scratch);
     let server = Pando::start(&scratch);
@@ -274,7 +274,7 @@ fn a_subtree_is_recovered_with_its_identity_and_memberships() {
 /// of deleted people can be restored. A password that is still in the history can be restored only after the history is
 /// cleared.
 #[test]
-fn a_subtree_comes_back_under_a_password_policy() {
+fn a_subtree_is_restored_under_a_password_policy() {
     let scratch = Scratch::new("backup-policy");
     let place = Place::new(&scratch);
     let server = Pando::start(&scratch);
@@ -313,7 +313,7 @@ fn a_subtree_comes_back_under_a_password_policy() {
 
 /// A restored backup never contains the second of two successive changes without the first.
 #[test]
-fn a_backup_during_writes_has_one_moment() {
+fn a_backup_during_writes_contains_one_state() {
     let scratch = Scratch::new("backup-moment");
     let place = Place::new(&scratch);
     let server = Pando::start(&scratch);
@@ -363,7 +363,7 @@ fn a_backup_during_writes_has_one_moment() {
 
 /// Imported data has no log records, so the next backup writes all entries.
 #[test]
-fn an_import_is_backed_up_whole() {
+fn an_import_is_backed_up_completely() {
     let scratch = Scratch::new("backup-import");
     let place = Place::new(&scratch);
     let server = Pando::start(&scratch);

@@ -32,23 +32,23 @@ fn place(prefix: &str) -> String {
 }
 
 #[test]
-fn a_bucket_has_every_moment() {
+fn a_bucket_restores_every_moment() {
     let scratch = Scratch::new("bucket");
-    keeps_every_moment(&scratch, &S3::rclone(&scratch));
+    check_every_moment(&scratch, &S3::rclone(&scratch));
 }
 
 #[test]
 #[ignore = "./dev test-peers"]
-fn s3_of_seaweedfs_has_every_moment() {
+fn s3_of_seaweedfs_restores_every_moment() {
     let scratch = Scratch::new("bucket-seaweedfs");
     let storage = S3::seaweedfs(&scratch);
-    keeps_every_moment(&scratch, &storage);
+    check_every_moment(&scratch, &storage);
     large_files_are_uploaded_in_parts(&scratch, &storage);
 }
 
 /// A server writes a backup to a bucket. Commands list, verify, prune and restore it. Each command locks the bucket
 /// while it runs.
-fn keeps_every_moment(scratch: &Scratch, storage: &S3) {
+fn check_every_moment(scratch: &Scratch, storage: &S3) {
     let place = place("of/node-1");
     S3::credentials(scratch, "keys", SECRET);
     let server = Start::with_node(scratch, format!(
@@ -113,7 +113,7 @@ fn keeps_every_moment(scratch: &Scratch, storage: &S3) {
 }
 
 #[test]
-fn large_files_and_broken_connections() {
+fn large_uploads_survive_broken_connections() {
     let scratch = Scratch::new("bucket-large");
     large_files_are_uploaded_in_parts(&scratch, &S3::rclone(&scratch));
 }

@@ -24,17 +24,17 @@ fn exported(data: &Path) -> String {
 }
 
 /// Starts a server whose node file has this `[backup]` table.
-fn serving(scratch: &Scratch, backup: &str) -> Pando {
+fn start(scratch: &Scratch, backup: &str) -> Pando {
     Start::with_node(scratch, format!("[backup]\nminutes = 600\n{backup}")).ready()
 }
 
 #[test]
-fn only_an_identity_reads_the_backup_of_a_server() {
+fn only_an_identity_decrypts_the_backup_of_a_server() {
     let scratch = Scratch::new("encrypted");
     let (annas, anna) = identity(&scratch, "anna.key");
     let (berts, bert) = identity(&scratch, "bert.key");
     let place = scratch.join("backup").to_str().unwrap().to_owned();
-    let server = serving(&scratch, &format!("folder = \"{place}\"\nrecipients = [\"{anna}\", \"{bert}\"]\n"));
+    let server = start(&scratch, &format!("folder = \"{place}\"\nrecipients = [\"{anna}\", \"{bert}\"]\n"));
     let pando = |arguments: &[&str]| run(program(), arguments, "");
     let list = || pando(&["backup", "list", &place]);
     until("the first backup", || (list().code == Some(0)).then_some(()));
@@ -94,11 +94,11 @@ fn only_an_identity_reads_the_backup_of_a_server() {
     assert_eq!(answer.outcome.code, ResultCode::UNWILLING_TO_PERFORM, "{:?}", answer.outcome);
     assert!(answer.outcome.diagnostic.contains("--identity"), "{:?}", answer.outcome);
     assert!(server.stop().success());
-    decrypted_by_age_it_is_a_backup(&scratch, &place, &annas, &moment);
+    files_decrypted_by_age_are_a_backup(&scratch, &place, &annas, &moment);
 }
 
 /// Debian's `age` decrypts each file. The decrypted files are a backup that needs no identity.
-fn decrypted_by_age_it_is_a_backup(scratch: &Scratch, place: &str, identity: &str, moment: &str) {
+fn files_decrypted_by_age_are_a_backup(scratch: &Scratch, place: &str, identity: &str, moment: &str) {
     let plain = scratch.join("plain");
     fs::create_dir(&plain).unwrap();
     let mut count = 0;
@@ -126,7 +126,7 @@ fn a_bucket_is_encrypted_and_damage_is_found() {
     let (file, public) = identity(&scratch, "key");
     let place = format!("s3://{BUCKET}/safe");
     S3::credentials(&scratch, "keys", SECRET);
-    let server = serving(
+    let server = start(
         &scratch,
         &format!(
             "folder = \"{place}\"\nregion = \"r\"\nendpoint = \"http://{}\"\ncredentials_file = \"keys\"\n\

@@ -59,7 +59,7 @@ fn memberships_end_and_keep_their_ends_through_export_and_import() {
 }
 
 #[test]
-fn clients_give_and_read_ends() {
+fn clients_set_and_read_ends_of_memberships() {
     let scratch = Scratch::new("ends-clients");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();

@@ -37,12 +37,18 @@ const EQUAL_MAX: Duration = Duration::from_secs(180);
 
 /// Waits until both servers have the same entries, without comparing the attributes in `leave_out`.
 #[track_caller]
-fn equal(scratch: &Scratch, source: SocketAddr, copy: &Pando, leave_out: &[&str]) {
-    equal_within(EQUAL_MAX, scratch, source, copy, leave_out);
+fn wait_until_equal(scratch: &Scratch, source: SocketAddr, copy: &Pando, leave_out: &[&str]) {
+    wait_until_equal_within(EQUAL_MAX, scratch, source, copy, leave_out);
 }
 
 #[track_caller]
-fn equal_within(max: Duration, scratch: &Scratch, source: SocketAddr, copy: &Pando, leave_out: &[&str]) {
+fn wait_until_equal_within(
+    max: Duration,
+    scratch: &Scratch,
+    source: SocketAddr,
+    copy: &Pando,
+    leave_out: &[&str],
+) {
     let password = scratch.join("password");
     let (source, copy) = (format!("ldap://{source}"), format!("ldap://{}", copy.address()));
     let bind = ["--bind-dn", ADMIN_DN, "--password-file", password.to_str().unwrap(), "--operational"];
@@ -197,15 +203,15 @@ fn follows<P: Peer>(name: &str, mut source: Running<P>, traits: &Traits<'_>) -> 
     let mut copy = follower(&scratch, source.address());
     refreshed(&copy, 0);
     group(&mut theirs, "dangling-later", &["never-later"]);
-    equal(&scratch, source.address(), &copy, own);
+    wait_until_equal(&scratch, source.address(), &copy, own);
     assert_eq!(test_support::tree::bind(&copy, "p7", "p7-secret"), ResultCode::SUCCESS);
     // The source also does not change members when their entries are renamed or deleted.
     group(&mut theirs, "of-changed", &["p1", "p2", "p3"]);
     group(&mut theirs, "of-deleted", &["p1"]);
-    equal(&scratch, source.address(), &copy, own);
+    wait_until_equal(&scratch, source.address(), &copy, own);
     assert!(theirs.delete(&person_dn("p1")).unwrap().is_success());
     assert!(theirs.modify_dn(&person_dn("p2"), "uid=q2", None).unwrap().is_success());
-    equal(&scratch, source.address(), &copy, own);
+    wait_until_equal(&scratch, source.address(), &copy, own);
     let mut changes = source_changes(theirs, false);
     for round in 0..rounds(5) {
         (0..40).for_each(|_| changes.make());
@@ -222,7 +228,7 @@ fn follows<P: Peer>(name: &str, mut source: Running<P>, traits: &Traits<'_>) -> 
             refreshed(&copy, before);
             (0..20).for_each(|_| changes.make());
         }
-        equal(&scratch, source.address(), &copy, own);
+        wait_until_equal(&scratch, source.address(), &copy, own);
         assert_eq!(figure(&copy, "Rejected"), "0", "round {round}: {}", copy.log());
     }
     assert!(figure(&copy, "Cookie").contains(traits.cookie), "{}", figure(&copy, "Cookie"));
@@ -248,7 +254,7 @@ fn a_copy_follows_slapd_through_kills() {
     // slapd stores passwords in clear, so the stored passwords differ.
     let not_compared = ["userPassword"];
     let mut copy = follower(&scratch, slapd.address());
-    equal(&scratch, slapd.address(), &copy, &not_compared);
+    wait_until_equal(&scratch, slapd.address(), &copy, &not_compared);
     assert_eq!(test_support::tree::bind(&copy, "p7", "p7-secret"), ResultCode::SUCCESS);
     let mut changes = source_changes(theirs, false);
     for round in 0..rounds(3) {
@@ -257,7 +263,7 @@ fn a_copy_follows_slapd_through_kills() {
         (0..40).for_each(|_| changes.make());
         copy = follower(&scratch, slapd.address());
         (0..20).for_each(|_| changes.make());
-        equal(&scratch, slapd.address(), &copy, &not_compared);
+        wait_until_equal(&scratch, slapd.address(), &copy, &not_compared);
         assert_eq!(figure(&copy, "Rejected"), "0", "round {round}");
     }
     // The monitor counts an entry that violates the schema, and the log names the entry. The entry is copied as soon as
@@ -279,7 +285,7 @@ fn a_copy_follows_slapd_through_kills() {
         (ChangeOperation::Delete, "shoeSize", &[]),
     ];
     assert!(theirs.modify(&shoes, &without).unwrap().is_success());
-    equal(&scratch, slapd.address(), &copy, &not_compared);
+    wait_until_equal(&scratch, slapd.address(), &copy, &not_compared);
     assert_eq!(figure(&copy, "Rejected"), "0");
 }
 
@@ -290,7 +296,7 @@ fn a_copy_follows_pando_through_kills_of_both() {
     let address = source.address();
     plant_more(&mut source.administrator());
     let mut copy = follower(&scratch, address);
-    equal(&scratch, address, &copy, &[]);
+    wait_until_equal(&scratch, address, &copy, &[]);
     let mut changes = source_changes(source.administrator(), true);
     for round in 0..rounds(3) {
         (0..20).for_each(|_| changes.make());
@@ -306,7 +312,7 @@ fn a_copy_follows_pando_through_kills_of_both() {
             assert!(changes.connection.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
             (0..20).for_each(|_| changes.make());
         }
-        equal(&scratch, address, &copy, &[]);
+        wait_until_equal(&scratch, address, &copy, &[]);
         assert_eq!(
             (figure(&copy, "Rejected"), figure(&copy, "State")),
             ("0".to_owned(), "following".to_owned())
@@ -321,7 +327,7 @@ fn clients_are_referred_to_the_source() {
     let source = Pando::start(&folder);
     plant(&mut source.administrator());
     let copy = follower(&scratch, source.address());
-    equal(&scratch, source.address(), &copy, &[]);
+    wait_until_equal(&scratch, source.address(), &copy, &[]);
     let mut admin = copy.administrator();
     let anna = person_dn("anna");
     let refused = |outcome: client::Outcome| {
@@ -352,14 +358,14 @@ fn a_promoted_copy_follows_no_longer() {
     // The entries exist as soon as the server is ready, because they were imported and not added one by one.
     assert_eq!(test_support::tree::bind(&copy, "p7", "p7-secret"), ResultCode::SUCCESS);
     assert!(copy.log().contains("the first copy is made"), "{}", copy.log());
-    equal(&scratch, source.address(), &copy, &[]);
+    wait_until_equal(&scratch, source.address(), &copy, &[]);
     add_person(&mut source.administrator(), "later");
-    equal(&scratch, source.address(), &copy, &[]);
+    wait_until_equal(&scratch, source.address(), &copy, &[]);
     assert_eq!(figure(&copy, "Rejected"), "0");
     copy.stop();
     add_person(&mut source.administrator(), "meanwhile");
     let copy = start().ready();
-    equal(&scratch, source.address(), &copy, &[]);
+    wait_until_equal(&scratch, source.address(), &copy, &[]);
     let mut admin = copy.administrator();
     let anna = person_dn("anna");
     assert_eq!(admin.delete(&anna).unwrap().code, ResultCode::REFERRAL);
@@ -429,6 +435,6 @@ fn a_copy_equals_a_slapd_that_repairs_names_later() {
     }
     // Delete the only member of the other group.
     assert!(theirs.delete(&person_dn("p0")).unwrap().is_success());
-    equal(&scratch, slapd.address(), &copy, &not_compared);
+    wait_until_equal(&scratch, slapd.address(), &copy, &not_compared);
     assert_eq!(figure(&copy, "Rejected"), "0");
 }

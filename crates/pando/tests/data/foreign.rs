@@ -48,7 +48,7 @@ fn has(text: &str, parts: &[&str]) {
 }
 
 #[test]
-fn ldifde_of_active_directory() {
+fn a_dump_by_ldifde_of_active_directory_loads() {
     let (said, kept) = load(
         "ad",
         "dn: DC=example,DC=com\nchangetype: add\nobjectClass: top\nobjectClass: domain\ndc: example\n\
@@ -150,7 +150,7 @@ fn a_domain_loads_with_the_classes_of_active_directory() {
 }
 
 #[test]
-fn ice_of_edirectory() {
+fn a_dump_by_ice_of_edirectory_loads() {
     let (said, kept) = load(
         "edirectory",
         "version: 1\n\ndn: dc=example,dc=com\nchangetype: add\nobjectClass: domain\nobjectClass: top\ndc: example\n\
@@ -174,7 +174,7 @@ fn ice_of_edirectory() {
 }
 
 #[test]
-fn db2ldif_of_sun_and_389_with_and_without_replication() {
+fn dumps_by_db2ldif_load_with_and_without_replication() {
     let plain = "version: 1\n\n# entry-id: 1\ndn: dc=example,dc=com\nnsUniqueId: 4f2a1c01-0c6a11ee-8a0fb8a1-c2d3e4f5\n\
                  objectClass: top\nobjectClass: domain\ndc: example\naci: (targetattr=\"*\")(version 3.0; acl \"a\"; \
                  allow (read) userdn=\"ldap:///anyone\";)\ncreatorsName: cn=directory manager\n\
@@ -212,7 +212,7 @@ fn db2ldif_of_sun_and_389_with_and_without_replication() {
 }
 
 #[test]
-fn export_ldif_of_opendj_with_and_without_replication() {
+fn dumps_of_opendj_load_with_and_without_replication() {
     let head = "dn: dc=example,dc=com\nobjectClass: top\nobjectClass: domain\ndc: example\n\
                 entryUUID: 5aa38b5e-43f4-4aeb-bc2d-2f4b0c9f2a11\nds-sync-generation-id: 48\n\
                 ds-sync-state: 0102018a1b2c3d4e0001000000ab\n\n";
@@ -233,7 +233,7 @@ fn export_ldif_of_opendj_with_and_without_replication() {
 }
 
 #[test]
-fn dumps_of_ibm_and_oracle() {
+fn dumps_of_ibm_and_oracle_load() {
     let ibm = "version: 1\n\ndn: dc=example,dc=com\nobjectclass: top\nobjectclass: domain\ndc: example\n\
                ibm-entryuuid: 9b2a7a40-1111-1026-8fdb-c8b3b1e2a3f4\naclentry: group:CN=READERS:normal:rsc\n\
                aclpropagate: TRUE\nentryowner: access-id:CN=ROOT\n\n\

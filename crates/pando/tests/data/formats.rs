@@ -92,7 +92,7 @@ fn data_of_store_format_2_is_served() {
 /// A command that raises the formats of its data directory is killed, or the power fails. The data still opens, and the
 /// same command then succeeds.
 #[test]
-fn formats_are_raised_with_interruptions() {
+fn an_interrupted_format_upgrade_can_be_repeated() {
     for name in ["store-2.tar.zst", "store-3.tar.zst"] {
         let scratch = Scratch::new(&format!("raised-{name}"));
         unpack(name, &scratch);

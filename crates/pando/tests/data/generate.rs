@@ -13,7 +13,7 @@ fn generate(arguments: &str) -> Output {
 }
 
 #[test]
-fn the_seed_makes_the_text_and_threads_do_not() {
+fn the_text_depends_on_the_seed_and_not_on_threads() {
     let text = |arguments: &str| {
         let output = generate(arguments);
         assert!(output.status.success(), "{arguments}: {output:?}");
@@ -46,7 +46,7 @@ fn impossible_data_is_refused_with_a_reason() {
 }
 
 #[test]
-fn an_import_takes_it_from_a_pipe() {
+fn an_import_reads_generated_data_from_a_pipe() {
     let data =
         std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("generate-{}", std::process::id()));
     let mut making = pando()

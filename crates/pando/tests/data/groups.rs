@@ -19,7 +19,7 @@ fn values(connection: &mut Connection, dn: &str, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn members_that_a_url_describes_count_after_a_restart_and_in_an_export() {
+fn members_by_url_are_found_after_a_restart_and_exported() {
     let scratch = Scratch::new("described");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();

@@ -101,7 +101,7 @@ fn rejected_entries_can_be_repaired_and_imported() {
 
 /// The rejects of the first import are corrected and then added to the loaded entries, and keep their entryUUIDs.
 #[test]
-fn mended_rejects_are_added_to_what_was_loaded() {
+fn repaired_rejects_are_added_to_the_loaded_entries() {
     let scratch = Scratch::new("import-add");
     let (data, rejects) = (scratch.join("data"), scratch.join("rejects.ldif"));
     let uuid = "5aa38b5e-43f4-4aeb-bc2d-2f4b0c9f2a11";
@@ -163,7 +163,7 @@ fn texts_in_latin_1_and_values_in_files_load() {
 }
 
 #[test]
-fn a_directory_that_is_served_or_has_entries_is_left_alone() {
+fn an_import_into_a_served_or_filled_directory_is_refused() {
     let scratch = Scratch::new("import-refused");
     let data = scratch.join("data");
     let file = scratch.write("a.ldif", tree("a", 5));
@@ -246,7 +246,7 @@ fn a_killed_import_has_changed_nothing_or_everything() {
 }
 
 #[test]
-fn an_import_without_room_for_its_rejects_can_be_given_again() {
+fn an_import_without_space_for_its_rejects_can_be_repeated() {
     let scratch = Scratch::new("import-rejects-full");
     let mut ldif = format!("dn: {SUFFIX}\nobjectClass: domain\n\n");
     for number in 0..3_000 {

@@ -23,7 +23,7 @@ fn explain(scratch: &Scratch, filter: &str) -> String {
 }
 
 #[test]
-fn indexes_come_and_go() {
+fn indexes_are_added_and_dropped() {
     let scratch = sample("indexes");
     let data = Pando::data(&scratch);
     let index = |arguments: &[&str]| command(&[&["index"], arguments].concat(), Some(&data));
@@ -98,7 +98,7 @@ fn indexes_are_advised_from_the_searches_of_a_running_server() {
 }
 
 #[test]
-fn an_index_goes_on_after_power_cuts() {
+fn an_index_build_continues_after_power_cuts() {
     let seed = test_support::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let scratch = sample("indexes-cut");

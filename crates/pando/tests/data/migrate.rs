@@ -37,7 +37,7 @@ fn a_slapd_conf_becomes_files_that_apply() {
 }
 
 #[test]
-fn a_file_of_no_server_is_refused() {
+fn a_file_of_an_unknown_server_is_refused() {
     let scratch = Scratch::new("migrate-nothing");
     let file = |name: &str| scratch.join(name).display().to_string();
     fs::write(scratch.join("other.ldif"), "dn: dc=example,dc=com\nobjectClass: domain\n").unwrap();

@@ -21,7 +21,7 @@ fn socket_url(scratch: &Scratch) -> String {
 }
 
 #[test]
-fn an_export_over_ldap_is_the_one_from_the_files() {
+fn an_export_over_ldap_equals_one_from_the_files() {
     let scratch = Scratch::new("online-export");
     let pando = Start::new(&scratch).arguments(&["--suffix", "o=other", "--suffix", "o=empty"]).ready();
     let mut admin = pando.administrator();
@@ -145,7 +145,7 @@ fn commands_over_the_network_bind() {
 }
 
 #[test]
-fn a_search_that_ends_early_is_no_export() {
+fn an_export_fails_if_its_search_ends_early() {
     let scratch = Scratch::new("online-early");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();
@@ -163,7 +163,7 @@ fn a_search_that_ends_early_is_no_export() {
 }
 
 #[test]
-fn another_server_is_exported_too() {
+fn entries_of_another_server_are_exported() {
     let scratch = Scratch::new("online-slapd");
     let slapd = Slapd::start(&scratch, &[]);
     let mut admin = client::Connection::open(slapd.address()).unwrap();

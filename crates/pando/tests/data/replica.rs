@@ -126,7 +126,7 @@ fn a_request_waits_for_the_next_change() {
 }
 
 #[test]
-fn the_log_needs_a_right_that_names_it() {
+fn reading_the_log_needs_the_replication_right() {
     let scratch = Scratch::new("replica-right");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();

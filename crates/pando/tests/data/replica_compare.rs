@@ -1,6 +1,6 @@
 //! Comparison of a replica's data with its supplier's data.
 
-use crate::replicas::{Place, equal, figure};
+use crate::replicas::{Place, figure, wait_until_equal};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,7 +29,7 @@ fn an_altered_entry_of_a_replica_is_found() {
     let mut place = Place::new("compare-replica", supplier.address());
     let replica = compared_under_load(&supplier, &place);
     assert_eq!(figure(&replica, "Differing"), "no");
-    equal(&scratch, &supplier, &replica);
+    wait_until_equal(&scratch, &supplier, &replica);
     assert!(replica.stop().success());
     alter_row(&Pando::data(&place.scratch), b"planted");
     // A supplier starts a comparison when its first replica reads the log, and then at intervals.
@@ -40,7 +40,10 @@ fn an_altered_entry_of_a_replica_is_found() {
     until("a difference", || (figure(&replica, "Differing") == SUFFIX).then_some(()));
     assert!(replica.log().contains("differs from the supplier's at position"), "{}", replica.log());
     assert!(supplier.log().contains("replica \"test\" has other data at position"), "{}", supplier.log());
-    assert!(replica.administrator().entry(&person_dn("anna"), &["1.1"]).unwrap().is_some(), "reads go on");
+    assert!(
+        replica.administrator().entry(&person_dn("anna"), &["1.1"]).unwrap().is_some(),
+        "reads are still answered"
+    );
     let doctor =
         command(&["doctor", "--node", place.node()], Some(&Pando::data(&place.scratch))).expect_code(1);
     assert!(doctor.stdout.contains(&format!("differs from its supplier's, in: {SUFFIX}.")), "{doctor}");

@@ -1,6 +1,6 @@
 //! Restarts of promoted servers whose settings still name their former supplier. There must never be two writers.
 
-use crate::replicas::{equal, figure};
+use crate::replicas::{figure, wait_until_equal};
 
 use std::path::PathBuf;
 
@@ -61,7 +61,7 @@ fn promoted_pair(name: &str) -> (Twin, Twin) {
     let b = Twin::of(b, &a);
     let a = Twin::of(a, &b.scratch);
     let second = b.start();
-    equal(&b.scratch, &first, &second);
+    wait_until_equal(&b.scratch, &first, &second);
     b.promote(&["replica", "promote"]).expect_code(0);
     assert!(second.stop().success());
     // The former supplier knows no later promotion. The first change after the start waits for the former supplier's
@@ -92,7 +92,7 @@ fn a_promoted_server_writes_only_when_it_knows_that_it_is_the_writer() {
     // The promoted server asks again. The former supplier then follows the promoted server, and knows no later epoch.
     let first = a.start();
     until("a change", || (add_code(&second, "known").0 == ResultCode::SUCCESS).then_some(()));
-    equal(&a.scratch, &first, &second);
+    wait_until_equal(&a.scratch, &first, &second);
     metrics::wait_for_ready(&second, 200);
     assert_eq!(figure(&first, "State"), "following");
     assert!(first.stop().success());
@@ -109,14 +109,14 @@ fn a_promoted_server_writes_only_when_it_knows_that_it_is_the_writer() {
 
 /// Regression test: the former writer made changes until a replica of the promoted server asked it for records.
 #[test]
-fn a_former_writer_that_comes_back_is_stopped_by_the_promoted_server() {
+fn a_restarted_former_writer_is_stopped_by_the_promoted_server() {
     let scratches = ["a", "b"].map(|end| Scratch::new(&format!("doubt-watch-{end}")));
     let first = Pando::start(&scratches[0]);
     plant(&mut first.administrator());
     let [a, b] = scratches;
     let b = Twin::of(b, &a);
     let second = b.start();
-    equal(&b.scratch, &first, &second);
+    wait_until_equal(&b.scratch, &first, &second);
     assert!(first.stop().success());
     b.promote(&LOST).expect_code(0);
     assert_eq!(add_code(&second, "new").0, ResultCode::SUCCESS);
@@ -141,12 +141,12 @@ fn a_former_writer_that_comes_back_is_stopped_by_the_promoted_server() {
 fn two_promotions_leave_one_writer() {
     let (a, b) = promoted_pair("doubt-back");
     let (second, first) = (b.start(), a.start());
-    equal(&a.scratch, &first, &second);
+    wait_until_equal(&a.scratch, &first, &second);
     second.kill();
     a.promote(&LOST).expect_code(0);
     assert_eq!(add_code(&first, "again").0, ResultCode::SUCCESS);
     let second = b.start();
-    equal(&a.scratch, &first, &second);
+    wait_until_equal(&a.scratch, &first, &second);
     assert_eq!((&*figure(&second, "State"), &*figure(&second, "Epoch")), ("following", "3"));
     assert_eq!(add_code(&second, "forwarded").0, ResultCode::SUCCESS);
     assert!(has(&first, "forwarded"));
@@ -158,7 +158,7 @@ fn two_promotions_leave_one_writer() {
     assert_eq!(add_code(&first, "doubted").0, ResultCode::UNAVAILABLE);
     let second = b.start();
     until("a change", || (add_code(&first, "known").0 == ResultCode::SUCCESS).then_some(()));
-    equal(&a.scratch, &first, &second);
+    wait_until_equal(&a.scratch, &first, &second);
     // The second server is promoted again, and makes a change that the first server never receives.
     b.promote(&["replica", "promote"]).expect_code(0);
     assert!(first.stop().success());

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::mpsc::channel;
 
-use crate::replicas::{Place, equal, figure};
+use crate::replicas::{Place, figure, wait_until_equal};
 
 use client::Connection;
 use ldap::ResultCode;
@@ -65,11 +65,11 @@ fn cut_connections_end_with_equal_data() {
     let place = Place::new("replica-cut", relay.address());
     let replica = place.start();
     change_some(&mut admin, &mut random, "a");
-    equal(&scratch, &supplier, &replica);
+    wait_until_equal(&scratch, &supplier, &replica);
     assert!(replica.stop().success());
     change_some(&mut admin, &mut random, "b");
     let replica = place.start();
-    equal(&scratch, &supplier, &replica);
+    wait_until_equal(&scratch, &supplier, &replica);
     assert_eq!(figure(&replica, "State"), "following");
     assert!(replica.stop().success());
     command(&["verify"], Some(&Pando::data(&place.scratch))).expect_code(0);
@@ -104,7 +104,7 @@ fn a_stop_during_the_first_copy_is_prompt_and_continues_later() {
     place.set_supplier(supplier.address(), "");
     let replica = place.start();
     assert!(replica.log().contains("the copy of the supplier's data is continued at "), "{}", replica.log());
-    equal(&scratch, &supplier, &replica);
+    wait_until_equal(&scratch, &supplier, &replica);
     assert!(replica.stop().success());
     assert!(supplier.stop().success());
 }
@@ -127,14 +127,14 @@ fn full_disks_end_with_equal_data() {
     assert!(said.contains("No space left on device"), "{said}");
     std::fs::write(&room, PLENTY).unwrap();
     let replica = place.to_start().with(&plan).ready();
-    equal(&scratch, &supplier, &replica);
+    wait_until_equal(&scratch, &supplier, &replica);
     for round in 0..rounds(2) {
         std::fs::write(&room, random.u32(..2_000).to_string()).unwrap();
         change_some(&mut admin, &mut random, &format!("r{round}"));
         // Reads are still answered.
         assert!(replica.administrator().entry(&person_dn("anna"), &["1.1"]).unwrap().is_some());
         std::fs::write(&room, PLENTY).unwrap();
-        equal(&scratch, &supplier, &replica);
+        wait_until_equal(&scratch, &supplier, &replica);
     }
     std::fs::write(&room, "0").unwrap();
     // Sends changes until the space that the log had allocated earlier is used up.
@@ -148,7 +148,7 @@ fn full_disks_end_with_equal_data() {
     replica.kill();
     std::fs::write(&room, PLENTY).unwrap();
     let replica = place.start();
-    equal(&scratch, &supplier, &replica);
+    wait_until_equal(&scratch, &supplier, &replica);
     assert!(replica.stop().success());
     command(&["verify"], Some(&data)).expect_code(0);
     assert!(supplier.stop().success());
@@ -186,7 +186,7 @@ fn imports_into_a_replica_are_refused() {
     assert!(replica.stop().success());
     refused();
     let replica = place.start();
-    equal(&scratch, &supplier, &replica);
+    wait_until_equal(&scratch, &supplier, &replica);
     assert!(replica.stop().success());
     assert!(supplier.stop().success());
 }
@@ -253,8 +253,8 @@ fn killed_chains_end_with_every_acknowledged_change() {
         chain[victim].start();
         let [supplier, middle, last] = chain.each_ref().map(Link::pando);
         replace(&mut supplier.administrator(), SUFFIX, "description", &[&format!("round {round}")]);
-        equal(&scratch, supplier, middle);
-        equal(&scratch, supplier, last);
+        wait_until_equal(&scratch, supplier, middle);
+        wait_until_equal(&scratch, supplier, last);
         for writer in &mut writers {
             writer.check_with_refused(&mut supplier.administrator());
             writer.check(&mut middle.administrator());

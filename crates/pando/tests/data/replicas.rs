@@ -51,7 +51,7 @@ impl Place {
 
 /// Waits until both servers have the same entries.
 #[track_caller]
-pub(crate) fn equal(scratch: &Scratch, one: &Pando, other: &Pando) {
+pub(crate) fn wait_until_equal(scratch: &Scratch, one: &Pando, other: &Pando) {
     let password = scratch.write("password", ADMIN_PASSWORD);
     let (one, other) = (format!("ldap://{}", one.address()), format!("ldap://{}", other.address()));
     let bind = ["--bind-dn", ADMIN_DN, "--password-file", password.to_str().unwrap(), "--operational"];
@@ -70,7 +70,7 @@ pub(crate) fn figure(pando: &Pando, name: &str) -> String {
 }
 
 #[test]
-fn a_replica_copies_follows_and_forwards() {
+fn a_replica_copies_data_follows_the_log_and_forwards_changes() {
     let scratch = Scratch::new("replica-supplier");
     let node = scratch.write("node.toml", metrics::NODE_FILE);
     let supplier = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
@@ -78,7 +78,7 @@ fn a_replica_copies_follows_and_forwards() {
     plant(&mut admin);
     let place = Place::new("replica-first", supplier.address());
     let replica = place.start();
-    equal(&scratch, &supplier, &replica);
+    wait_until_equal(&scratch, &supplier, &replica);
     // A position at the supplier is the same position at the replica.
     let unit = format!("ou=token,{SUFFIX}");
     let token = positions::position_of(&positions::add(&mut admin, &unit, None));
@@ -111,7 +111,7 @@ fn a_replica_copies_follows_and_forwards() {
         let stored = server.administrator().entry(&person_dn("anna"), &["userPassword"]).unwrap().unwrap();
         assert!(!stored.texts("userPassword").iter().any(|value| value == "new-secret"));
     }
-    equal(&scratch, &supplier, &replica);
+    wait_until_equal(&scratch, &supplier, &replica);
     assert_eq!(figure(&replica, "State"), "following");
     until("no lag", || (figure(&replica, "Lag Records") == "0").then_some(()));
     let shown = supplier.administrator().search(
@@ -130,7 +130,7 @@ fn a_replica_copies_follows_and_forwards() {
     assert!(replica.stop().success());
     add_person(&mut admin, "later");
     let replica = place.start();
-    equal(&scratch, &supplier, &replica);
+    wait_until_equal(&scratch, &supplier, &replica);
     assert!(replica.stop().success());
     assert!(supplier.stop().success());
     // Other programs can only read the data of a replica. A server does not serve the data without a supplier in its
@@ -217,9 +217,9 @@ fn killed_replicas_and_suppliers_end_equal() {
         assert!(replica.stop().success());
         place.set_supplier(supplier.address(), "");
         replica = place.start();
-        equal(&scratch, &supplier, &replica);
+        wait_until_equal(&scratch, &supplier, &replica);
     } else {
-        equal(&scratch, &supplier, &replica);
+        wait_until_equal(&scratch, &supplier, &replica);
     }
     assert!(replica.stop().success());
     assert!(supplier.stop().success());
@@ -241,8 +241,8 @@ fn replicas_form_chains() {
         add(&mut admin, &new, &[("objectClass", "organizationalUnit")]);
         assert!(admin.entry(&new, &["1.1"]).unwrap().is_some());
     }
-    equal(&scratch, &supplier, &last);
-    equal(&scratch, &middle, &last);
+    wait_until_equal(&scratch, &supplier, &last);
+    wait_until_equal(&scratch, &middle, &last);
     // While the supplier of the middle replica is stopped, changes are refused and reads are answered.
     assert!(supplier.stop().success());
     until("a refused change", || {
@@ -303,7 +303,7 @@ fn a_replica_without_records_says_why_it_halts() {
     plant(&mut admin);
     let mut place = Place::new("replica-halted", supplier.address());
     let replica = place.start();
-    equal(&scratch, &supplier, &replica);
+    wait_until_equal(&scratch, &supplier, &replica);
     assert!(replica.stop().success());
     let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoLogRecords", &["3"])];
     assert!(admin.modify("cn=config", change).unwrap().is_success());
@@ -318,7 +318,7 @@ fn a_replica_without_records_says_why_it_halts() {
     let data = Pando::data(&place.scratch);
     std::fs::rename(&data, place.scratch.join("old")).unwrap();
     let replica = place.start();
-    equal(&scratch, &supplier, &replica);
+    wait_until_equal(&scratch, &supplier, &replica);
     assert!(replica.stop().success());
     // The supplier is restored to an older state, and continues from there.
     assert!(supplier.stop().success());
@@ -333,7 +333,7 @@ fn a_replica_without_records_says_why_it_halts() {
     add_person(&mut supplier.administrator(), "lost");
     place.set_supplier(supplier.address(), "");
     let replica = place.start();
-    equal(&scratch, &supplier, &replica);
+    wait_until_equal(&scratch, &supplier, &replica);
     assert!(replica.stop().success());
     assert!(supplier.stop().success());
     std::fs::remove_dir_all(&data).unwrap();
@@ -371,7 +371,7 @@ fn a_promotion_loses_nothing() {
     plant(&mut old.administrator());
     let place = Place::new("promote-new", old.address());
     let new = place.start();
-    equal(&scratch, &old, &new);
+    wait_until_equal(&scratch, &old, &new);
     let refused = command(&["replica", "promote"], Some(&Pando::data(&scratch))).expect_code(1);
     refused.expect_error("is no replica");
     let mut client = old.administrator();
@@ -395,7 +395,7 @@ fn a_promotion_loses_nothing() {
     let old = Pando::start(&scratch);
     let mut client = old.administrator();
     assert_eq!(add_until_refused(&mut client, "q"), 0);
-    assert!(client.entry(&person_dn("p0"), &["1.1"]).is_ok(), "reads go on");
+    assert!(client.entry(&person_dn("p0"), &["1.1"]).is_ok(), "reads are still answered");
     assert!(old.stop().success());
     let password = scratch.write("password", ADMIN_PASSWORD);
     let table = format!(
@@ -404,7 +404,7 @@ fn a_promotion_loses_nothing() {
         password.display()
     );
     let old = Start::with_node(&scratch, table).ready();
-    equal(&scratch, &old, &new);
+    wait_until_equal(&scratch, &old, &new);
     add_person(&mut old.administrator(), "forwarded");
     assert!(new.administrator().entry(&person_dn("forwarded"), &["1.1"]).unwrap().is_some());
     assert!(old.stop().success());
@@ -423,8 +423,8 @@ fn a_replaced_writer_is_fenced_and_never_merged() {
     let new = place.start();
     let mut other_place = Place::new("fence-other", old.address());
     let other = other_place.start();
-    equal(&scratch, &old, &new);
-    equal(&scratch, &old, &other);
+    wait_until_equal(&scratch, &old, &new);
+    wait_until_equal(&scratch, &old, &other);
     assert!(old.stop().success());
     let promote = ["replica", "promote", "--without-supplier"];
     command(&promote, Some(&Pando::data(&place.scratch))).expect_code(0);
@@ -434,7 +434,7 @@ fn a_replaced_writer_is_fenced_and_never_merged() {
     assert!(other.stop().success());
     other_place.set_supplier(new.address(), "");
     let other = other_place.start();
-    equal(&scratch, &new, &other);
+    wait_until_equal(&scratch, &new, &other);
     assert_eq!(figure(&other, "Epoch"), "2");
     assert!(other.stop().success());
     // The old writer is started again. It does not know of the promotion, and makes a change.

@@ -319,7 +319,7 @@ fn import(settings: &Path, data: &Path, file: &Path, code: i32) -> String {
 }
 
 #[test]
-fn every_syntax_goes_round() {
+fn values_of_every_syntax_survive_export_and_import() {
     let seed = test_support::seed();
     let (types, schema) = types_of_all_syntaxes();
     let syntax_count = Schema::shipped().syntaxes().len();

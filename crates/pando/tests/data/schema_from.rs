@@ -37,7 +37,7 @@ fn pando(scratch: &Scratch, arguments: &[&str], more: &[&str]) -> Run {
 }
 
 #[test]
-fn folder_of_389_ds() {
+fn an_import_reads_the_schema_folder_of_389_ds() {
     let scratch = Scratch::new("schema-from-389");
     std::fs::create_dir(scratch.join("schema")).unwrap();
     scratch.write("schema/50ns.ldif", OF_389);
@@ -82,7 +82,7 @@ fn folder_of_389_ds() {
 }
 
 #[test]
-fn server_and_settings() {
+fn an_import_combines_the_schemas_of_a_server_and_settings() {
     let scratch = Scratch::new("schema-from-server");
     let slapd = Slapd::start(&scratch, &[]);
     let url = format!("ldap://{}", slapd.address());

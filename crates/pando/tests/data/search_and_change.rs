@@ -41,7 +41,7 @@ fn exists(admin: &mut Connection, dn: &str) -> bool {
     admin.entry(dn, &["1.1"]).unwrap().is_some()
 }
 
-fn planted(scratch: &Scratch) -> (Pando, Connection) {
+fn start_with_tree(scratch: &Scratch) -> (Pando, Connection) {
     let pando = Pando::start(scratch);
     let mut admin = pando.administrator();
     plant(&mut admin);
@@ -81,9 +81,9 @@ fn every_entry_is_found_in_pages_and_in_each_form() {
 }
 
 #[test]
-fn values_keep_their_form() {
+fn values_are_printed_safely_in_each_format() {
     let scratch = Scratch::new("search-values");
-    let (_pando, mut admin) = planted(&scratch);
+    let (_pando, mut admin) = start_with_tree(&scratch);
     let anna = person_dn("anna");
     replace(&mut admin, &anna, "description", &["Jürgen's \u{1b}[2J"]);
     let photo: &[u8] = &[0xff, 0xd8, 0xff, 0xe0, 0];
@@ -109,7 +109,7 @@ fn values_keep_their_form() {
 #[test]
 fn limits_and_errors_have_exit_codes() {
     let scratch = Scratch::new("search-limits");
-    let (pando, _admin) = planted(&scratch);
+    let (pando, _admin) = start_with_tree(&scratch);
     let three = search(&scratch, &["--limit", "3", "(objectClass=*)", "1.1"]).expect_code(0).stdout;
     assert_eq!(dns(&three).len(), 3);
     search(&scratch, &["--base", "ou=nowhere,dc=example,dc=com"]).expect_code(1).expect_error("noSuchObject");
@@ -171,7 +171,7 @@ deleteoldrdn: 1
 #[test]
 fn changes_stop_at_the_first_that_is_refused_and_continue_from_the_rejects() {
     let scratch = Scratch::new("change");
-    let (_pando, mut admin) = planted(&scratch);
+    let (_pando, mut admin) = start_with_tree(&scratch);
     let rejects = scratch.join("rejects.ldif");
     let path = rejects.to_str().unwrap();
     let run = change(&scratch, &["--rejects", path], CHANGES).expect_code(1);
@@ -194,7 +194,7 @@ fn changes_stop_at_the_first_that_is_refused_and_continue_from_the_rejects() {
 #[test]
 fn changes_continue_after_one_that_is_refused() {
     let scratch = Scratch::new("change-on");
-    let (_pando, mut admin) = planted(&scratch);
+    let (_pando, mut admin) = start_with_tree(&scratch);
     let rejects = scratch.join("rejects.ldif");
     let broken = format!("dn: cn=x\nchangetype: nonsense\n\n{CHANGES}");
     change(&scratch, &[], &broken).expect_code(2).expect_error("standard input:");
@@ -217,7 +217,7 @@ fn changes_continue_after_one_that_is_refused() {
 #[test]
 fn a_dry_run_decides_and_changes_nothing() {
     let scratch = Scratch::new("change-dry");
-    let (_pando, mut admin) = planted(&scratch);
+    let (_pando, mut admin) = start_with_tree(&scratch);
     let run = change(&scratch, &["--dry-run"], CHANGES).expect_code(6);
     let run = run.expect_error("2 changes would be made, 1 refused, 1 not checked");
     let run = run.expect_output("add uid=carla,ou=people,dc=example,dc=com: would be made");

@@ -88,7 +88,7 @@ fn an_export_is_what_a_search_returns() {
 }
 
 #[test]
-fn an_export_during_writes_has_one_moment() {
+fn an_export_during_writes_contains_one_state() {
     let scratch = Scratch::new("export-moment");
     let server = Pando::start(&scratch);
     plant(&mut server.administrator());
@@ -162,7 +162,7 @@ fn an_export_imported_gives_the_same_export() {
 }
 
 #[test]
-fn differences_applied_by_ldapmodify_lead_back() {
+fn ldapmodify_applies_the_differences_in_both_directions() {
     let scratch = Scratch::new("ldif-diff");
     let server = Pando::start(&scratch);
     let mut admin = server.administrator();
@@ -185,7 +185,7 @@ fn differences_applied_by_ldapmodify_lead_back() {
 }
 
 #[test]
-fn printed_hashes_of_passwd_bind() {
+fn hashes_printed_by_pando_passwd_are_accepted_in_binds() {
     let scratch = Scratch::new("passwd");
     let server = Pando::start(&scratch);
     let mut admin = server.administrator();

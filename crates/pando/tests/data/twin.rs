@@ -82,7 +82,7 @@ impl Twin {
     }
 
     /// Waits until all requests are replayed. Returns the report.
-    fn settled(&self) -> Value {
+    fn wait_for_replays(&self) -> Value {
         until("everything is replayed", || {
             let report = self.report();
             (report["not_replayed_yet"]["answers"] == 0).then_some(report)
@@ -103,7 +103,7 @@ fn causes(report: &Value) -> Vec<String> {
 }
 
 /// Starts slapd and Pando with the same entries.
-fn both(scratch: &Scratch) -> (Slapd, Pando) {
+fn start_both(scratch: &Scratch) -> (Slapd, Pando) {
     let (slapd, pando) = (Slapd::start(scratch, &["uid"]), Pando::start(scratch));
     let mut old = Connection::open(slapd.address()).unwrap();
     assert!(old.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
@@ -133,7 +133,7 @@ fn unit(name: &str) -> String {
     format!("ou={name},{SUFFIX}")
 }
 
-/// Changes Pando's data, so that each request of [`look`] finds a difference.
+/// Changes Pando's data, so that each request of [`send_differing_requests`] finds a difference.
 fn differ(pando: &Pando) {
     let mut new = pando.administrator();
     let p3 = person_dn("p3");
@@ -155,7 +155,7 @@ fn differ(pando: &Pando) {
 }
 
 /// Sends requests that the servers answer differently. Returns the expected causes.
-fn look(admin: &mut Connection, twin: &Twin) -> Vec<&'static str> {
+fn send_differing_requests(admin: &mut Connection, twin: &Twin) -> Vec<&'static str> {
     let everything = &["*"];
     let person = "(objectClass=inetOrgPerson)";
     admin.search(&person_dn("p3"), Scope::BaseObject, "(objectClass=*)", everything).unwrap();
@@ -251,7 +251,7 @@ fn request(connection: &mut Connection, random: &mut fastrand::Rng) -> Result<()
 fn planted_differences_are_found_and_no_others() {
     let scratch = Scratch::new("twin-planted");
     let mut random = fastrand::Rng::with_seed(seed());
-    let (slapd, pando) = both(&scratch);
+    let (slapd, pando) = start_both(&scratch);
     // slapd has additional operational attributes.
     let leave_out = ["hasSubordinates", "entryDN", "numSubordinates", "pwdPolicySubentry"];
     let leave_out: Vec<&str> = leave_out.iter().flat_map(|name| ["--leave-out", name]).collect();
@@ -261,14 +261,14 @@ fn planted_differences_are_found_and_no_others() {
         let client = random.usize(..clients.len());
         request(&mut clients[client], &mut random).unwrap();
     }
-    let report = twin.settled();
+    let report = twin.wait_for_replays();
     assert_eq!(causes(&report), Vec::<String>::new(), "{report}");
     assert!(report["out_of_step"].is_null() && report["compared"].as_u64() >= Some(1_500), "{report}");
 
     differ(&pando);
-    let mut expected = look(&mut clients[0], &twin);
+    let mut expected = send_differing_requests(&mut clients[0], &twin);
     expected.sort_unstable();
-    let report = twin.settled();
+    let report = twin.wait_for_replays();
     assert_eq!(causes(&report), expected, "{report}");
     let (code, said) = twin.ask(&["report"]);
     assert_eq!(code, Some(1), "{said}");
@@ -283,7 +283,7 @@ fn planted_differences_are_found_and_no_others() {
 fn a_twin_adds_less_than_a_millisecond() {
     let scratch = Scratch::new("twin-latency");
     let mut random = fastrand::Rng::with_seed(seed());
-    let (slapd, pando) = both(&scratch);
+    let (slapd, pando) = start_both(&scratch);
     let twin = Twin::start(&scratch, slapd.address(), pando.address(), &[]);
     let mut direct = Connection::open(slapd.address()).unwrap();
     assert!(direct.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
@@ -314,7 +314,7 @@ fn a_twin_adds_less_than_a_millisecond() {
 #[test]
 fn clients_move_to_the_new_server_and_back_without_losing_a_change() {
     let scratch = Scratch::new("twin-switch");
-    let (slapd, pando) = both(&scratch);
+    let (slapd, pando) = start_both(&scratch);
     let twin = Twin::start(&scratch, slapd.address(), pando.address(), &[]);
     let vendor = |connection: &mut Connection| {
         connection.entry("", &["vendorName"]).unwrap().unwrap().text("vendorName")
@@ -333,7 +333,7 @@ fn clients_move_to_the_new_server_and_back_without_losing_a_change() {
     assert_eq!(vendor(&mut client).as_deref(), Some("Pando"));
     assert!(client.entry(&person_dn("before"), &["1.1"]).unwrap().is_some());
     add_person(&mut client, "after");
-    twin.settled();
+    twin.wait_for_replays();
 
     let (code, said) = twin.ask(&["back"]);
     assert_eq!((code, said.as_str()), (Some(0), "the old server answers the clients\n"));

@@ -26,7 +26,7 @@ fn names(admin: &mut Connection) -> Vec<String> {
 }
 
 #[test]
-fn deleted_entries_come_back_with_their_groups() {
+fn undelete_restores_entries_and_their_memberships() {
     let scratch = Scratch::new("undelete");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();

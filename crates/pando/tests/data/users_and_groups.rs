@@ -11,7 +11,7 @@ fn pando(scratch: &Scratch, line: &str) -> Run {
     command(&line.split(' ').collect::<Vec<_>>(), Some(&Pando::data(scratch)))
 }
 
-fn planted(scratch: &Scratch) -> (Pando, Connection) {
+fn start_with_tree(scratch: &Scratch) -> (Pando, Connection) {
     let server = Pando::start(scratch);
     let mut admin = server.administrator();
     plant(&mut admin);
@@ -21,7 +21,7 @@ fn planted(scratch: &Scratch) -> (Pando, Connection) {
 #[test]
 fn a_user_is_added_changed_and_deleted() {
     let scratch = Scratch::new("users");
-    let (server, mut admin) = planted(&scratch);
+    let (server, mut admin) = start_with_tree(&scratch);
     let data = Pando::data(&scratch);
     let add = ["user", "add", "carla", "--full-name", "Carla Maria Huber", "--set", "mail=c@example.com"];
     let added = command(&add, Some(&data)).expect_code(0).stdout;
@@ -55,9 +55,9 @@ fn a_user_is_added_changed_and_deleted() {
 }
 
 #[test]
-fn a_template_gives_attributes_and_a_place() {
+fn a_template_sets_attributes_and_the_parent() {
     let scratch = Scratch::new("users-template");
-    let (_server, mut admin) = planted(&scratch);
+    let (_server, mut admin) = start_with_tree(&scratch);
     let missing = pando(&scratch, "user add dora --template staff");
     missing.expect_code(1).expect_error("user_templates has no template");
     let staff = "staff: mail={uid}@example.com, title='Clerk, first', employeeNumber=7 \
@@ -82,7 +82,7 @@ fn a_template_gives_attributes_and_a_place() {
 #[test]
 fn passwords_and_locks_take_effect() {
     let scratch = Scratch::new("users-locks");
-    let (server, mut admin) = planted(&scratch);
+    let (server, mut admin) = start_with_tree(&scratch);
     plant_policy(&mut admin, &[("objectClass", "pwdPolicy"), ("pwdLockout", "TRUE")]);
     let password = pando(&scratch, "user reset anna").expect_code(0).stdout;
     assert_eq!(bind(&server, "anna", password.trim_end()), ResultCode::SUCCESS);
@@ -102,7 +102,7 @@ fn passwords_and_locks_take_effect() {
 #[test]
 fn accounts_get_the_next_numbers() {
     let scratch = Scratch::new("users-numbers");
-    let (_server, mut admin) = planted(&scratch);
+    let (_server, mut admin) = start_with_tree(&scratch);
     replace(&mut admin, "cn=config", "pandoNextNumber", &["people: uidNumber from 10000 to 10009"]);
     for (name, number) in [("carla", "10000"), ("dora", "10001")] {
         pando(&scratch, &format!("user add {name} --no-password --gid 500")).expect_code(0);
@@ -117,9 +117,9 @@ fn accounts_get_the_next_numbers() {
 }
 
 #[test]
-fn groups_have_members_nested_ones_too() {
+fn groups_list_direct_and_nested_members() {
     let scratch = Scratch::new("groups");
-    let (_server, mut admin) = planted(&scratch);
+    let (_server, mut admin) = start_with_tree(&scratch);
     pando(&scratch, "group add empty").expect_code(0);
     pando(&scratch, "group add outer --member anna").expect_code(0);
     let outer = format!("cn=outer,ou=groups,{SUFFIX}");

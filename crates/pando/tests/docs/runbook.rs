@@ -104,8 +104,8 @@ systemctl() {
 
 /// The new machine is the same host without the data folder, in the state after the package's installation.
 #[test]
-pub(crate) fn the_service_of_a_new_machine_serves_what_a_lost_one_had() {
-    if was_run_as_root(module_path!(), "the_service_of_a_new_machine_serves_what_a_lost_one_had") {
+pub(crate) fn a_new_machine_serves_the_data_of_a_lost_one() {
+    if was_run_as_root(module_path!(), "a_new_machine_serves_the_data_of_a_lost_one") {
         return;
     }
     let scratch = Scratch::new("runbook-lost");

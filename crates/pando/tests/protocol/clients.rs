@@ -7,7 +7,7 @@ use test_support::pando::Start;
 use test_support::tree::{person_dn, plant};
 use test_support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
-fn planted(name: &str) -> (Scratch, Pando) {
+fn start_with_tree(name: &str) -> (Scratch, Pando) {
     let scratch = Scratch::new(name);
     let pando = Pando::start(&scratch);
     plant(&mut pando.administrator());
@@ -15,8 +15,8 @@ fn planted(name: &str) -> (Scratch, Pando) {
 }
 
 #[test]
-fn ldap_utils() {
-    let (_scratch, pando) = planted("ldap-utils");
+fn openldap_clients_search_and_change() {
+    let (_scratch, pando) = start_with_tree("ldap-utils");
     let server = pando.address();
     ldap_utility("ldapwhoami", server, &[], "").expect_code(0).expect_output(&format!("dn:{ADMIN_DN}"));
 
@@ -62,8 +62,8 @@ fn ldap_utils() {
 }
 
 #[test]
-fn ldap_utils_with_unusual_wishes() {
-    let (_scratch, pando) = planted("ldap-utils-more");
+fn openldap_clients_receive_errors_and_limits() {
+    let (_scratch, pando) = start_with_tree("ldap-utils-more");
     let server = pando.address();
     let url = format!("ldap://{server}");
     // Anonymous clients can read the root DSE, with all features of the server.
@@ -84,20 +84,20 @@ fn ldap_utils_with_unusual_wishes() {
 }
 
 #[test]
-fn python_ldap3() {
-    let (_scratch, pando) = planted("ldap3");
+fn python_ldap3_searches_and_changes() {
+    let (_scratch, pando) = start_with_tree("ldap3");
     python_script("with_ldap3.py", pando.address(), &[]).expect_code(0).expect_output("content");
 }
 
 #[test]
-fn python_ldap() {
-    let (_scratch, pando) = planted("python-ldap");
+fn python_ldap_searches_and_changes() {
+    let (_scratch, pando) = start_with_tree("python-ldap");
     python_script("with_python_ldap.py", pando.address(), &[]).expect_code(0).expect_output("content");
 }
 
 #[test]
-fn unboundid_search_and_change() {
-    let (scratch, pando) = planted("unboundid");
+fn unboundid_tools_search_and_change() {
+    let (scratch, pando) = start_with_tree("unboundid");
     let server = pando.address();
     unboundid_tool(
         "unboundidds.tools.LDAPSearch",
@@ -134,8 +134,8 @@ fn unboundid_search_and_change() {
 }
 
 #[test]
-fn unboundid_controls() {
-    let (scratch, pando) = planted("unboundid-controls");
+fn unboundid_tools_use_controls() {
+    let (scratch, pando) = start_with_tree("unboundid-controls");
     let server = pando.address();
     let people = format!("ou=people,{SUFFIX}");
     let search = |options: &[&str]| {
@@ -190,7 +190,7 @@ fn unboundid_controls() {
 
 #[test]
 fn unboundid_reads_the_schema() {
-    let (scratch, pando) = planted("unboundid-schema");
+    let (scratch, pando) = start_with_tree("unboundid-schema");
     // validate-ldif reads the schema from the server, so every definition must be valid for it.
     let person = "objectClass: top\nobjectClass: person\nobjectClass: organizationalPerson\nobjectClass: inetOrgPerson";
     let good = format!("dn: {}\n{person}\nuid: x\ncn: X\nsn: X\n", person_dn("x"));
@@ -203,8 +203,8 @@ fn unboundid_reads_the_schema() {
 }
 
 #[test]
-fn unboundid_load_tools() {
-    let (_scratch, pando) = planted("unboundid-load");
+fn unboundid_load_tools_complete() {
+    let (_scratch, pando) = start_with_tree("unboundid-load");
     let server = pando.address();
     let bounded = ["--numThreads", "4", "--numIntervals", "1", "--intervalDuration", "2"];
     let mut search =
@@ -219,12 +219,12 @@ fn unboundid_load_tools() {
     authenticate.extend(bounded);
     unboundid_tool("examples.AuthRate", server, &authenticate, "").expect_code(0);
     let title = pando.administrator().entry(&anna, &["description"]).unwrap().unwrap();
-    assert_eq!(title.texts("description").len(), 1, "modrate has changed her");
+    assert_eq!(title.texts("description").len(), 1, "ModRate changed the entry");
 }
 
 /// The README shows the output of `./dev run`, except for the port and the password, and its filters find entries.
 #[test]
-fn the_search_of_the_readme() {
+fn the_example_search_of_the_readme_finds_entries() {
     let scratch = Scratch::new("readme");
     let start = Start::bare(&scratch, "data").arguments(&["--sample"]);
     let pando = start.environment("PANDO_ADMIN_PASSWORD", "PASSWORD").ready();

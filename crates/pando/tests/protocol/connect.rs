@@ -41,7 +41,7 @@ fn every_section_has_a_test() {
 
 /// Starts a server with the sample. Returns the server and the section with this heading. In the section, the names and
 /// addresses of the server replace those of the examples.
-fn given(name: &str, heading: &str) -> (Scratch, Pando, Section) {
+fn start_with_section(name: &str, heading: &str) -> (Scratch, Pando, Section) {
     let scratch = Scratch::new(name);
     let names = ["--suffix", SUFFIX, "--admin-dn", ADMIN];
     let start = Start::bare(&scratch, "data").arguments(&names).environment("PANDO_ADMIN_PASSWORD", PASSWORD);
@@ -83,7 +83,7 @@ fn shell(commands: &str) -> Run {
 
 #[test]
 fn openldap_s_command_line_tools() {
-    let (_scratch, pando, section) = given("connect-openldap", "OpenLDAP's command line tools");
+    let (_scratch, pando, section) = start_with_section("connect-openldap", "OpenLDAP's command line tools");
     let [commands] = &section.blocks[..] else { panic!("{:?}", section.blocks) };
     let said = shell(commands).expect_output("dn:cn=admin").expect_output("cn: Ana Huber");
     said.expect_output("memberOf: cn=all-staff,ou=groups,dc=example,dc=com");
@@ -94,14 +94,15 @@ fn openldap_s_command_line_tools() {
 
 #[test]
 fn without_a_password_on_this_machine() {
-    let (_scratch, _pando, section) = given("connect-socket", "Without a password, on this machine");
+    let (_scratch, _pando, section) =
+        start_with_section("connect-socket", "Without a password, on this machine");
     let [commands] = &section.blocks[..] else { panic!("{:?}", section.blocks) };
     shell(commands).expect_output("cn: Ana Huber");
 }
 
 #[test]
 fn python() {
-    let (_scratch, pando, section) = given("connect-python", "Python");
+    let (_scratch, pando, section) = start_with_section("connect-python", "Python");
     let [with_ldap3, with_python_ldap] = &section.blocks[..] else { panic!("{:?}", section.blocks) };
     let python = |script: &str| run("/usr/bin/python3", &["-c", script], "").expect_code(0);
     python(with_ldap3).expect_output("ahuber@example.com").expect_output("cn=all-staff,ou=groups");
@@ -143,7 +144,7 @@ fn sdk() -> String {
 #[test]
 #[ignore = "./dev test clients"]
 fn java() {
-    let (scratch, _pando, section) = given("connect-java", "Java");
+    let (scratch, _pando, section) = start_with_section("connect-java", "Java");
     let [keytool, jndi, unboundid, tools] = &section.blocks[..] else { panic!("{:?}", section.blocks) };
     shell(keytool);
     let imports = ["java.util.*", "javax.naming.*", "javax.naming.directory.*"];
@@ -159,7 +160,7 @@ fn java() {
 #[test]
 #[ignore = "./dev test clients"]
 fn apache_directory_studio() {
-    let (scratch, pando, section) = given("connect-studio", "Apache Directory Studio");
+    let (scratch, pando, section) = start_with_section("connect-studio", "Apache Directory Studio");
     let setting = |name: &str| {
         let found = section.rows.iter().find(|(setting, _)| setting == name);
         &found.unwrap_or_else(|| panic!("no setting {name}")).1
@@ -185,7 +186,7 @@ fn sssd() {
     if was_run_as_root(module_path!(), "sssd") {
         return;
     }
-    let (scratch, pando, section) = given("connect-sssd", "SSSD");
+    let (scratch, pando, section) = start_with_section("connect-sssd", "SSSD");
     let [conf, commands, schema, rules] = &section.blocks[..] else { panic!("{:?}", section.blocks) };
     let programs = Path::new(program()).parent().unwrap().display();
     shell(&format!("PATH={programs}:$PATH; cd {}; {schema}", scratch.path().display()));
@@ -252,7 +253,7 @@ fn posix_groups(pando: &Pando) -> Vec<(String, BTreeSet<String>)> {
 #[test]
 #[ignore = "./dev test clients"]
 fn keycloak() {
-    let (scratch, _pando, section) = given("connect-keycloak", "Keycloak");
+    let (scratch, _pando, section) = start_with_section("connect-keycloak", "Keycloak");
     let rows: String = section.rows.iter().map(|(setting, value)| format!("{setting}\t{value}\n")).collect();
     let script = repository().join("crates/pando/tests/clients/with_keycloak.py");
     let product = repository().join(".dev/keycloak");
@@ -263,7 +264,7 @@ fn keycloak() {
 
 #[test]
 fn your_own_client() {
-    let (_scratch, _pando, section) = given("connect-own", "Your own client");
+    let (_scratch, _pando, section) = start_with_section("connect-own", "Your own client");
     let [commands] = &section.blocks[..] else { panic!("{:?}", section.blocks) };
     let said = shell(commands).expect_output("namingContexts: dc=example,dc=com");
     said.expect_output("supportedControl: ").expect_output("supportedExtension: ");

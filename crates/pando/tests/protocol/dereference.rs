@@ -27,19 +27,20 @@ fn ldapsearch_gets_members_with_their_names() {
 /// SSSD showed no members.
 #[test]
 fn a_large_group_returns_every_member() {
-    const NOBODIES: usize = 3_000;
+    const DANGLING_MEMBERS: usize = 3_000;
     let scratch = Scratch::new("dereference-large");
     let pando = Pando::start(&scratch);
-    let nobodies: String = (0..NOBODIES).map(|number| format!("member: uid=n{number},{SUFFIX}\n")).collect();
+    let dangling: String =
+        (0..DANGLING_MEMBERS).map(|number| format!("member: uid=n{number},{SUFFIX}\n")).collect();
     let ldif = format!(
         "dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n\
          dn: uid=anna,{SUFFIX}\nobjectClass: inetOrgPerson\ncn: Anna\nsn: A\n\n\
-         dn: cn=large,{SUFFIX}\nobjectClass: groupOfNames\nmember: uid=anna,{SUFFIX}\n{nobodies}\n"
+         dn: cn=large,{SUFFIX}\nobjectClass: groupOfNames\nmember: uid=anna,{SUFFIX}\n{dangling}\n"
     );
     ldap_utility("ldapadd", pando.address(), &[], &ldif).expect_code(0);
     let search = ["-o", "ldif-wrap=no", "-E", "!deref=member:cn", "-b", SUFFIX, "(cn=large)", "1.1"];
     let run = ldap_utility("ldapsearch", pando.address(), &search, "").expect_code(0);
     let lines = run.stdout.lines().filter(|line| line.starts_with("# member: "));
-    assert_eq!(lines.count(), 1 + NOBODIES);
+    assert_eq!(lines.count(), 1 + DANGLING_MEMBERS);
     assert!(run.stdout.contains(&format!("# member: <cn=Anna>;uid=anna,{SUFFIX}")), "{run}");
 }

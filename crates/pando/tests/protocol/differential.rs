@@ -201,7 +201,7 @@ fn paged(side: &mut Side, filter: &str, size: u32) -> Entries {
 /// Compares the effects of random changes: both servers must make a change, or both must refuse it, and the trees must
 /// stay equal.
 #[test]
-fn random_changes_leave_what_slapd_has() {
+fn random_changes_leave_the_same_tree_as_in_slapd() {
     let scratch = Scratch::new("random-changes");
     let slapd = Slapd::start(&scratch, &[]);
     let pando = Pando::start(&scratch);

@@ -45,7 +45,7 @@ fn user(pando: &Pando, name: &str) -> Connection {
 
 /// Checks that the server still serves a new client.
 #[track_caller]
-fn is_well(pando: &Pando) {
+fn expect_service(pando: &Pando) {
     let found = user(pando, "bert").entry(&person_dn("anna"), &["cn"]).unwrap();
     assert_eq!(found.unwrap().texts("cn"), ["anna"]);
 }
@@ -53,7 +53,7 @@ fn is_well(pando: &Pando) {
 /// Filters that refer to a hidden attribute without its name: by a rule that applies to any attribute, by OID, by a
 /// subtype or an option, or by ordering (CVE-2013-2219, CVE-2022-1949 of 389 DS).
 #[test]
-fn no_detour_reveals_passwords() {
+fn indirect_filters_do_not_reveal_passwords() {
     let scratch = Scratch::new("detours");
     let pando = start(&scratch);
     let bert = person_dn("bert");
@@ -124,7 +124,7 @@ fn no_detour_reveals_passwords() {
 
 /// In other servers, a replace or delete without values needed no right (CVE-2002-0045 of OpenLDAP).
 #[test]
-fn a_change_without_values_needs_the_right_too() {
+fn a_change_without_values_needs_the_same_right() {
     let scratch = Scratch::new("no-values");
     let pando = start(&scratch);
     let bert = person_dn("bert");
@@ -152,7 +152,7 @@ fn a_change_without_values_needs_the_right_too() {
 /// Renames to invalid names, and renames of entries whose names have values that do not match their syntax
 /// (CVE-2010-0211, CVE-2010-0212, CVE-2011-1081, CVE-2020-25692 of OpenLDAP; CVE-2025-2487 of 389 DS).
 #[test]
-fn renames_to_what_is_no_name_are_refused() {
+fn renames_to_invalid_names_are_refused() {
     let scratch = Scratch::new("renames");
     let pando = start(&scratch);
     let anna = person_dn("anna");
@@ -206,13 +206,13 @@ fn renames_to_what_is_no_name_are_refused() {
             "below {below}"
         );
     }
-    is_well(&pando);
+    expect_service(&pando);
 }
 
 /// Malformed assertion values of the matching rules for certificates and revocation lists (CVE-2020-25709,
 /// CVE-2020-25710, CVE-2020-36221, CVE-2020-36228, CVE-2020-36229, CVE-2020-36230, CVE-2021-27212 of OpenLDAP).
 #[test]
-fn broken_assertions_of_rules_match_nothing() {
+fn malformed_assertion_values_match_no_entry() {
     let scratch = Scratch::new("assertions");
     let pando = start(&scratch);
     let mut connection = user(&pando, "anna");
@@ -252,13 +252,13 @@ fn broken_assertions_of_rules_match_nothing() {
             }
         }
     }
-    is_well(&pando);
+    expect_service(&pando);
 }
 
 /// Controls and extended operations that crashed other servers, whether or not Pando supports them. They are sent
 /// without a value and with many values, most of them malformed. Each control is sent as critical and as not critical.
 #[test]
-fn controls_and_operations_with_any_value_do_no_harm() {
+fn malformed_controls_and_operations_do_not_harm_the_server() {
     const CONTROLS: &[&str] = &[
         oids::MATCHED_VALUES,
         oids::DEREFERENCE,
@@ -347,12 +347,12 @@ fn controls_and_operations_with_any_value_do_no_harm() {
             ask(Request::Extended(ExtendedRequest { name, value: *value }), Controls::NONE);
         }
     }
-    is_well(&pando);
+    expect_service(&pando);
 }
 
 /// Circular aliases, as the base of a search and within its scope (CVE-2025-27497 of OpenDJ).
 #[test]
-fn aliases_in_circles_end() {
+fn searches_with_circular_aliases_end() {
     let scratch = Scratch::new("circles");
     let pando = start(&scratch);
     let mut administrator = pando.administrator();
@@ -391,13 +391,13 @@ fn aliases_in_circles_end() {
             assert!(names.len() == count && count < 20, "{base} {deref:?}: {names:?}");
         }
     }
-    is_well(&pando);
+    expect_service(&pando);
 }
 
 /// Stored values that lock an account on other servers, and malformed values. They match no password, not even their
 /// own text (CVE-2004-0823 of OpenLDAP; CVE-2021-3652, CVE-2024-2199, CVE-2024-5953, CVE-2024-8445 of 389 DS).
 #[test]
-fn broken_stored_passwords_are_nobodys() {
+fn malformed_stored_passwords_match_no_password() {
     let scratch = Scratch::new("stored");
     let pando = start(&scratch);
     let (mut administrator, anna) = (pando.administrator(), person_dn("anna"));
@@ -481,7 +481,7 @@ fn a_clear_password_is_in_no_file() {
     for octets in [&b"Wherever-1"[..], b"Wherever-2", b"Wherever-3", b"Wherever-4"] {
         assert_eq!(is_in_a_file(scratch.path(), octets), None, "{}", String::from_utf8_lossy(octets));
     }
-    assert!(is_in_a_file(scratch.path(), b"uid=anna").is_some(), "the search finds what is there");
+    assert!(is_in_a_file(scratch.path(), b"uid=anna").is_some(), "the search finds existing entries");
 }
 
 /// The server uses only TCP. Answers over UDP could be used to flood others.
@@ -510,7 +510,7 @@ fn nothing_is_answered_over_udp() {
 /// 5.1.2). A bind without a name is answered like a wrong password, so that a client does not take it for a successful
 /// bind.
 #[test]
-fn half_a_bind_is_none() {
+fn a_bind_without_a_name_or_without_a_password_is_refused() {
     let scratch = Scratch::new("half");
     let pando = start(&scratch);
     let mut connection = user(&pando, "anna");

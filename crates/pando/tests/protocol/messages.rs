@@ -16,7 +16,7 @@ const LISTEN: i32 = 5;
 
 /// Checks that a start with these arguments ends with this exit code, and that its message contains these parts.
 #[track_caller]
-fn refused(scratch: &Scratch, arguments: &[&str], code: i32, parts: &[&str]) {
+fn expect_refusal(scratch: &Scratch, arguments: &[&str], code: i32, parts: &[&str]) {
     let (status, errors) = Start::bare(scratch, "data").arguments(arguments).refused();
     assert_eq!(status.code(), Some(code), "{arguments:?}: {errors}");
     for part in parts {
@@ -25,7 +25,7 @@ fn refused(scratch: &Scratch, arguments: &[&str], code: i32, parts: &[&str]) {
 }
 
 #[test]
-fn bad_command_lines() {
+fn invalid_command_lines_are_refused_with_a_reason() {
     let scratch = Scratch::new("command-line");
     let cases: &[(&[&str], &[&str])] = &[
         (&["--listen", "http://127.0.0.1"], &["http://127.0.0.1", "write ldap://HOST:PORT"]),
@@ -41,18 +41,18 @@ fn bad_command_lines() {
         (&["--log-level", "loud"], &["loud", "info"]),
         (&["--smaple"], &["--smaple", "--sample"]),
     ];
-    cases.iter().for_each(|(arguments, parts)| refused(&scratch, arguments, SETTINGS, parts));
+    cases.iter().for_each(|(arguments, parts)| expect_refusal(&scratch, arguments, SETTINGS, parts));
 
     let empty = scratch.write("empty-password", "\n");
     let arguments = ["--admin-password-file", empty.to_str().unwrap()];
-    refused(&scratch, &arguments, SETTINGS, &["empty-password", "is empty"]);
+    expect_refusal(&scratch, &arguments, SETTINGS, &["empty-password", "is empty"]);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("ldap://{}", taken.local_addr().unwrap());
-    refused(&scratch, &["--listen", &url], LISTEN, &[&url, "in use"]);
+    expect_refusal(&scratch, &["--listen", &url], LISTEN, &[&url, "in use"]);
 }
 
 #[test]
-fn bad_node_files() {
+fn invalid_node_files_are_refused_with_a_reason() {
     let scratch = Scratch::new("node-file");
     let cases: &[(&str, &str)] = &[
         ("data = \"x\"\nlisen = []\n", "node.toml:2: unknown field `lisen`"),
@@ -78,7 +78,7 @@ fn bad_node_files() {
 }
 
 #[test]
-fn bad_schema_files() {
+fn invalid_schema_files_are_refused_with_a_reason() {
     let scratch = Scratch::new("schema");
     let settings = scratch.write("settings.toml", "schema_files = [\"own.schema\"]\n");
     let cases: &[(&str, &str)] = &[
@@ -116,7 +116,7 @@ fn bad_schema_files() {
 }
 
 #[test]
-fn a_definition_may_not_change_under_its_values() {
+fn a_definition_cannot_change_while_values_use_it() {
     let scratch = Scratch::new("changed-definition");
     let settings = scratch.write("settings.toml", "schema_files = [\"own.schema\"]\n");
     let apply = || command(&["apply", settings.to_str().unwrap()], Some(&Pando::data(&scratch)));
@@ -154,7 +154,7 @@ fn a_definition_may_not_change_under_its_values() {
 }
 
 #[test]
-fn bad_data_folders() {
+fn unusable_data_folders_are_refused_with_a_reason() {
     let scratch = Scratch::new("data-folder");
     scratch.write("file", "");
     let (status, errors) = Start::bare(&scratch, "file").refused();
@@ -175,11 +175,11 @@ fn bad_data_folders() {
     test_support::pando::command(&["verify"], Some(&nothing))
         .expect_code(DATA)
         .expect_error("contains no Pando database");
-    assert!(!nothing.exists(), "looking makes nothing");
+    assert!(!nothing.exists(), "verify creates no directory");
 }
 
 #[test]
-fn bad_names() {
+fn invalid_names_are_refused_with_a_reason() {
     let scratch = Scratch::new("names");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();
@@ -211,7 +211,7 @@ fn bad_names() {
 }
 
 #[test]
-fn bad_filters() {
+fn invalid_filters_are_refused_with_a_reason() {
     let scratch = Scratch::new("filters");
     let pando = Pando::start(&scratch);
     // Encoded filters, and parts of the answer to each. The connection stays usable after each answer.
@@ -257,7 +257,7 @@ fn search_around(id: u8, filter: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn bad_requests() {
+fn invalid_requests_are_refused_with_a_reason() {
     let scratch = Scratch::new("requests");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();

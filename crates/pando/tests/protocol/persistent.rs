@@ -53,7 +53,7 @@ fn receive_change(connection: &mut Connection, id: MessageId) -> Result<(ChangeT
 }
 
 #[test]
-fn persistent_searches_end() {
+fn cancel_deletion_of_the_base_and_shutdown_end_persistent_searches() {
     let scratch = Scratch::new("persistent-ends");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();
@@ -98,7 +98,7 @@ fn until_listening(connection: &mut Connection, count: u64) {
 /// change, or for minutes (RFC 4511 section 5.3). The same happened to requests that waited after persistent searches.
 /// It also happened with TLS, which ends its data before the socket is closed.
 #[test]
-fn the_end_of_input_ends_what_listens() {
+fn the_end_of_input_ends_persistent_searches() {
     let scratch = Scratch::new("persistent-input-ends");
     let pando =
         Start::with_node(&scratch, "listen = [\"ldap://127.0.0.1:0\"]\n[limits]\noutstanding = 2\n").ready();
@@ -154,7 +154,7 @@ fn the_end_of_input_ends_what_listens() {
 
 /// Regression test: one user could use up all persistent searches.
 #[test]
-fn one_user_leaves_places_to_others() {
+fn one_user_cannot_use_up_all_persistent_searches() {
     let scratch = Scratch::new("persistent-places");
     let limits = "[limits]\npersistent_searches = 32\npersistent_searches_share = 5\n";
     let pando = Start::with_node(&scratch, format!("listen = [\"ldap://127.0.0.1:0\"]\n{limits}")).ready();

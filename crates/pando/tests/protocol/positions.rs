@@ -14,7 +14,7 @@ fn unit(name: &str) -> String {
 }
 
 #[test]
-fn answers_have_their_position_and_requests_wait_for_one() {
+fn responses_contain_a_position_and_requests_can_wait_for_one() {
     let scratch = Scratch::new("positions");
     // The server has one event loop. If a waiting request could block others, it would block all of them.
     let server = Start::with_node(&scratch, "threads = 1\n").ready();

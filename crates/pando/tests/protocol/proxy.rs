@@ -96,7 +96,7 @@ fn a_trusted_proxy_names_the_client() {
 }
 
 #[test]
-fn a_header_comes_before_tls() {
+fn the_proxy_header_precedes_tls() {
     let scratch = Scratch::new("proxy-tls");
     let pando = start(&scratch, "");
     let tls = Tls::authorities(&std::fs::read(Pando::data(&scratch).join("tls/certificate.pem")).unwrap());

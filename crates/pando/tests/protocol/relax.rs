@@ -8,7 +8,7 @@ use test_support::{Pando, SUFFIX, Scratch};
 const UUID: &str = "597ae2f6-16a6-1027-98f4-d28b5365dc14";
 
 #[test]
-fn a_migration_gives_identity_and_history() {
+fn the_relax_control_sets_operational_attributes() {
     let scratch = Scratch::new("relax");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();
@@ -84,7 +84,7 @@ fn a_migration_gives_identity_and_history() {
 }
 
 #[test]
-fn a_rule_lets_others_relax_rules() {
+fn an_access_rule_permits_the_relax_control() {
     let scratch = Scratch::new("relax-rules");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();

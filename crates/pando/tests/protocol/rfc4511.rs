@@ -85,7 +85,7 @@ fn binds_answer_as_rfc_4513_says() {
 }
 
 #[test]
-fn who_am_i_follows_the_binds() {
+fn who_am_i_returns_the_identity_of_the_last_bind() {
     let scratch = Scratch::new("who-am-i");
     let pando = Pando::start(&scratch);
     plant(&mut pando.administrator());
@@ -102,7 +102,7 @@ fn who_am_i_follows_the_binds() {
 }
 
 #[test]
-fn anonymous_clients_see_no_entries_unless_the_tree_is_opened() {
+fn anonymous_clients_see_no_entries_without_anonymous_read() {
     let scratch = Scratch::new("anonymous");
     let pando = Pando::start(&scratch);
     plant(&mut pando.administrator());
@@ -122,7 +122,7 @@ fn anonymous_clients_see_no_entries_unless_the_tree_is_opened() {
 }
 
 #[test]
-fn people_read_and_change_their_own_password_only() {
+fn users_read_entries_and_change_only_their_own_password() {
     let scratch = Scratch::new("own-password");
     let pando = Pando::start(&scratch);
     plant(&mut pando.administrator());
@@ -170,7 +170,7 @@ fn many_requests_outstanding_are_all_answered() {
 }
 
 #[test]
-fn octets_may_come_one_at_a_time() {
+fn octets_may_arrive_one_at_a_time() {
     let scratch = Scratch::new("dribble");
     let pando = Pando::start(&scratch);
     let mut connection = pando.connect();
@@ -212,7 +212,7 @@ fn requests_after_a_bind_wait_for_it() {
 }
 
 #[test]
-fn an_abandoned_request_leaves_the_connection_well() {
+fn an_abandoned_request_leaves_the_connection_usable() {
     let scratch = Scratch::new("abandon");
     let pando = Start::new(&scratch).arguments(&["--sample"]).ready();
     let mut admin = pando.administrator();
@@ -259,7 +259,7 @@ fn a_request_to_cancel_is_answered() {
 /// A request in the queue of the hash pool can be cancelled. On a busy machine, the hash may be computed before Cancel
 /// is read. Then Cancel is too late, and the change is made.
 #[test]
-fn cancels_a_request_that_waits_for_a_hash() {
+fn cancel_stops_a_request_that_waits_for_a_hash() {
     let scratch = Scratch::new("cancel-hashes");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();
@@ -364,7 +364,7 @@ fn unknown_extended_operations_are_protocol_errors() {
     assert_eq!(reply.outcome.code, ResultCode::PROTOCOL_ERROR);
     assert_eq!(reply.outcome.diagnostic, "Turn (1.3.6.1.1.19) is not supported here");
     assert_eq!(reply.extended.name, None, "RFC 4511 section 4.12: no name of what is not recognized");
-    assert_eq!(identity(&mut connection), "", "the connection goes on");
+    assert_eq!(identity(&mut connection), "", "the connection stays usable");
 }
 
 #[test]
@@ -388,7 +388,7 @@ fn other_protocols_end_the_connection_with_a_notice() {
         let notice = notice.unwrap_or_else(|| panic!("{what}: closed without a notice of disconnection"));
         assert!(notice.starts_with("protocolError"), "{what}: {notice}");
     }
-    assert_eq!(identity(&mut pando.connect()), "", "the server goes on");
+    assert_eq!(identity(&mut pando.connect()), "", "the server keeps running");
 }
 
 /// The server answers messages in which a few octets are changed, or closes the connection, and keeps running.
@@ -512,7 +512,7 @@ fn filters_beyond_the_limits_are_refused() {
         Err(ClientError::Closed { notice }) => assert!(notice.is_some()),
         Err(error) => panic!("{error}"),
     }
-    assert_eq!(identity(&mut pando.connect()), "", "the server goes on");
+    assert_eq!(identity(&mut pando.connect()), "", "the server keeps running");
 }
 
 /// Encodes a search request with an encoded filter.

@@ -7,7 +7,7 @@ use test_support::tree::{add, person_dn, plant, replace};
 use test_support::{Pando, SUFFIX, Scratch};
 
 #[test]
-fn stored_and_computed_attributes() {
+fn controls_select_stored_or_computed_attributes() {
     let scratch = Scratch::new("origin");
     let pando = Pando::start(&scratch);
     plant(&mut pando.administrator());
@@ -37,7 +37,7 @@ fn stored_and_computed_attributes() {
 }
 
 #[test]
-fn subentries_copies_and_what_changes_nothing() {
+fn controls_of_drafts_and_other_vendors_are_accepted() {
     let scratch = Scratch::new("small-controls");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();
@@ -172,14 +172,14 @@ fn expect_everything(run: Run) {
 
 /// Uses the classes of UnboundID's SDK for controls and extended operations, and for changes of the schema.
 #[test]
-fn the_classes_of_unboundid_call_every_control() {
+fn unboundid_classes_send_every_control() {
     let (_scratch, pando) = lenient("unboundid-controls");
     expect_everything(unboundid_program("Controls.java", pando.address()));
 }
 
 /// Uses the classes of python-ldap and ldap3.
 #[test]
-fn the_classes_of_python_call_their_controls() {
+fn python_classes_send_their_controls() {
     let (_scratch, pando) = lenient("python-controls");
     expect_everything(python_script("with_controls.py", pando.address(), &[]));
 }

@@ -6,7 +6,7 @@ use test_support::tree::{add, person_dn, plant};
 use test_support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
 #[test]
-fn an_entry_lives_from_add_to_delete() {
+fn an_entry_is_read_changed_renamed_and_deleted() {
     let scratch = Scratch::new("smoke");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();
@@ -67,7 +67,7 @@ fn any_client_reads_the_root_dse_and_the_schema() {
 }
 
 #[test]
-fn the_sample_organisation_is_there() {
+fn the_sample_organisation_is_loaded() {
     let scratch = Scratch::new("sample");
     let pando = Start::new(&scratch).arguments(&["--sample"]).ready();
     let mut admin = pando.administrator();
@@ -92,7 +92,7 @@ fn the_sample_organisation_is_there() {
 }
 
 #[test]
-fn several_suffixes_and_the_search_over_all_of_them() {
+fn a_search_at_the_root_finds_entries_of_all_suffixes() {
     let scratch = Scratch::new("suffixes");
     let pando = Start::new(&scratch).arguments(&["--suffix", "o=other"]).ready();
     let mut admin = pando.administrator();
@@ -112,7 +112,7 @@ fn several_suffixes_and_the_search_over_all_of_them() {
 }
 
 #[test]
-fn the_monitor_counts() {
+fn the_monitor_can_be_read() {
     let scratch = Scratch::new("monitor");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();

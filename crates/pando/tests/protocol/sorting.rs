@@ -94,7 +94,7 @@ fn ldapsearch_gets_the_order_it_asks_for() {
 /// An import builds sort orders. Changes update them, even with kills in between, and `pando verify` finds no
 /// difference.
 #[test]
-fn list_views_come_from_sort_orders() {
+fn sort_orders_answer_virtual_list_views() {
     let scratch = Scratch::new("sort-orders");
     let settings = scratch.join("orders.toml");
     let order = "numbers: employeeNumber matching '(objectClass=person)'";

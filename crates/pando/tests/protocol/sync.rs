@@ -164,7 +164,7 @@ fn listen(connection: &mut Connection) -> MessageId {
 
 /// A refreshAndPersist search ends by Cancel, Abandon, a bind, the end of the server, and a client that does not read.
 #[test]
-fn persistent_searches_end() {
+fn cancel_abandon_bind_and_shutdown_end_refresh_and_persist_searches() {
     let scratch = Scratch::new("sync-ends");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();

@@ -12,7 +12,7 @@ use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 const SUCCESS: ResultCode = ResultCode::SUCCESS;
 
-fn planted(name: &str) -> (Scratch, Pando, Connection) {
+fn start_with_tree(name: &str) -> (Scratch, Pando, Connection) {
     let scratch = Scratch::new(name);
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();
@@ -31,7 +31,7 @@ fn is_there(connection: &mut Connection, name: &str) -> bool {
 
 #[test]
 fn a_commit_makes_all_changes_or_none() {
-    let (_scratch, pando, mut admin) = planted("transactions");
+    let (_scratch, pando, mut admin) = start_with_tree("transactions");
     let mut other = pando.administrator();
     let root = admin.search("", Scope::BaseObject, "(objectClass=*)", &["*", "+"]).unwrap();
     let lists = |name: &str, oid: &str| root.entries[0].texts(name).contains(&oid.to_owned());
@@ -97,7 +97,7 @@ fn a_commit_makes_all_changes_or_none() {
 /// message id of its change. An assertion is evaluated at its place in the sequence of changes.
 #[test]
 fn controls_of_changes_apply_in_the_transaction() {
-    let (_scratch, _pando, mut admin) = planted("transaction-controls");
+    let (_scratch, _pando, mut admin) = start_with_tree("transaction-controls");
     let anna = person_dn("anna");
     let mut selection = Vec::new();
     let names = SelectionBuf::from_iter(["title"]);
@@ -152,7 +152,7 @@ fn controls_of_changes_apply_in_the_transaction() {
 /// refusal.
 #[test]
 fn a_refused_change_prevents_the_commit() {
-    let (_scratch, _pando, mut admin) = planted("transaction-refusals");
+    let (_scratch, _pando, mut admin) = start_with_tree("transaction-refusals");
     let unit = format!("ou=new,{SUFFIX}");
     let proxied = b"dn:uid=anna,ou=people,dc=example,dc=com";
     let others = [
@@ -209,8 +209,8 @@ fn a_refused_change_prevents_the_commit() {
 }
 
 #[test]
-fn passwords_and_rights_are_those_of_each_change() {
-    let (_scratch, pando, mut admin) = planted("transaction-passwords");
+fn passwords_and_rights_are_checked_for_each_change() {
+    let (_scratch, pando, mut admin) = start_with_tree("transaction-passwords");
     let (anna, bert) = (person_dn("anna"), person_dn("bert"));
     let identifier = start(&mut admin);
     // All requests are pipelined: the end waits until the passwords are hashed.

@@ -137,7 +137,7 @@ fn a_failed_sync_stops_writes_and_not_reads() {
     println!("the failed change: {refused:?}");
     let again = admin.modify(SUFFIX, &[(ChangeOperation::Replace, "description", &["again"])]).unwrap();
     assert!(!again.is_success(), "writes have stopped: {again:?}");
-    let read = admin.entry(SUFFIX, &["description"]).unwrap().expect("reads go on");
+    let read = admin.entry(SUFFIX, &["description"]).unwrap().expect("reads are still answered");
     assert_eq!(read.text("description").as_ref(), acknowledged.last());
     pando.kill();
 

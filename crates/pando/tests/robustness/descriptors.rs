@@ -71,7 +71,7 @@ fn connections_leave_descriptors_for_the_store_and_the_administrator() {
 
 /// If the limit of descriptors is high enough, no message is logged.
 #[test]
-fn a_limit_that_is_high_enough_is_not_worth_a_word() {
+fn a_sufficient_descriptor_limit_is_not_logged() {
     let scratch = Scratch::new("descriptors-enough");
     std::fs::write(scratch.join("pando.toml"), "[limits]\nconnections = 20\n").unwrap();
     let config = scratch.join("pando.toml");

@@ -71,7 +71,7 @@ impl Trial {
         }
     }
 
-    fn came(&self) -> usize {
+    fn fault_count(&self) -> usize {
         std::fs::read_to_string(self.scratch.join("faults")).unwrap_or_default().lines().count()
     }
 }
@@ -89,12 +89,12 @@ fn check_stopped(trial: &Trial, pando: Pando, mut admin: Connection, cause: &str
     let heard = trial.wait_for("STATUS=reading only");
     assert!(heard.contains(cause), "{heard}");
     let log = pando.log();
-    assert_eq!(log.matches(STOPPED).count(), 1, "said once: {log}");
+    assert_eq!(log.matches(STOPPED).count(), 1, "logged once: {log}");
     let line = log.lines().find(|line| line.contains(STOPPED)).unwrap();
     assert!(line.contains(cause) && line.contains("restart the server"), "{line}");
     let outcome = describe(&mut admin, "afterwards");
     assert_eq!(outcome.code, ResultCode::UNWILLING_TO_PERFORM, "{outcome:?}");
-    assert!(admin.entry(SUFFIX, &["dc"]).unwrap().is_some(), "reading goes on");
+    assert!(admin.entry(SUFFIX, &["dc"]).unwrap().is_some(), "reads are still answered");
     let monitored = admin.entry("cn=Writes Stopped Cause,cn=Log,cn=monitor", &["monitoredInfo"]).unwrap();
     let monitored = monitored.unwrap().text("monitoredInfo").unwrap();
     assert!(monitored.contains(cause), "{monitored}");
@@ -134,7 +134,7 @@ fn a_hanging_event_loop_is_not_ready_within_five_seconds() {
     assert_eq!(metrics::page(&pando, "/ready").0, 200);
     trial.switch_on();
     // The next health probe wakes the loop. The loop's next wait then fails.
-    until("the loop hangs", || (trial.came() > 0).then_some(()));
+    until("the loop hangs", || (trial.fault_count() > 0).then_some(()));
     metrics::expect_not_ready(&pando, Instant::now(), "event loop 0 has not answered for");
     assert_eq!(metrics::page(&pando, "/ready/read").0, 503);
     assert_eq!(metrics::page(&pando, "/live").0, 200);
@@ -144,7 +144,7 @@ fn a_hanging_event_loop_is_not_ready_within_five_seconds() {
 }
 
 #[test]
-fn a_commit_that_fails_is_loud() {
+fn a_failed_commit_stops_changes_and_is_reported() {
     let trial = Trial::new("sync-eio");
     let (pando, mut admin) =
         trial.start(Fault::new(FaultCall::Sync, EIO).path("*/redo-*").thread("pando-writer"));
@@ -155,7 +155,7 @@ fn a_commit_that_fails_is_loud() {
 }
 
 #[test]
-fn descriptors_that_are_short_for_a_while_refuse_changes_meanwhile() {
+fn changes_are_refused_while_no_descriptor_is_free() {
     let trial = Trial::new("segment-emfile");
     let (pando, mut admin) = trial.start(Fault::new(FaultCall::Open, EMFILE).path("*/redo-*"));
     trial.switch_on();
@@ -174,12 +174,12 @@ fn descriptors_that_are_short_for_a_while_refuse_changes_meanwhile() {
         let outcome = describe(&mut admin, &text(number));
         assert!(outcome.is_success(), "{outcome:?}");
     }
-    assert!(trial.came() >= 2);
+    assert!(trial.fault_count() >= 2);
     assert_eq!(code_of(pando.stop()), 0);
 }
 
 #[test]
-fn a_password_that_cannot_be_hashed_for_want_of_random_numbers_is_in_the_log() {
+fn a_password_hash_that_fails_without_random_numbers_is_logged() {
     let trial = Trial::new("no-random");
     let (pando, mut admin) = trial.start(Fault::new(FaultCall::Random, EIO).thread("pando-*"));
     // The hash threads have a stock of random numbers, so the fault shows only after some hashes.
@@ -189,7 +189,7 @@ fn a_password_that_cannot_be_hashed_for_want_of_random_numbers_is_in_the_log() {
         admin.modify("uid=anna,ou=people,dc=example,dc=com", &changes).unwrap()
     };
     let refused = (0..10_000).map(|_| hash()).find(|outcome| !outcome.is_success());
-    println!("{refused:?}, {} faults", trial.came());
+    println!("{refused:?}, {} faults", trial.fault_count());
     let refused = refused.expect("random numbers run out");
     assert!([ResultCode::OTHER, ResultCode::UNAVAILABLE].contains(&refused.code), "{refused:?}");
     let log = pando.log();
@@ -212,7 +212,7 @@ fn damage_before(file: &Path, text: &[u8], length: usize) -> usize {
 /// Regression test: searches that met damage were answered with *other*. The documentation refers to the log, but the
 /// log had no line about them.
 #[test]
-fn damage_that_a_search_meets_is_in_the_log_and_does_not_flood_it() {
+fn damage_that_a_search_finds_is_logged_a_limited_number_of_times() {
     let scratch = Scratch::new("damaged-row");
     let marker = "a description that is in one entry only".repeat(4);
     {
@@ -241,7 +241,7 @@ fn damage_that_a_search_meets_is_in_the_log_and_does_not_flood_it() {
 }
 
 #[test]
-fn a_start_without_threads_or_descriptors_says_so_and_is_no_fault_of_the_data() {
+fn a_start_without_threads_or_descriptors_fails_and_spares_the_data() {
     for fault in [
         Fault::new(FaultCall::Thread, EAGAIN),
         Fault::new(FaultCall::Thread, EAGAIN).from(4),

@@ -186,7 +186,7 @@ fn whole_build(scratch: &Scratch, template: &Path) -> powercut::Counted {
 }
 
 #[test]
-fn an_index_goes_on_after_kills() {
+fn an_index_build_continues_after_kills() {
     let mut random = fastrand::Rng::with_seed(test_support::seed());
     let scratch = Scratch::new("index-kill");
     let template = with_indexes_to_make(&scratch);
@@ -241,7 +241,7 @@ fn build_until_full(pando: &Pando) -> bool {
 }
 
 #[test]
-fn an_index_waits_for_room_on_the_disk() {
+fn an_index_build_waits_for_disk_space() {
     let mut random = fastrand::Rng::with_seed(test_support::seed());
     let scratch = Scratch::new("index-full");
     let template = with_indexes_to_make(&scratch);

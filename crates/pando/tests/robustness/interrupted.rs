@@ -39,11 +39,11 @@ fn interrupt(interruption: &Interruption<'_>, rounds: u64) {
         stopped.push(interruption.cut_at(random.u64(range), random.u64(..)));
         stopped.push(interruption.full_after(random.i64(0..bytes.max(1))));
     }
-    assert!(stopped.iter().any(|stopped| *stopped != Stopped::Done), "none was stopped on its way");
+    assert!(stopped.iter().any(|stopped| *stopped != Stopped::Done), "no command was interrupted");
 }
 
 #[test]
-fn an_import_into_an_empty_directory() {
+fn an_import_into_an_empty_directory_can_be_interrupted() {
     let scratch = Scratch::new("interrupted-import");
     let (_, file) = sample(&scratch);
     let arguments = ["import", "--suffix", SUFFIX, file.to_str().unwrap()];
@@ -51,7 +51,7 @@ fn an_import_into_an_empty_directory() {
 }
 
 #[test]
-fn an_import_in_place_of_entries() {
+fn an_import_in_place_of_entries_can_be_interrupted() {
     let scratch = Scratch::new("interrupted-replace");
     let (_, file) = sample(&scratch);
     let old = scratch.join("old");
@@ -63,7 +63,7 @@ fn an_import_in_place_of_entries() {
 
 /// The text is so large that the import sorts rows in temporary files.
 #[test]
-fn an_import_that_sorts_on_the_disk() {
+fn an_import_that_sorts_on_the_disk_can_be_interrupted() {
     const GROUPS: usize = 2_000;
     let scratch = Scratch::new("interrupted-large");
     let mut text = format!("dn: {SUFFIX}\nobjectClass: domain\n\n");
@@ -86,14 +86,14 @@ fn an_import_that_sorts_on_the_disk() {
 }
 
 #[test]
-fn a_compaction() {
+fn a_compaction_can_be_interrupted() {
     let scratch = Scratch::new("interrupted-compact");
     let (data, _) = sample(&scratch);
     interrupt(&Interruption::of(&scratch, Some(&data), true, &["compact"]), ROUNDS);
 }
 
 #[test]
-fn a_repair() {
+fn a_repair_can_be_interrupted() {
     let scratch = Scratch::new("interrupted-repair");
     let (data, _) = sample(&scratch);
     damage(&data);
@@ -105,7 +105,7 @@ fn a_repair() {
 /// Either all settings take effect or none. Index rows are built in slices afterwards, so missing rows may be added
 /// later.
 #[test]
-fn settings_that_are_applied() {
+fn an_apply_of_settings_can_be_interrupted() {
     let scratch = Scratch::new("interrupted-apply");
     let (data, _) = sample(&scratch);
     let text = format!(

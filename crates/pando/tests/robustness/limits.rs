@@ -58,8 +58,8 @@ fn start_with(scratch: &Scratch, limits: &str) -> Pando {
         ];
         add(&mut administrator, &person_dn(uid), &attributes);
     }
-    // Carl belongs to the group because he belongs to another group in it. Bert belongs to the group in the same way,
-    // and also has an individual limit.
+    // Carl belongs to the group because he belongs to another group in it. Bert is a direct member, and
+    // also has an individual limit.
     let group = |name: &str, members: &[&str]| {
         let dn = format!("cn={name},{SUFFIX}");
         let mut attributes = vec![("objectClass", "groupOfNames"), ("cn", name)];
@@ -85,18 +85,18 @@ fn found(connection: &mut Connection) -> (usize, ResultCode) {
 }
 
 #[test]
-fn limits_are_those_of_the_first_table_that_fits_and_states_them() {
+fn the_first_matching_table_that_contains_a_limit_sets_it() {
     let scratch = Scratch::new("limits");
     let pando = start(&scratch);
     let mut administrator = pando.administrator();
     let (all, code) = found(&mut administrator);
-    assert!(all > 6 && code == ResultCode::SUCCESS, "no limit binds the administrator: {all} {code}");
+    assert!(all > 6 && code == ResultCode::SUCCESS, "the administrator has no limits: {all} {code}");
     let size = ResultCode::SIZE_LIMIT_EXCEEDED;
     let mut anonymous = pando.connect();
     assert_eq!(found(&mut anonymous), (1, size));
-    assert_eq!(found(&mut bound(&pando, "bert")), (2, size), "his own comes before the group's");
-    assert_eq!(found(&mut bound(&pando, "carl")), (all, ResultCode::SUCCESS), "a member, by way of a group");
-    assert_eq!(found(&mut bound(&pando, "dora")), (3, size), "a user like others");
+    assert_eq!(found(&mut bound(&pando, "bert")), (2, size), "the user's own limit precedes the group's");
+    assert_eq!(found(&mut bound(&pando, "carl")), (all, ResultCode::SUCCESS), "a member of a nested group");
+    assert_eq!(found(&mut bound(&pando, "dora")), (3, size), "only the table for users matches");
     let mut dora = bound(&pando, "dora");
     // A limit depends on the present identity of the connection.
     assert!(dora.bind("", "").unwrap().is_success());
@@ -119,7 +119,7 @@ fn second_listener(pando: &Pando) -> SocketAddr {
 }
 
 #[test]
-fn a_listener_has_limits() {
+fn limits_can_apply_to_one_listener() {
     let scratch = Scratch::new("limits-listener");
     let pando = start(&scratch);
     let mut there = Connection::open(second_listener(&pando)).unwrap();
@@ -155,7 +155,7 @@ fn refusals(pando: &Pando) -> usize {
 }
 
 #[test]
-fn an_identity_and_a_group_have_so_many_connections() {
+fn connections_are_limited_by_identity_and_group() {
     let scratch = Scratch::new("limits-connections");
     let pando = start_with(&scratch, CONNECTIONS);
     let bind = |connection: &mut Connection, uid: &str| {
@@ -168,7 +168,7 @@ fn an_identity_and_a_group_have_so_many_connections() {
         assert_eq!(refused.code, ResultCode::ADMIN_LIMIT_EXCEEDED, "{refused:?}");
         assert!(refused.diagnostic.contains("as many connections are open"), "{refused:?}");
     }
-    assert_eq!(refusals(&pando), 1, "told once: {}", pando.log());
+    assert_eq!(refusals(&pando), 1, "logged once: {}", pando.log());
     assert!(pando.log().contains(r#"for "uid=bert,ou=people,dc=example,dc=com" allows 2 connections"#));
     let who = |connection: &mut Connection| {
         connection.extended("1.3.6.1.4.1.4203.1.11.3", None).unwrap().extended.value.unwrap_or_default()
@@ -202,7 +202,7 @@ fn connect_from(source: Ipv4Addr, to: SocketAddr) -> TcpStream {
 }
 
 #[test]
-fn a_listener_and_a_network_share_the_connections_of_their_table() {
+fn a_listener_and_a_network_share_one_connection_limit() {
     let scratch = Scratch::new("limits-connections-network");
     let pando = start_with(&scratch, CONNECTIONS);
     let there = second_listener(&pando);
@@ -214,7 +214,7 @@ fn a_listener_and_a_network_share_the_connections_of_their_table() {
         let said = Connection::over_tcp(stream).unwrap().closed().unwrap().unwrap_or_default();
         assert!(said.contains("busy") && said.contains("as many connections are open"), "{said}");
     }
-    assert_eq!(refusals(&pando), 1, "told once: {}", pando.log());
+    assert_eq!(refusals(&pando), 1, "logged once: {}", pando.log());
     found(&mut pando.connect());
     // After a reload, one more connection is permitted. Open connections still count.
     scratch.write("node.toml", CONNECTIONS.replacen("/32\"]\nconnections = 2", "/32\"]\nconnections = 3", 1));
@@ -223,13 +223,16 @@ fn a_listener_and_a_network_share_the_connections_of_their_table() {
         let mut new = Connection::open(there).unwrap();
         new.search("", Scope::BaseObject, "(objectClass=*)", &["1.1"]).is_ok().then_some(new)
     });
-    assert!(Connection::open(there).unwrap().closed().unwrap().is_some(), "three, and no more");
+    assert!(
+        Connection::open(there).unwrap().closed().unwrap().is_some(),
+        "no more than three connections are open"
+    );
     assert_eq!(found(&mut third).1, ResultCode::SUCCESS);
 }
 
 /// Two clients request the same amount and read nothing. The limit on waiting octets is lower for one of them.
 #[test]
-fn a_slow_reader_has_so_many_bytes_waiting() {
+fn the_unread_bytes_of_a_slow_reader_are_limited() {
     let limits = "[[limit]]\nfor = [\"uid=bert,ou=people,dc=example,dc=com\"]\nslow_reader_bytes = 1\n";
     let scratch = Scratch::new("limits-slow-reader");
     let pando = start_with(&scratch, limits);

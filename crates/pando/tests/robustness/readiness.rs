@@ -17,7 +17,7 @@ fn start(scratch: &Scratch, table: &str) -> Start {
 
 /// The server measures the free space, so it reports a full disk before any change fails.
 #[test]
-fn a_disk_below_its_reserve_is_full_until_it_has_room() {
+fn a_disk_below_its_reserve_is_reported_full() {
     let scratch = Scratch::new("full-by-space");
     let data = Pando::data(&scratch);
     std::fs::create_dir(&data).unwrap();

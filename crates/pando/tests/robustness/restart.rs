@@ -7,7 +7,7 @@ use test_support::tree::{add_person, person_dn, plant};
 use test_support::{Pando, SUFFIX, Scratch};
 
 #[test]
-fn everything_is_there_after_a_restart() {
+fn entries_are_unchanged_after_a_restart() {
     let scratch = Scratch::new("restart");
     let all = ["*", "+"];
     let pando = Pando::start(&scratch);
@@ -69,7 +69,7 @@ fn one_process_owns_a_data_folder() {
 }
 
 #[test]
-fn a_generated_administrator_password_is_printed_once_and_stays() {
+fn a_generated_administrator_password_is_printed_once_and_kept() {
     let scratch = Scratch::new("password");
     let bare = || Start::bare(&scratch, "data").without_environment("PANDO_ADMIN_PASSWORD");
     let pando = bare().ready();
@@ -79,7 +79,7 @@ fn a_generated_administrator_password_is_printed_once_and_stays() {
     assert!(pando.stop().success());
 
     let pando = bare().ready();
-    assert!(!pando.output().contains(&password), "it is said once");
+    assert!(!pando.output().contains(&password), "the password is printed only at the first start");
     assert!(pando.connect().bind(&name, &password).unwrap().is_success(), "and holds");
 }
 

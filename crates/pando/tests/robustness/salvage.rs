@@ -271,7 +271,7 @@ fn without_a_data_file_the_changes_are_listed() {
 }
 
 #[test]
-fn it_refuses_a_served_directory_and_a_file_that_is_there() {
+fn salvage_refuses_a_served_directory_and_an_existing_file() {
     let scratch = Scratch::new("salvage-refused");
     let pando = Pando::start(&scratch);
     plant_suffix(&mut pando.administrator());
@@ -288,5 +288,5 @@ fn it_refuses_a_served_directory_and_a_file_that_is_there() {
     salvage(&data, Path::new("-")).expect_code(2).expect_error("wants a name for a new file");
     let nothing = scratch.join("nothing");
     salvage(&nothing, &scratch.join("other.ldif")).expect_code(4).expect_error("contains no Pando database");
-    assert!(!nothing.exists(), "it has made the directory");
+    assert!(!nothing.exists(), "salvage created the directory");
 }

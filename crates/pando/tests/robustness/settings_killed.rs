@@ -185,7 +185,7 @@ fn a_server_killed_while_it_takes_settings_has_all_of_them_or_none() {
         killed += u64::from(applied.code != Some(0));
         drop(pando);
         let found = is_whole(&data, &expected);
-        assert!(applied.code != Some(0) || found == target, "what was answered is there: {applied}");
+        assert!(applied.code != Some(0) || found == target, "acknowledged settings are in force: {applied}");
         apply(found).expect_code(0).expect_output("no change");
     }
     // A restart continues to build the indexes, and a last apply succeeds.

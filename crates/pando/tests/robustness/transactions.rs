@@ -24,7 +24,7 @@ fn unit(client: usize, entry: usize) -> String {
 
 /// Commits transactions that write the next number into the entries of a client, until the server has lost its power.
 /// Returns the last number that was acknowledged, and the last that was sent.
-fn commit_until_the_end(address: SocketAddr, client: usize, from: u64) -> (u64, u64) {
+fn commit_until_the_power_cut(address: SocketAddr, client: usize, from: u64) -> (u64, u64) {
     let (mut acknowledged, mut sent) = (from, from);
     let mut commits = || -> Result<(), client::ClientError> {
         let mut connection = Connection::open(address)?;
@@ -81,7 +81,7 @@ fn a_power_cut_leaves_no_part_of_a_transaction() {
                 let address = pando.address();
                 std::thread::scope(|scope| {
                     for (client, number) in numbers.iter_mut().enumerate() {
-                        scope.spawn(move || *number = commit_until_the_end(address, client, number.1));
+                        scope.spawn(move || *number = commit_until_the_power_cut(address, client, number.1));
                     }
                 });
                 assert_eq!(pando.exit().code(), Some(powercut::EXIT_STATUS));

@@ -21,7 +21,7 @@ fn statuses(answer: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn operations_name_each_other() {
+fn operations_refer_to_each_other_by_bulk_id() {
     let scim = Scim::start("scim-bulk");
     let members = json!([{ "value": "bulkId:anna" }, { "value": "bulkId:bert" }]);
     let operations = json!([
@@ -42,7 +42,7 @@ fn operations_name_each_other() {
 }
 
 #[test]
-fn errors_are_counted_and_circles_found() {
+fn errors_are_counted_and_circular_references_refused() {
     let scim = Scim::start("scim-bulk-errors");
     let twice = json!([add_user("anna"), add_user("bert"), add_user("cora")]);
     scim.user("anna");

@@ -18,7 +18,7 @@ fn members(group: &Value) -> Vec<String> {
 }
 
 #[test]
-fn members_come_and_go_one_by_one() {
+fn single_members_are_added_and_removed() {
     let scim = Scim::start("scim-groups");
     let users: Vec<Value> = ["anna", "bert", "cora"].iter().map(|name| scim.user(name)).collect();
     let empty = scim.create("/Groups", &group("empty", &[]));

@@ -136,7 +136,7 @@ fn many_values_cost_little() {
 /// Regression test: the directory delays the answers to wrong passwords. Requests that waited for them occupied all
 /// threads of the console.
 #[test]
-fn wrong_passwords_leave_threads_to_others() {
+fn wrong_passwords_do_not_occupy_all_threads() {
     let scim = Scim::start("scim-hostile-passwords");
     let at = scim.at;
     let wrong = || {

@@ -8,7 +8,7 @@ use crate::{Scim, USER, id};
 
 const COUNT: usize = 57;
 
-fn filled(name: &str) -> Scim {
+fn start_with_users(name: &str) -> Scim {
     let scim = Scim::start(name);
     let mut admin = scim.ldap();
     for number in 0..COUNT {
@@ -27,7 +27,7 @@ fn names(list: &Value) -> Vec<String> {
 
 #[test]
 fn pages_contain_every_user_once() {
-    let scim = filled("scim-pages");
+    let scim = start_with_users("scim-pages");
     let mut seen = Vec::new();
     while seen.len() < COUNT {
         let page = scim.get(&format!("/Users?startIndex={}&count=10", seen.len() + 1)).expect(200, None);
@@ -63,8 +63,8 @@ fn pages_contain_every_user_once() {
 }
 
 #[test]
-fn lists_are_sorted_and_selected() {
-    let scim = filled("scim-order");
+fn lists_are_sorted_and_attributes_selected() {
+    let scim = start_with_users("scim-order");
     let page =
         scim.get("/Users?sortBy=userName&sortOrder=descending&count=2&attributes=userName").expect(200, None);
     assert_eq!(names(&page), ["user056", "user055"]);

@@ -8,7 +8,7 @@ use test_support::{ADMIN_DN, ADMIN_PASSWORD};
 /// deletion. Needs a Java compiler.
 #[test]
 #[ignore = "./dev test clients"]
-fn unboundid() {
+fn unboundid_provisions_users_and_groups() {
     let scim = Scim::start("scim-unboundid");
     let program = repository().join("crates/pando/tests/clients/Provision.java").display().to_string();
     let jars = format!("{}/*", repository().join(".dev/scim-client/lib").display());

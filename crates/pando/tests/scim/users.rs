@@ -222,7 +222,7 @@ fn simultaneous_patches_all_take_effect() {
 }
 
 #[test]
-fn names_follow_each_other() {
+fn the_parts_of_a_name_are_kept_consistent() {
     let scim = Scim::start("scim-names");
     let user = scim.user("anna");
     assert_eq!(user.get("name"), None);

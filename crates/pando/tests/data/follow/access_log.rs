@@ -37,7 +37,7 @@ fn a_copy_follows_the_access_log_of_slapd() {
     assert!(copy.log().contains("the first copy is made"), "{}", copy.log());
     assert!(copy.log().contains("auditContext 1"), "{}", copy.log());
     assert!(!copy.log().contains("were not copied"), "{}", copy.log());
-    equal(&scratch, slapd.address(), &copy, &own);
+    wait_until_equal(&scratch, slapd.address(), &copy, &own);
     let mut changes = source_changes(administrator(&slapd), false);
     for round in 0..rounds(2) {
         (0..20).for_each(|_| changes.make());
@@ -45,7 +45,7 @@ fn a_copy_follows_the_access_log_of_slapd() {
         (0..40).for_each(|_| changes.make());
         copy = follower(&scratch, slapd.address());
         (0..20).for_each(|_| changes.make());
-        equal(&scratch, slapd.address(), &copy, &own);
+        wait_until_equal(&scratch, slapd.address(), &copy, &own);
         assert_eq!(figure(&copy, "Rejected"), "0", "round {round}: {}", copy.log());
     }
     until("a cookie", || figure(&copy, "Cookie").starts_with("accesslog 20").then_some(()));
@@ -62,7 +62,7 @@ fn a_copy_follows_the_access_log_of_slapd() {
     changes.count = 10_000;
     let copy = follower(&scratch, slapd.address());
     (0..20).for_each(|_| changes.make());
-    equal(&scratch, slapd.address(), &copy, &own);
+    wait_until_equal(&scratch, slapd.address(), &copy, &own);
     assert!(copy.log().contains("the whole content is compared"), "{}", copy.log());
     assert_eq!(figure(&copy, "Rejected"), "0", "{}", copy.log());
 }

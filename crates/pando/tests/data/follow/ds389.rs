@@ -16,7 +16,7 @@ fn source(folder: &Scratch, plugins: &[(&str, &[(&str, &str)])]) -> RunningDs389
 
 #[test]
 #[ignore = "needs 389 DS, which ./dev test-peers installs"]
-fn content_synchronization_of_ds389() {
+fn a_copy_follows_the_content_synchronization_of_ds389() {
     let folder = Scratch::new("follow-389-sync-source");
     let source = source(&folder, &[RETRO, ("Content Synchronization", &[])]);
     // After an interruption, 389 DS 2.3 sends changed entries without these attributes.
@@ -28,7 +28,7 @@ fn content_synchronization_of_ds389() {
 
 #[test]
 #[ignore = "needs 389 DS, which ./dev test-peers installs"]
-fn the_retro_change_log_of_ds389() {
+fn a_copy_follows_the_retro_change_log_of_ds389() {
     let folder = Scratch::new("follow-389-retro-source");
     let traits = Traits { cookie: "number ", own: &OWN, has_deaf_refresh: false };
     follows("follow-389-retro", source(&folder, &[RETRO]), &traits);

@@ -84,7 +84,7 @@ impl ListSource {
         self.answers.lock().unwrap().extend(answers);
     }
 
-    fn all_given(&self) {
+    fn wait_for_all_answers(&self) {
         until("all answers", || self.answers.lock().unwrap().is_empty().then_some(()));
     }
 }
@@ -211,7 +211,7 @@ const ANNA: &str = "cn=Anna,dc=example,dc=com";
 const BERT: &str = "cn=Bert,dc=example,dc=com";
 
 #[test]
-fn dir_sync_of_active_directory() {
+fn a_copy_follows_active_directory_by_dir_sync() {
     let root = vec![
         ("supportedControl", texts(&[oids::DIR_SYNC, oids::PAGED_RESULTS])),
         ("defaultNamingContext", text(SUFFIX)),
@@ -261,7 +261,7 @@ fn dir_sync_of_active_directory() {
         answer(SUFFIX, "(&(|(objectGUID=\\02", vec![person(BERT, "Bert", 3, "objectGUID")]),
         answer(BERT, "", vec![person(BERT, "Bert", 3, "objectGUID")]),
     ]);
-    source.all_given();
+    source.wait_for_all_answers();
     until("a new entry", || values(BERT, "cn"));
     until("a delete", || values(ANNA, "cn").is_none().then_some(()));
     assert_eq!(figure(&copy, "Rejected"), "0", "{}", copy.log());
@@ -298,7 +298,7 @@ fn retro(scratch: &Scratch, entries: Vec<(&'static str, Values)>) -> (ListSource
 }
 
 #[test]
-fn the_retro_change_log() {
+fn a_copy_follows_a_retro_change_log() {
     let scratch = Scratch::new("follow-retro");
     let (source, copy) = retro(&scratch, vec![retro_top(), retro_person(ANNA, "Anna", 2)]);
     assert!(copy.log().contains("the first copy is made"), "{}", copy.log());
@@ -316,7 +316,7 @@ fn the_retro_change_log() {
         answer("cn=changelog", "(changeNumber>=43)", vec![retro_change("43", "add", 5)]),
         answer(SUFFIX, "(nsUniqueId=00000005-", vec![retro_unit()]),
     ]);
-    source.all_given();
+    source.wait_for_all_answers();
     until("the renamed entry", || values(&copy, moved, "cn"));
     assert_eq!(figure(&copy, "Rejected"), "0", "{}", copy.log());
     until("the stored cookie", || (figure(&copy, "Cookie") == "number 43").then_some(()));
@@ -326,7 +326,7 @@ fn the_retro_change_log() {
     let content = answer(SUFFIX, "(objectClass=*)", vec![retro_top(), retro_unit()]);
     source.push([refused(ResultCode::UNWILLING_TO_PERFORM), content]);
     let copy = follower(&scratch, source.address);
-    source.all_given();
+    source.wait_for_all_answers();
     until("a delete", || values(&copy, moved, "cn").is_none().then_some(()));
     assert!(copy.log().contains("the whole content is compared"), "{}", copy.log());
 }
@@ -339,19 +339,19 @@ fn a_retro_change_log_that_lacks_changes_makes_the_copy_compare_everything() {
     // The log was trimmed: without an error, the search returns only newer changes.
     source.push([answer(SUFFIX, "(objectClass=*)", vec![retro_top(), retro_person(BERT, "Bert", 3)])]);
     source.set_numbers("60", "70");
-    source.all_given();
+    source.wait_for_all_answers();
     until("the content", || (is_there(BERT) && !is_there(ANNA)).then_some(()));
     until("the new cookie", || (figure(&copy, "Cookie") == "number 70").then_some(()));
     // The log was recreated, and starts again at 1.
     source.push([answer(SUFFIX, "(objectClass=*)", vec![retro_top(), retro_person(ANNA, "Anna", 2)])]);
     source.set_numbers("1", "5");
-    source.all_given();
+    source.wait_for_all_answers();
     until("the content", || (is_there(ANNA) && !is_there(BERT)).then_some(()));
     until("the new cookie", || (figure(&copy, "Cookie") == "number 5").then_some(()));
 }
 
 #[test]
-fn a_source_that_hides_its_content_takes_nothing_from_the_copy() {
+fn a_source_without_visible_entries_deletes_nothing_in_the_copy() {
     let scratch = Scratch::new("follow-hidden");
     let (source, copy) = retro(&scratch, vec![retro_top(), retro_person(ANNA, "Anna", 2)]);
     let is_there = |dn| copy.administrator().entry(dn, &["1.1"]).unwrap().is_some();
@@ -362,7 +362,7 @@ fn a_source_that_hides_its_content_takes_nothing_from_the_copy() {
     // At first the suffix entry and the person are invisible. Later only the person is missing.
     source.push([listed(), answer(SUFFIX, "(&(|(nsUniqueId=00000001-", vec![])]);
     until("a message", || copy.log().contains("the source shows no entry at all").then_some(()));
-    source.all_given();
+    source.wait_for_all_answers();
     assert!(is_there(SUFFIX) && is_there(ANNA));
     source.is_hidden.store(false, Relaxed);
     source.push([listed(), answer(SUFFIX, "(&(|(nsUniqueId=00000001-", vec![retro_top()])]);
@@ -371,7 +371,7 @@ fn a_source_that_hides_its_content_takes_nothing_from_the_copy() {
 }
 
 #[test]
-fn a_content_without_its_base_is_not_imported() {
+fn entries_without_their_base_are_not_imported() {
     let scratch = Scratch::new("follow-no-base");
     let content = |top: Vec<_>| {
         answer(SUFFIX, "(objectClass=*)", top.into_iter().chain([retro_person(ANNA, "Anna", 2)]).collect())
@@ -387,7 +387,7 @@ fn a_content_without_its_base_is_not_imported() {
 }
 
 #[test]
-fn a_content_that_breaks_off_takes_nothing_from_the_copy() {
+fn an_interrupted_comparison_deletes_nothing_in_the_copy() {
     let scratch = Scratch::new("follow-breaks-off");
     let (source, copy) =
         retro(&scratch, vec![retro_top(), retro_person(ANNA, "Anna", 2), retro_person(BERT, "Bert", 3)]);
@@ -425,7 +425,7 @@ fn large_entries_are_read_one_by_one() {
         answer(SUFFIX, "(&(|(nsUniqueId=00000002-", vec![large(ANNA, "Anna", 2), large(BERT, "Bert", 3)]),
         answer(SUFFIX, "(&(nsUniqueId=00000003-", vec![large(BERT, "Bert", 3)]),
     ]);
-    source.all_given();
+    source.wait_for_all_answers();
     for dn in [ANNA, BERT] {
         until("a large entry", || copy.administrator().entry(dn, &["1.1"]).unwrap());
     }
@@ -454,7 +454,7 @@ fn deletes_that_a_killed_opendj_has_lost_are_found() {
     let scratch = Scratch::new("follow-opendj-lost");
     let copy = follower(&scratch, source.address);
     let is_there = |dn| copy.administrator().entry(dn, &["1.1"]).unwrap().is_some();
-    source.all_given();
+    source.wait_for_all_answers();
     until("the copy", || (figure(&copy, "State") == "following").then_some(()));
     // After a lost connection to the same process, the entries are not compared again.
     let change = ("changeLogCookie", text("dc=example,dc=com:2;"));
@@ -467,7 +467,7 @@ fn deletes_that_a_killed_opendj_has_lost_are_found() {
         answer("cn=changelog", "", changes),
         answer(SUFFIX, "(entryUUID=00000003-", vec![bert.clone()]),
     ]);
-    source.all_given();
+    source.wait_for_all_answers();
     until("the cookie", || figure(&copy, "Cookie").ends_with(":2;").then_some(()));
     assert!(is_there(ANNA) && is_there(BERT));
     // After a restart, they are compared.
@@ -478,7 +478,7 @@ fn deletes_that_a_killed_opendj_has_lost_are_found() {
         rest,
         answer(SUFFIX, "(entryUUID=00000002-", vec![]),
     ]);
-    source.all_given();
+    source.wait_for_all_answers();
     until("a delete", || (!is_there(ANNA)).then_some(()));
     assert!(is_there(SUFFIX) && is_there(BERT));
     assert_eq!(figure(&copy, "Rejected"), "0", "{}", copy.log());

@@ -29,7 +29,7 @@ fn values(pando: &Pando, dn: &str, attribute: &str) -> Option<Vec<String>> {
 }
 
 #[test]
-fn several_sources_have_other_names_here() {
+fn entries_of_several_sources_are_renamed_in_the_copy() {
     let (scratch, folder) = (Scratch::new("follow-both"), Scratch::new("follow-both-slapd"));
     let second_folder = Scratch::new("follow-both-pando");
     let rules = "access to * by * write\noverlay syncprov\n".to_owned();

@@ -8,7 +8,7 @@ pub(super) const OWN: [&str; 2] = ["modifiersName", "modifyTimestamp"];
 
 #[test]
 #[ignore = "needs OpenDJ, which ./dev test-peers installs"]
-fn the_change_log_of_opendj() {
+fn a_copy_follows_the_change_log_of_opendj() {
     let folder = Scratch::new("follow-opendj-source");
     let source = RunningOpenDj::with_change_log(&folder, &["uid:equality", "member:equality"]);
     let traits = Traits { cookie: "opendj ", own: &OWN, has_deaf_refresh: false };

@@ -152,7 +152,7 @@ fn prove<P: Peer>(name: &str, mut source: Running<P>, leave_out: &[&str], rename
     let count = changes.join().unwrap();
     println!("{count} changes in {:?}, {faults} faults", start.elapsed());
     let end = Instant::now();
-    equal_within(REFRESH_MAX, &scratch, source.address(), &copy, leave_out);
+    wait_until_equal_within(REFRESH_MAX, &scratch, source.address(), &copy, leave_out);
     println!("equal {:?} after the last change", end.elapsed());
     assert_eq!(figure(&copy, "Rejected"), "0", "{}", copy.log());
     copy.stop();

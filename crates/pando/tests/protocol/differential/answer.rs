@@ -85,7 +85,7 @@ impl Side {
         let tree = operation.writes.then(|| self.tree());
         let mut answer = Answer::new(reply, others, tree);
         if self.is_loose {
-            answer.entries = loosened(answer.entries);
+            answer.entries = without_known_variants(answer.entries);
         }
         answer
     }
@@ -130,7 +130,7 @@ impl Side {
             .unwrap();
         let mut entries = comparable_entries(&reply.entries);
         if self.is_loose {
-            entries = loosened(entries);
+            entries = without_known_variants(entries);
             // 389 DS stores memberOf. Only searches compare it.
             entries.values_mut().for_each(|entry| _ = entry.remove("memberof"));
         }
@@ -139,7 +139,7 @@ impl Side {
 }
 
 /// Leaves out what 389 DS and OpenDJ have in another form.
-fn loosened(entries: Entries) -> Entries {
+fn without_known_variants(entries: Entries) -> Entries {
     // 389 DS needs the last class to store memberOf.
     const CLASSES: [&str; 4] = ["top", "person", "organizationalperson", "nsmemberof"];
     let mut loosened = Entries::new();
@@ -187,7 +187,7 @@ fn control_texts(prefix: &str, controls: Option<Controls<'_>>, is_loose: bool) -
         match control.oid {
             oids::PRE_READ | oids::POST_READ => {
                 let entry = copied_entry(value).map(|entry| comparable_entries(&[entry]));
-                let entry = entry.map(|entry| if is_loose { loosened(entry) } else { entry });
+                let entry = entry.map(|entry| if is_loose { without_known_variants(entry) } else { entry });
                 format!("{prefix}{} {entry:?}", control.oid)
             }
             oid => format!("{prefix}{oid} {value:02x?}"),
