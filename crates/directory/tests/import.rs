@@ -157,7 +157,7 @@ fn person(uid: &str, more: &str) -> String {
 }
 
 #[test]
-fn the_catalogue_log_and_numbers_continue() {
+fn an_import_continues_the_log_and_the_csns() {
     let folder = empty(&[SUFFIX]);
     let before = {
         let directory = open(folder.clone(), &[SUFFIX]);

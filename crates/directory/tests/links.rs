@@ -35,7 +35,7 @@ fn members(directory: &mut TestDirectory) -> Vec<String> {
     directory.read(GROUP).unwrap().texts("member")
 }
 
-fn is_sound(directory: &TestDirectory) {
+fn assert_sound(directory: &TestDirectory) {
     assert_eq!(directory::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
 }
 
@@ -55,7 +55,7 @@ fn a_link_is_returned_as_its_targets_current_name() {
     assert_eq!(members(&mut directory), ["cn=b,dc=example,dc=com"]);
     assert_eq!(groups_of(&mut directory, "cn=b,dc=example,dc=com"), 1);
     assert_eq!(groups_of(&mut directory, "cn=a,dc=example,dc=com"), 0);
-    is_sound(&directory);
+    assert_sound(&directory);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_link_follows_the_move_of_a_superior() {
         directory.modify_dn("ou=old,dc=example,dc=com", "ou=moved", true, Some("ou=new,dc=example,dc=com"));
     assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
     assert_eq!(members(&mut directory), ["cn=a,ou=moved,ou=new,dc=example,dc=com"]);
-    is_sound(&directory);
+    assert_sound(&directory);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn the_optional_uid_of_unique_member_stays_as_text() {
     assert_eq!(directory.modify_dn("cn=a,dc=example,dc=com", "cn=b", true, None).code, ResultCode::SUCCESS);
     let values = directory.read(GROUP).unwrap().texts("uniqueMember");
     assert_eq!(values, ["cn=b,dc=example,dc=com", value]);
-    is_sound(&directory);
+    assert_sound(&directory);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_name_without_an_entry_stays_text_and_becomes_a_link_by_add() {
     assert_eq!(groups_of(&mut directory, "cn=later,dc=example,dc=com"), 1);
     let person = directory.read("cn=later,dc=example,dc=com").unwrap();
     assert_eq!(person.texts("memberOf"), [GROUP]);
-    is_sound(&directory);
+    assert_sound(&directory);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn text_becomes_a_link_by_rename_and_by_subtree_move() {
     assert_eq!(directory.modify_dn("ou=x,dc=example,dc=com", "ou=y", true, None).code, ResultCode::SUCCESS);
     // Both values now name the same entry, so they have become one link.
     assert_eq!(members(&mut directory), ["cn=b,ou=y,dc=example,dc=com"]);
-    is_sound(&directory);
+    assert_sound(&directory);
 }
 
 #[test]
@@ -128,14 +128,14 @@ fn without_integrity_deleting_the_target_turns_links_back_into_text() {
     add_group(&mut directory, &["cn=a,dc=example,dc=com"]);
     assert_eq!(directory.delete("cn=a,dc=example,dc=com").code, ResultCode::SUCCESS);
     assert_eq!(members(&mut directory), ["cn=a,dc=example,dc=com"]);
-    is_sound(&directory);
+    assert_sound(&directory);
     add_person(&mut directory, "cn=a", "dc=example,dc=com");
     assert_eq!(directory.read("cn=a,dc=example,dc=com").unwrap().texts("memberOf"), [GROUP]);
-    is_sound(&directory);
+    assert_sound(&directory);
 }
 
 #[test]
-fn with_integrity_links_vanish_and_a_required_last_value_becomes_the_empty_dn() {
+fn integrity_removes_links_or_leaves_the_empty_dn_as_last_value() {
     let settings =
         GeneralSettings { integrity_attributes: vec!["member".to_owned()], ..GeneralSettings::default() };
     let mut directory = TestDirectory::with_settings(settings);
@@ -152,7 +152,7 @@ fn with_integrity_links_vanish_and_a_required_last_value_becomes_the_empty_dn() 
     assert_eq!(directory.delete("cn=b,dc=example,dc=com").code, ResultCode::SUCCESS);
     assert_eq!(members(&mut directory), [""]);
     assert_eq!(groups_of(&mut directory, "cn=b,dc=example,dc=com"), 0);
-    is_sound(&directory);
+    assert_sound(&directory);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn equality_compare_and_delete_value_treat_both_forms_alike() {
         assert_eq!(outcome.code, ResultCode::SUCCESS, "{spelling}: {}", outcome.diagnostic);
     }
     assert_eq!(members(&mut directory), keep);
-    is_sound(&directory);
+    assert_sound(&directory);
 }
 
 #[test]

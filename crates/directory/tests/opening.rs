@@ -103,7 +103,7 @@ fn csn(directory: &mut TestDirectory) -> Csn {
 }
 
 #[test]
-fn several_suffixes_are_searched_from_the_empty_dn_and_have_their_own_context_csn() {
+fn several_suffixes_are_searched_together_and_have_own_context_csns() {
     let folder = Arc::new(TemporaryFolder::new());
     let mut directory = open(&folder, &["dc=a", "o=b c,c=DE"]).unwrap();
     directory.add("dc=a", &[("objectClass", &["domain"])]);

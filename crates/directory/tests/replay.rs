@@ -56,7 +56,7 @@ fn records(read: &Read) -> Vec<(u64, Record)> {
 
 /// Creates a log with three kinds of events: names pass to other entries; links become text, and text becomes links;
 /// large values and tables of values change.
-fn eventful() -> TestDirectory {
+fn with_eventful_log() -> TestDirectory {
     let mut d = TestDirectory::with_suffix_entry();
     let base = "dc=example,dc=com";
     let ok =
@@ -109,7 +109,7 @@ fn eventful() -> TestDirectory {
     ));
     ok(d.modify_dn(&format!("cn=b,ou=y,{base}"), "cn=B+sn=S", true, None));
     ok(d.add(&format!("cn=b,ou=y,{base}"), person));
-    settings_come_and_go(&mut d);
+    change_settings_of_every_kind(&mut d);
     d.define_index("description", "substring,presence");
     d.define_index("sn", "equality,approximate");
     ok(d.delete(&format!("cn=h,{base}")));
@@ -120,9 +120,9 @@ fn eventful() -> TestDirectory {
     ok(d.add(&format!("cn=i,{base}"), person));
     d.define_index("sn", "none");
     d.define_index("cn", "equality,ordering");
-    plain_values_become_links(&mut d);
-    trees_come_and_go(&mut d);
-    deleted_entries_return(&mut d);
+    convert_values_to_links(&mut d);
+    delete_and_add_trees(&mut d);
+    undelete_entries(&mut d);
     let until = "member;x-until-20231115000000Z";
     let soon: &[(&str, &[&str])] =
         &[("objectClass", &["groupOfNames"]), (until, &[base, "cn=soon"]), ("seeAlso", &[base])];
@@ -145,7 +145,7 @@ fn group_members(group: &str) -> &'static [&'static str] {
 
 /// Deletes entries, restores them with other names, as whole trees and as parts of trees, more than once. In between,
 /// changes the groups of the deleted entries and removes some tombstones.
-fn deleted_entries_return(d: &mut TestDirectory) {
+fn undelete_entries(d: &mut TestDirectory) {
     let base = testing::SUFFIX;
     let ok =
         |outcome: directory::Outcome| assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
@@ -211,7 +211,7 @@ fn deleted_entries_return(d: &mut TestDirectory) {
 
 /// Deletes trees with links into, out of and across them, and adds entries with the same names. One entry is moved out
 /// of its tree before the tree is deleted.
-fn trees_come_and_go(d: &mut TestDirectory) {
+fn delete_and_add_trees(d: &mut TestDirectory) {
     let base = testing::SUFFIX;
     let unit = [("objectClass", &["organizationalUnit"][..])];
     let person = |manager: &'static [&'static str]| {
@@ -237,7 +237,7 @@ fn trees_come_and_go(d: &mut TestDirectory) {
 
 /// Converts text values to links. A client changes some of the entries first, some deleted entries are restored, and
 /// the writer converts the others. Meanwhile the entries that the values name are renamed and deleted.
-fn plain_values_become_links(d: &mut TestDirectory) {
+fn convert_values_to_links(d: &mut TestDirectory) {
     let base = testing::SUFFIX;
     let ok =
         |outcome: directory::Outcome| assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
@@ -279,7 +279,7 @@ fn plain_values_become_links(d: &mut TestDirectory) {
 
 /// Changes settings of every kind: suffixes, a schema that entries use, a schema whose matching rules change, limits,
 /// and several settings together.
-fn settings_come_and_go(d: &mut TestDirectory) {
+fn change_settings_of_every_kind(d: &mut TestDirectory) {
     let colour = |rule: &str| {
         format!(
             "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'colour' EQUALITY {rule} SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )"
@@ -348,14 +348,14 @@ impl Replica {
 
 #[test]
 fn a_second_store_that_applies_the_log_has_the_same_rows() {
-    let directory = eventful();
+    let directory = with_eventful_log();
     let state = directory.snapshot.state();
     assert_eq!(Replica::of(&records(state.read)).rows(), rows(state.read));
 }
 
 #[test]
 fn records_replayed_after_any_earlier_position_change_nothing() {
-    let directory = eventful();
+    let directory = with_eventful_log();
     let records = records(directory.snapshot.state().read);
     let mut replica = Replica::of(&records);
     let expected = replica.rows();
@@ -372,7 +372,7 @@ fn records_replayed_after_any_earlier_position_change_nothing() {
 /// This must leave the rows unchanged, so that the next records find the same rows as in a store that never stopped.
 #[test]
 fn a_store_stopped_anywhere_in_the_log_reaches_the_same_rows() {
-    let directory = eventful();
+    let directory = with_eventful_log();
     let records = records(directory.snapshot.state().read);
     let expected = Replica::of(&records).rows();
     let mut replica = Replica::of(&[]);
@@ -388,7 +388,7 @@ fn a_store_stopped_anywhere_in_the_log_reaches_the_same_rows() {
 
 #[test]
 fn applying_groups_of_another_node_gives_the_same_rows() {
-    let mut decided = eventful();
+    let mut decided = with_eventful_log();
     let records: Vec<Vec<u8>> =
         decided.snapshot.state().read.log_records(1).map(|row| row.unwrap().1.to_vec()).collect();
     // Both directories begin with the same first record.
@@ -426,7 +426,7 @@ fn records_of(directory: &directory::Directory, from: u64) -> Vec<u8> {
 
 /// Restores a directory from rows and from the records up to `until`, and completes its indexes. Returns the directory
 /// and the moment that the restore reached.
-fn restored(rows: &[u8], records: &[u8], until: Until) -> (TestDirectory, Moment) {
+fn restore(rows: &[u8], records: &[u8], until: Until) -> (TestDirectory, Moment) {
     let folder = Arc::new(TemporaryFolder::new());
     restore_rows(&mut &rows[..], folder.path(), [7; 16]).unwrap();
     let mut replay = Replay::open(folder.path(), until, Stamp::default()).unwrap();
@@ -440,7 +440,7 @@ fn restored(rows: &[u8], records: &[u8], until: Until) -> (TestDirectory, Moment
 
 #[test]
 fn a_backup_can_be_restored_at_every_moment() {
-    let original = eventful();
+    let original = with_eventful_log();
     let log = records(original.snapshot.state().read);
     // Both directories begin with the same first record.
     let first = rows_of(&TestDirectory::new().directory);
@@ -461,7 +461,7 @@ fn a_backup_can_be_restored_at_every_moment() {
             true => Until { micros, ..Until::END },
         };
         let expect = |rows_before: &[u8], records: &[u8]| {
-            let (found, moment) = restored(rows_before, records, until);
+            let (found, moment) = restore(rows_before, records, until);
             assert_eq!((moment.position, moment.micros), (*position, micros));
             assert_eq!(moment.generation, [7; 16], "a new one");
             assert_eq!(rows(found.snapshot.state().read), expected, "at position {position}");
@@ -472,7 +472,7 @@ fn a_backup_can_be_restored_at_every_moment() {
         (base, rest) = (rows_of(&found.directory), records_of(&original.directory, position + 1));
         if position.is_multiple_of(16) || *position == last {
             expect(&first, &changes);
-            let (end, _) = restored(&base, &rest, Until::END);
+            let (end, _) = restore(&base, &rest, Until::END);
             assert_eq!(rows(end.snapshot.state().read), rows(original.snapshot.state().read));
             assert_eq!(directory::check::check(&end.snapshot).unwrap(), Vec::<String>::new());
         }
@@ -482,7 +482,7 @@ fn a_backup_can_be_restored_at_every_moment() {
 /// A restore never accepts a cut stream as complete. A changed stream causes neither a panic nor a large allocation.
 #[test]
 fn a_cut_or_changed_stream_is_refused() {
-    let original = eventful();
+    let original = with_eventful_log();
     for whole in [rows_of(&original.directory), records_of(&original.directory, 2)] {
         let seen = read_back(&mut &whole[..]).unwrap();
         assert_eq!(seen.position, original.snapshot.position().unwrap());
@@ -510,17 +510,17 @@ fn a_cut_or_changed_stream_is_refused() {
 
 /// A backup does not contain the state that a node keeps about the shared log.
 #[test]
-fn a_backup_of_a_node_does_not_restore_a_node() {
-    let mut node = eventful();
+fn a_backup_of_a_node_restores_a_standalone_directory() {
+    let mut node = with_eventful_log();
     node.writer.apply_group(1, [], &[(b"cursor", Some(b"1"))]).unwrap();
     let no_records = records_of(&node.directory, node.snapshot.position().unwrap() + 1);
-    let (mut found, _) = restored(&rows_of(&node.directory), &no_records, Until::END);
+    let (mut found, _) = restore(&rows_of(&node.directory), &no_records, Until::END);
     assert_eq!(found.directory.log_rows().unwrap(), []);
     assert_eq!(found.delete("cn=h,dc=example,dc=com").code, ResultCode::SUCCESS, "it can be changed");
 }
 
 #[test]
-fn a_group_that_does_not_follow_or_is_damaged_leaves_no_trace() {
+fn an_out_of_order_or_damaged_group_leaves_no_trace() {
     let mut d = TestDirectory::with_suffix_entry();
     let before = rows(d.snapshot.state().read);
     let position = d.snapshot.position().unwrap();
@@ -556,9 +556,9 @@ fn a_batch_stays_open_until_its_records_are_accepted() {
         assert_eq!(batch.take_rejected_room(), None);
         assert_eq!(add_unit(&mut batch, &d.requester, &"b".repeat(900), &stamps[1]), ResultCode::BUSY);
         assert!(batch.take_rejected_room().is_some_and(|room| room.bytes > 900), "its record has no room");
-        assert_eq!(batch.take_rejected_room(), None, "said once");
+        assert_eq!(batch.take_rejected_room(), None, "reported once");
         assert_eq!(add_unit(&mut batch, &d.requester, "c", &stamps[2]), ResultCode::SUCCESS);
-        assert_eq!(batch.position().unwrap(), position + 2, "what was refused left no record");
+        assert_eq!(batch.position().unwrap(), position + 2, "a refused change left no record");
         let records = batch.records(position).unwrap();
         assert_eq!(records.len(), 2);
         assert!(records.iter().all(|record| Record::decode(record).is_some()));
@@ -575,7 +575,7 @@ fn a_batch_stays_open_until_its_records_are_accepted() {
 }
 
 #[test]
-fn a_node_changes_only_with_its_log() {
+fn a_node_refuses_changes_that_are_not_in_its_log() {
     let mut d = TestDirectory::with_suffix_entry();
     d.writer.apply_group(1, [], &[(b"cursor", Some(b"1"))]).unwrap();
     let folder = d.folder();

@@ -110,18 +110,18 @@ fn a_search_reports_the_memory_that_it_holds() {
     ];
     for filter in &filters {
         for slices in [0, 1, 20] {
-            let (said, counted) =
+            let (reported, allocated) =
                 memory_of(&directory, filter, &["cn", "+", "mail;lang-en", "unknown"], slices);
             let what = &filter[..filter.len().min(60)];
             // The counts may differ, because vectors double their capacity as they grow and because the search leaves a
             // few words out of its report.
             assert!(
-                said + said / 8 + 256 >= counted,
-                "{what} after {slices}: {said} said, {counted} allocated"
+                reported + reported / 8 + 256 >= allocated,
+                "{what} after {slices}: {reported} reported, {allocated} allocated"
             );
             assert!(
-                said <= counted + counted / 4 + 512,
-                "{what} after {slices}: {said} said, {counted} allocated"
+                reported <= allocated + allocated / 4 + 512,
+                "{what} after {slices}: {reported} reported, {allocated} allocated"
             );
         }
     }

@@ -384,7 +384,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_directory_has_its_name_synced() {
+    fn creating_a_directory_syncs_its_name() {
         let root = std::env::temp_dir().join(format!("store-make-directory-{}", std::process::id()));
         fs::create_dir(&root).unwrap();
         let data = root.join("data");
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn the_map_covers_the_disk() {
+    fn the_map_size_covers_the_disk_within_its_limits() {
         const GIB: u64 = 1 << 30;
         for (disk_bytes, expected) in
             [(0, GIB), (GIB, GIB), (GIB + 1, 2 * GIB), (270_000_000_000, 252 * GIB), (u64::MAX, 16 << 40)]

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_gives_its_record_back() {
+    fn frames_round_trip() {
         for record in [&b""[..], b"a", &[7; 10_000]] {
             assert_eq!(unframe(42, &framed(42, record)), Ok(record));
         }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_is_noticed() {
+    fn every_flipped_bit_is_detected() {
         let whole = framed(9, b"record");
         for bit in 0..whole.len() * 8 {
             let mut bytes = whole.clone();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_or_misplaced_frame_is_noticed() {
+    fn a_torn_or_misplaced_frame_is_detected() {
         let whole = framed(9, b"record");
         for length in 0..whole.len() {
             let expected = if length < HEAD_LEN { LogDamage::Short } else { LogDamage::Checksum };

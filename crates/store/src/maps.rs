@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_checked() {
+    fn invalid_map_names_are_refused() {
         let check = |maps: &[MapSpec], expected: Option<&str>| {
             let refused = match check_names(maps) {
                 Err(OpenError::Map { name, .. }) => Some(name),

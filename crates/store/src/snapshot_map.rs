@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn ascending_and_descending_keys() {
+    fn agrees_with_a_map_for_ascending_and_descending_keys() {
         for ascending in [true, false] {
             let (mut tree, mut model) = (SnapshotMap::default(), BTreeMap::new());
             for step in 0..5_000u32 {

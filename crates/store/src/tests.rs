@@ -9,13 +9,13 @@ use std::sync::Arc;
 use fastrand::Rng;
 
 use crate::lmdb::{Txn, TxnKind};
-use crate::model_state::{Model, apply, compare, look, operation};
+use crate::model_state::{Model, apply, compare, compare_some, operation};
 use crate::pending::Pending;
 use crate::scratch::{MAPS, ROWS, SETS, Scratch};
 use crate::{BulkStore, Direction, MapId, MapKind, MapSpec, Options, Store, Writer, compact};
 
 /// Returns a transaction that prevents the checkpointer from writing until it is dropped.
-fn hold_up(store: &Store) -> Txn {
+fn block_checkpoints(store: &Store) -> Txn {
     Txn::begin(&store.shared().env, TxnKind::Write).unwrap()
 }
 
@@ -29,7 +29,7 @@ fn change(writer: &mut Writer, model: &mut Model, random: &mut Rng, count: usize
         let operation = operation(random);
         assert_eq!(apply(&mut batch, &operation).unwrap(), model.apply(&operation), "{operation:?}");
         if random.u32(0..30) == 0 {
-            look(&batch, model, random);
+            compare_some(&batch, model, random);
         }
     }
     if random.bool() {
@@ -48,7 +48,7 @@ fn reads_agree_with_a_model_while_a_checkpoint_is_blocked() {
         let mut view = store.view().unwrap();
         for round in 0..14 {
             change(&mut writer, &mut model, &mut random, 60);
-            let held = hold_up(&store);
+            let held = block_checkpoints(&store);
             pending(&store).freeze_now();
             assert!(pending(&store).lock().overlay.frozen.is_some(), "round {round}");
             view.renew().unwrap();
@@ -61,7 +61,7 @@ fn reads_agree_with_a_model_while_a_checkpoint_is_blocked() {
             let before = (store.view().unwrap(), model.clone());
             drop(held);
             // The view's snapshot of the data file may be older than the checkpoint.
-            look(&view, &model, &mut random);
+            compare_some(&view, &model, &mut random);
             change(&mut writer, &mut model, &mut random, 20);
             store.checkpoint().unwrap();
             view.renew().unwrap();
@@ -81,7 +81,7 @@ fn crashed(seed: u64) -> (Scratch, Model) {
     let mut model = Model::default();
     change(&mut writer, &mut model, &mut random, 300);
     store.checkpoint().unwrap();
-    let held = hold_up(&store);
+    let held = block_checkpoints(&store);
     for _ in 0..10 {
         change(&mut writer, &mut model, &mut random, 50);
     }
@@ -122,7 +122,7 @@ fn opening_restores_the_redo_log_that_a_crash_left() {
         assert_eq!(
             names(&scratch),
             ["data.mdb", "data.mdb-lock", "lock"],
-            "closed, the data file is all there is"
+            "a closed store has only its data file"
         );
         compare(&scratch.open().0.view().unwrap(), &model);
     }
@@ -182,7 +182,7 @@ fn a_bulk_store_that_is_dropped_leaves_the_redo_log() {
 }
 
 #[test]
-fn the_redo_log_keeps_the_meaning_of_its_maps_when_the_program_has_others() {
+fn replay_finds_maps_by_name_if_the_program_defines_others() {
     static OTHERS: [MapSpec; 3] = [
         MapSpec { name: "more", kind: MapKind::Plain },
         MapSpec { name: "sets", kind: MapKind::IdSet },
@@ -227,7 +227,7 @@ fn batches_wait_at_the_limit_and_large_ones_bypass_the_redo_log() {
 }
 
 #[test]
-fn a_data_file_of_the_format_before_is_refused_as_it_is() {
+fn a_data_file_of_the_previous_format_is_refused_unchanged() {
     use crate::layout::{DATA_FILE, FORMAT_KEY};
     use crate::lmdb::{Env, EnvOptions, Mode, PutKind};
     use crate::maps::{self, Map};
@@ -257,7 +257,7 @@ fn a_data_file_of_the_format_before_is_refused_as_it_is() {
 }
 
 #[test]
-fn a_checkpoint_without_memory_retries_before_its_commit_and_stops_writes_during_it() {
+fn a_checkpoint_without_memory_stops_writes_only_during_its_commit() {
     use crate::StoreError;
     use crate::lmdb::Failure;
     const ENOMEM: i32 = 12;

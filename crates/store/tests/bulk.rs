@@ -133,7 +133,7 @@ fn a_file_written_at_a_limited_speed_is_complete_and_moves_once() {
 }
 
 #[test]
-fn more_than_a_transaction_holds_is_read_back() {
+fn rows_beyond_the_size_of_a_transaction_are_read_back() {
     let scratch = Scratch::new();
     let mut bulk = create(&scratch);
     let value = [5; 3_000];
@@ -230,7 +230,7 @@ fn refuses_rows_out_of_order_and_accepts_the_others() {
 }
 
 /// Creates a store with one row and closes it.
-fn with_old_data(scratch: &Scratch) {
+fn create_old_data(scratch: &Scratch) {
     let (_store, mut writer) = scratch.open();
     let mut batch = writer.begin().unwrap();
     batch.put(ROWS, b"old", b"row").unwrap();
@@ -238,14 +238,14 @@ fn with_old_data(scratch: &Scratch) {
     batch.commit().unwrap();
 }
 
-fn has_old_data(scratch: &Scratch) {
+fn check_old_data(scratch: &Scratch) {
     assert_eq!(scratch.open().0.view().unwrap().get(ROWS, b"old").unwrap(), Some(&b"row"[..]));
 }
 
 #[test]
 fn a_build_dropped_before_its_end_leaves_the_old_data_and_no_trace() {
     let scratch = Scratch::new();
-    with_old_data(&scratch);
+    create_old_data(&scratch);
     let before = fs::read(scratch.path().join("data.mdb")).unwrap();
     let mut bulk = create(&scratch);
     for id in 0..100_000u64 {
@@ -255,7 +255,7 @@ fn a_build_dropped_before_its_end_leaves_the_old_data_and_no_trace() {
     drop(bulk);
     assert_eq!(names(scratch.path()), ["data.mdb", "data.mdb-lock", "lock"]);
     assert_eq!(fs::read(scratch.path().join("data.mdb")).unwrap(), before);
-    has_old_data(&scratch);
+    check_old_data(&scratch);
 
     let empty = Scratch::new();
     drop(create(&empty));
@@ -266,7 +266,7 @@ fn a_build_dropped_before_its_end_leaves_the_old_data_and_no_trace() {
 fn the_old_data_can_be_read_and_copied() {
     let scratch = Scratch::new();
     assert!(create(&scratch).old_view().unwrap().is_none());
-    with_old_data(&scratch);
+    create_old_data(&scratch);
     let mut bulk = create(&scratch);
     let old = bulk.old_view().unwrap().unwrap();
     bulk.append(ROWS, b"new", old.get(ROWS, b"old").unwrap().unwrap()).unwrap();
@@ -288,7 +288,7 @@ fn the_old_data_can_be_read_and_copied() {
 #[test]
 fn an_open_store_is_refused_and_left_alone() {
     let scratch = Scratch::new();
-    with_old_data(&scratch);
+    create_old_data(&scratch);
     let opened = scratch.open();
     let error = BulkStore::create(scratch.path(), MAPS, &Options::default()).err().unwrap();
     assert!(matches!(error, OpenError::InUse { pid: Some(pid), .. } if pid == std::process::id()));
@@ -297,13 +297,13 @@ fn an_open_store_is_refused_and_left_alone() {
     let error = store::Store::open(scratch.path(), MAPS, &Options::default()).err().unwrap();
     assert!(matches!(error, OpenError::InUse { .. }), "{error:?}");
     drop(bulk);
-    has_old_data(&scratch);
+    check_old_data(&scratch);
 }
 
 #[test]
 fn a_full_disk_ends_a_build_and_leaves_the_old_data() {
     let scratch = Scratch::new();
-    with_old_data(&scratch);
+    create_old_data(&scratch);
     let is_full = |error: &StoreError| matches!(error, StoreError::DiskFull { .. });
     // The size of the map simulates a full disk.
     let options = Options { map_bytes: Some(32 << 20), ..Options::default() };
@@ -315,12 +315,12 @@ fn a_full_disk_ends_a_build_and_leaves_the_old_data() {
     assert_eq!(bulk.append_ids(SETS, b"k", &[1]).unwrap_err(), error);
     assert_eq!(bulk.finish().unwrap_err(), error);
     assert_eq!(names(scratch.path()), ["data.mdb", "data.mdb-lock", "lock"]);
-    has_old_data(&scratch);
+    check_old_data(&scratch);
 
     let options = Options { reserve_bytes: u64::MAX, ..Options::default() };
     let error = BulkStore::create(scratch.path(), MAPS, &options).err().unwrap();
     assert!(matches!(&error, OpenError::Store(error) if is_full(error)), "{error:?}");
-    has_old_data(&scratch);
+    check_old_data(&scratch);
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn removes_leftovers_of_a_dead_process_and_nothing_else() {
     let create = |scratch: &Scratch| drop(create(scratch));
     for begin in [&open as &dyn Fn(&Scratch), &create] {
         let scratch = Scratch::new();
-        with_old_data(&scratch);
+        create_old_data(&scratch);
         for name in ours.iter().chain(&others) {
             fs::write(scratch.path().join(name), "left").unwrap();
         }
@@ -340,6 +340,6 @@ fn removes_leftovers_of_a_dead_process_and_nothing_else() {
         let left = names(scratch.path());
         assert!(ours.iter().all(|name| !left.iter().any(|left| left == name)), "{left:?}");
         assert!(others.iter().chain(&["data.sort-3"]).all(|name| left.iter().any(|left| left == name)));
-        has_old_data(&scratch);
+        check_old_data(&scratch);
     }
 }

@@ -2,7 +2,8 @@
 //! or the disk is full. Afterwards the directory contains the complete old content or the complete new content, and no
 //! leftovers.
 //!
-//! The crate `powercut` injects the failures. The process under test is this binary again, running [`child`].
+//! The crate `powercut` injects the failures. The process under test is this binary again, running
+//! [`run_as_child_process`].
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -15,7 +16,7 @@ use std::process::{Command, Output};
 use fastrand::Rng;
 use model_state::{Model, compare};
 use powercut::{FailKind, PowerCut, discard_unsynced};
-use scratch::{MAPS, ROWS, SETS, Scratch, patiently};
+use scratch::{MAPS, ROWS, SETS, Scratch, retry_while_in_use};
 use store::{BulkStore, OpenError, Options, Read, Sorter, Store, StoreError};
 
 const CHILD_DIRECTORY: &str = "STORE_BULK_CUT_DIRECTORY";
@@ -51,8 +52,8 @@ enum Failure {
 /// Builds the version after the present version. The rows pass through a sorter, which also writes files in the
 /// directory.
 fn build_next(directory: &Path) -> Result<(), Failure> {
-    let mut bulk =
-        patiently(|| BulkStore::create(directory, MAPS, &Options::default())).map_err(Failure::Open)?;
+    let mut bulk = retry_while_in_use(|| BulkStore::create(directory, MAPS, &Options::default()))
+        .map_err(Failure::Open)?;
     let old = bulk.old_view().map_err(Failure::Open)?;
     let model = content(old.as_ref().map_or(1, |old| version(old) + 1));
     drop(old);
@@ -82,14 +83,15 @@ fn build_next(directory: &Path) -> Result<(), Failure> {
 
 /// Runs as the process under test. Otherwise does nothing.
 #[test]
-fn child() {
+fn run_as_child_process() {
     let Some(directory) = std::env::var_os(CHILD_DIRECTORY) else { return };
     match (build_next(Path::new(&directory)), std::env::var(CHILD_ROLE).unwrap().as_str()) {
         (Ok(()), role @ ("build" | "build or fail")) => {
             println!("\nfinished");
             // Add calls at which the power can fail after the build has ended. Each opening writes the lock file.
             for _ in 0..5 {
-                let opened = patiently(|| Store::open(Path::new(&directory), MAPS, &Options::default()));
+                let opened =
+                    retry_while_in_use(|| Store::open(Path::new(&directory), MAPS, &Options::default()));
                 // The injected sync failure may have occurred while the store was opened.
                 assert!(opened.is_ok() || role == "build or fail", "{:?}", opened.err());
             }
@@ -109,7 +111,7 @@ fn run(scratch: &Scratch, role: &str, plan: impl Fn(PowerCut) -> PowerCut) -> Ou
     let root = scratch.path().canonicalize().unwrap();
     let data = root.join("data");
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["child", "--exact", "--nocapture"]);
+    command.args(["run_as_child_process", "--exact", "--nocapture"]);
     command.env(CHILD_DIRECTORY, &data).env(CHILD_ROLE, role);
     plan(PowerCut::new(&data, &root.join("journal"))).apply(&mut command);
     command.output().unwrap()
@@ -122,7 +124,7 @@ fn reported(output: &Output, word: &str) -> bool {
 /// Opens the store, compares it with the version that it claims to be, and returns the version.
 fn check(scratch: &Scratch) -> u64 {
     let data = scratch.path().join("data");
-    let (store, _writer) = patiently(|| Store::open(&data, MAPS, &Options::default())).unwrap();
+    let (store, _writer) = retry_while_in_use(|| Store::open(&data, MAPS, &Options::default())).unwrap();
     let view = store.view().unwrap();
     let version = version(&view);
     compare(&view, &content(version));

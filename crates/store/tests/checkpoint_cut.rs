@@ -16,10 +16,10 @@ use std::path::Path;
 use fastrand::Rng;
 use model_state::compare;
 use powercut::{Counted, FailKind};
-use scratch::{MAPS, patiently};
+use scratch::{MAPS, retry_while_in_use};
 use store::{Options, Store};
 use trial::{
-    EIO, ENOSPC, Task, Trial, assert_whole, commit, last_batch, model_after, reported, write_on,
+    EIO, ENOSPC, Task, Trial, assert_whole, commit, last_batch, model_after, reported, write_batches,
     write_on_a_full_disk,
 };
 
@@ -39,22 +39,22 @@ fn options() -> Options {
 
 /// Runs as the process under test. Otherwise does nothing.
 #[test]
-fn child() {
+fn run_as_child_process() {
     let Some(task) = trial::task() else { return };
     match task.role.as_str() {
         "compact" => {
-            patiently(|| store::compact(&task.directory, MAPS, &options())).unwrap();
+            retry_while_in_use(|| store::compact(&task.directory, MAPS, &options())).unwrap();
             return;
         }
         "try to open" => return try_to_open(&task),
         _ => {}
     }
-    let (store, writer) = patiently(|| Store::open(&task.directory, MAPS, &options())).unwrap();
+    let (store, writer) = retry_while_in_use(|| Store::open(&task.directory, MAPS, &options())).unwrap();
     match task.role.as_str() {
-        "write" => write_on(&store, writer, task.seed, BATCHES),
+        "write" => write_batches(&store, writer, task.seed, BATCHES),
         "pile up" => {
             drop((store, writer));
-            pile_up(&task);
+            commit_without_checkpoint(&task);
         }
         "open" => println!("opened {}", last_batch(&store)),
         "full disk" => write_on_a_full_disk(&store, writer, task.seed, BATCHES, || {
@@ -67,7 +67,7 @@ fn child() {
 /// Opens a store on a disk that fails once. The store opens with all data, or `open` returns an error that names the
 /// reason.
 fn try_to_open(task: &Task) {
-    match patiently(|| Store::open(&task.directory, MAPS, &options())) {
+    match retry_while_in_use(|| Store::open(&task.directory, MAPS, &options())) {
         Ok((store, _)) => {
             let batches = last_batch(&store);
             compare(&store.view().unwrap(), &model_after(task.seed, batches));
@@ -86,8 +86,9 @@ fn try_to_open(task: &Task) {
 }
 
 /// Commits batches without a checkpoint, and ends without closing the store.
-fn pile_up(task: &Task) {
-    let (_store, mut writer) = patiently(|| Store::open(&task.directory, MAPS, &Options::default())).unwrap();
+fn commit_without_checkpoint(task: &Task) {
+    let (_store, mut writer) =
+        retry_while_in_use(|| Store::open(&task.directory, MAPS, &Options::default())).unwrap();
     for number in 1..=PILED_UP {
         commit(&mut writer, task.seed, number).unwrap();
     }
@@ -96,7 +97,7 @@ fn pile_up(task: &Task) {
 }
 
 /// Returns the number of calls of one run without failures.
-fn counted(trial: &Trial, role: &str) -> Counted {
+fn count_calls(trial: &Trial, role: &str) -> Counted {
     let count = trial.scratch.path().join("count");
     let output = trial.run(role, |plan| plan.count(&count));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -105,7 +106,7 @@ fn counted(trial: &Trial, role: &str) -> Counted {
 
 #[test]
 fn a_power_cut_during_a_checkpoint_loses_no_acknowledged_batch() {
-    let calls = counted(&Trial::new(1), "write").calls;
+    let calls = count_calls(&Trial::new(1), "write").calls;
     println!("{calls} calls");
     let (mut cuts, mut losses, mut highest_segment) = (0, 0, 0);
     for seed in (1..=8).chain([fastrand::u64(..)]) {
@@ -115,7 +116,7 @@ fn a_power_cut_during_a_checkpoint_loses_no_acknowledged_batch() {
         for life in 0..4 {
             let call = random.u64(1..calls);
             let output = trial.run("write", |plan| plan.cut_at(call));
-            losses += u32::from(trial.after(&output, random.u64(..)));
+            losses += u32::from(trial.discard_lost_data(&output, random.u64(..)));
             cuts += u32::from(!output.status.success());
             highest_segment = highest_segment.max(redo_segments(&trial.data()).last().copied().unwrap_or(0));
             let acknowledged = reported(&output, "acknowledged ").unwrap_or(there);
@@ -130,14 +131,14 @@ fn a_power_cut_during_a_checkpoint_loses_no_acknowledged_batch() {
 
 #[test]
 fn a_kill_during_a_checkpoint_loses_no_acknowledged_batch() {
-    let calls = counted(&Trial::new(1), "write").calls;
+    let calls = count_calls(&Trial::new(1), "write").calls;
     for seed in 1..=6 {
         let (trial, mut random) = (Trial::new(seed), Rng::with_seed(seed));
         let mut there = 0;
         for life in 0..3 {
             let call = random.u64(1..calls);
             let output = trial.run("write", |plan| plan.kill_at(call));
-            trial.after(&output, 0);
+            trial.discard_lost_data(&output, 0);
             let acknowledged = reported(&output, "acknowledged ").unwrap_or(there);
             there = trial.check();
             assert_whole(there, acknowledged, format_args!("life {life}, call {call}"));
@@ -146,7 +147,7 @@ fn a_kill_during_a_checkpoint_loses_no_acknowledged_batch() {
 }
 
 /// Creates a directory whose redo log contains all batches, none of them checkpointed.
-fn piled_up(seed: u64) -> Trial {
+fn trial_with_redo_log(seed: u64) -> Trial {
     let trial = Trial::new(seed);
     let output = trial.run("pile up", |plan| plan);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -165,36 +166,33 @@ fn redo_segments(data: &Path) -> Vec<u64> {
 }
 
 #[test]
-fn the_power_goes_at_every_call_of_opening_and_closing_a_store_with_a_redo_log() {
-    let template = piled_up(3);
+fn a_power_cut_at_any_call_of_open_or_close_loses_no_batch() {
+    let template = trial_with_redo_log(3);
     let counting = template.copy();
-    let calls = counted(&counting, "open").calls;
+    let calls = count_calls(&counting, "open").calls;
     println!("{calls} calls");
-    assert!(
-        redo_segments(&counting.data()).is_empty(),
-        "what a store closed in order leaves is checkpointed"
-    );
+    assert!(redo_segments(&counting.data()).is_empty(), "closing a store checkpoints all groups");
     assert_eq!(counting.check(), PILED_UP);
     for call in 1..=calls {
         let trial = template.copy();
         // The second run opens the remaining redo log, and is killed.
         let output = trial.run("open", |plan| plan.cut_at(call));
-        trial.after(&output, call);
+        trial.discard_lost_data(&output, call);
         let output = trial.run("open", |plan| plan.kill_at(calls - call));
-        trial.after(&output, call);
+        trial.discard_lost_data(&output, call);
         assert_eq!(trial.check(), PILED_UP, "call {call}");
     }
 }
 
 #[test]
 fn a_disk_that_fails_while_a_store_is_opened_and_closed_loses_nothing() {
-    let template = piled_up(5);
+    let template = trial_with_redo_log(5);
     let mut opened = 0;
     for (kind, errno) in [(FailKind::Write, ENOSPC), (FailKind::Write, EIO), (FailKind::Sync, EIO)] {
         for call in 1..25 {
             let trial = template.copy();
             let output = trial.run("try to open", |plan| plan.fail_at(kind, call, errno));
-            trial.after(&output, 0);
+            trial.discard_lost_data(&output, 0);
             if let Some(batches) = reported(&output, "opened ") {
                 assert_eq!(batches, PILED_UP, "{kind:?} {call}, {errno}");
                 opened += 1;
@@ -206,24 +204,24 @@ fn a_disk_that_fails_while_a_store_is_opened_and_closed_loses_nothing() {
 }
 
 #[test]
-fn the_power_goes_at_every_call_of_compacting_a_store_with_a_redo_log() {
-    let template = piled_up(4);
+fn a_power_cut_at_any_call_of_compaction_loses_no_batch() {
+    let template = trial_with_redo_log(4);
     let counting = template.copy();
-    let calls = counted(&counting, "compact").calls;
+    let calls = count_calls(&counting, "compact").calls;
     println!("{calls} calls");
-    assert!(redo_segments(&counting.data()).is_empty(), "the new data file has all of it");
+    assert!(redo_segments(&counting.data()).is_empty(), "the new data file contains all groups");
     assert_eq!(counting.check(), PILED_UP);
     for call in 1..=calls {
         let trial = template.copy();
         let output = trial.run("compact", |plan| plan.cut_at(call));
-        trial.after(&output, call);
+        trial.discard_lost_data(&output, call);
         assert_eq!(trial.check(), PILED_UP, "call {call}");
     }
 }
 
 #[test]
 fn a_disk_full_at_any_write_refuses_batches_and_nothing_else() {
-    let calls = counted(&Trial::new(1), "full disk").calls;
+    let calls = count_calls(&Trial::new(1), "full disk").calls;
     let mut random = Rng::with_seed(5);
     let mut refusals = 0;
     for seed in 0..12 {
@@ -231,7 +229,7 @@ fn a_disk_full_at_any_write_refuses_batches_and_nothing_else() {
         // The first calls create the store.
         let write = random.u64(20..calls / 2);
         let output = trial.run("full disk", |plan| plan.fail_at(FailKind::Write, write, ENOSPC));
-        trial.after(&output, 0);
+        trial.discard_lost_data(&output, 0);
         let there = trial.check();
         match reported(&output, "stopped ") {
             // The failed write may be the write of a root, which may or may not have reached the disk.
@@ -246,8 +244,8 @@ fn a_disk_full_at_any_write_refuses_batches_and_nothing_else() {
 }
 
 #[test]
-fn a_disk_without_room_refuses_batches_until_there_is_room() {
-    let grown = counted(&Trial::new(2), "full disk").grown_bytes as u64;
+fn a_full_disk_refuses_batches_until_space_is_free() {
+    let grown = count_calls(&Trial::new(2), "full disk").grown_bytes as u64;
     let mut random = Rng::with_seed(6);
     for round in 0..8 {
         let trial = Trial::new(2);
@@ -256,7 +254,7 @@ fn a_disk_without_room_refuses_batches_until_there_is_room() {
         let bytes = random.u64(100_000..grown);
         std::fs::write(&room, bytes.to_string()).unwrap();
         let output = trial.run("full disk", |plan| plan.room(&room));
-        trial.after(&output, 0);
+        trial.discard_lost_data(&output, 0);
         let refused = reported(&output, "refused ");
         println!("round {round}: room for {bytes} of {grown} bytes, {refused:?} refused");
         assert!(refused.is_some(), "{}", String::from_utf8_lossy(&output.stdout));

@@ -17,7 +17,7 @@ fn compacted(scratch: &Scratch) -> store::Compacted {
 }
 
 #[test]
-fn every_row_is_kept() {
+fn compaction_keeps_every_row() {
     std::thread::scope(|scope| {
         for seed in 0..5 {
             scope.spawn(move || check_rows(seed));

@@ -36,13 +36,13 @@ const ENOSPC: i32 = 28;
 /// Observer that records the events that it receives.
 #[derive(Debug, Default)]
 struct EventRecorder {
-    heard: Mutex<Vec<String>>,
+    events: Mutex<Vec<String>>,
     changed: Condvar,
 }
 
 impl Observer for EventRecorder {
     fn notice(&self, event: &Event<'_>) {
-        self.heard.lock().unwrap().push(format!("{event:?}"));
+        self.events.lock().unwrap().push(format!("{event:?}"));
         self.changed.notify_all();
     }
 }
@@ -50,25 +50,25 @@ impl Observer for EventRecorder {
 impl EventRecorder {
     /// Waits until an event beginning with `what` was received, and returns it.
     fn wait_for(&self, what: &str) -> String {
-        let mut heard = self.heard.lock().unwrap();
+        let mut events = self.events.lock().unwrap();
         loop {
-            if let Some(event) = heard.iter().find(|event| event.starts_with(what)) {
+            if let Some(event) = events.iter().find(|event| event.starts_with(what)) {
                 return event.clone();
             }
-            let (guard, waited) = self.changed.wait_timeout(heard, DEADLINE).unwrap();
+            let (guard, waited) = self.changed.wait_timeout(events, DEADLINE).unwrap();
             assert!(!waited.timed_out(), "no {what}: {guard:?}");
-            heard = guard;
+            events = guard;
         }
     }
 
-    fn heard(&self) -> Vec<String> {
-        self.heard.lock().unwrap().clone()
+    fn events(&self) -> Vec<String> {
+        self.events.lock().unwrap().clone()
     }
 }
 
 struct Script {
     folder: PathBuf,
-    ears: Arc<EventRecorder>,
+    recorder: Arc<EventRecorder>,
     store: Store,
     writer: Writer,
     /// Keys of rows that were acknowledged.
@@ -78,11 +78,11 @@ struct Script {
 
 impl Script {
     fn open(folder: &Path) -> Script {
-        let ears = Arc::new(EventRecorder::default());
-        let observer: Option<Arc<dyn Observer>> = Some(Arc::clone(&ears) as Arc<dyn Observer>);
+        let recorder = Arc::new(EventRecorder::default());
+        let observer: Option<Arc<dyn Observer>> = Some(Arc::clone(&recorder) as Arc<dyn Observer>);
         let options = Options { observer, ..Options::default() };
         let (store, writer) = Store::open(&folder.join("data"), MAPS, &options).unwrap();
-        Script { folder: folder.to_owned(), ears, store, writer, acknowledged: Vec::new(), next: 0 }
+        Script { folder: folder.to_owned(), recorder, store, writer, acknowledged: Vec::new(), next: 0 }
     }
 
     fn faults(&self, on: bool) {
@@ -125,7 +125,7 @@ impl Script {
 
 /// Runs as the process under test. Otherwise does nothing.
 #[test]
-fn script() {
+fn run_script_as_child_process() {
     let (Ok(name), Some(folder)) = (std::env::var(SCRIPT), std::env::var_os(FOLDER)) else { return };
     let mut script = Script::open(Path::new(&folder));
     script.commit().unwrap();
@@ -139,22 +139,22 @@ fn script() {
             script.faults(false);
             assert!(!stopped);
             (0..100).for_each(|_| script.commit().unwrap());
-            assert!(script.ears.heard().iter().all(|event| !event.contains("WritesStopped")));
+            assert!(script.recorder.events().iter().all(|event| !event.contains("WritesStopped")));
             script.check(true);
         }
         "stops" => {
             let error = script.commit_until_refused();
             script.faults(false);
             assert!(matches!(error, StoreError::WritesStopped { .. }), "{error:?}");
-            assert!(matches!(script.commit(), Err(StoreError::WritesStopped { .. })), "for good");
-            let stopped = script.ears.wait_for("WritesStopped");
+            assert!(matches!(script.commit(), Err(StoreError::WritesStopped { .. })), "writes stay stopped");
+            let stopped = script.recorder.wait_for("WritesStopped");
             assert!(stopped.contains("redo log") || stopped.contains("is full"), "{stopped}");
-            assert_eq!(script.ears.heard().len(), 1, "reported once: {:?}", script.ears.heard());
+            assert_eq!(script.recorder.events().len(), 1, "reported once: {:?}", script.recorder.events());
             script.check(false);
         }
         "checkpoint stops" => {
             // The event arrives without any further request.
-            let stopped = script.ears.wait_for("WritesStopped");
+            let stopped = script.recorder.wait_for("WritesStopped");
             script.faults(false);
             assert!(stopped.contains("mdb_txn_commit"), "{stopped}");
             assert!(script.store.facts().unwrap().writes_stopped);
@@ -162,10 +162,10 @@ fn script() {
             script.check(true);
         }
         "checkpoint waits" => {
-            let failed = script.ears.wait_for("CheckpointFailed");
+            let failed = script.recorder.wait_for("CheckpointFailed");
             script.commit().unwrap();
             script.faults(false);
-            script.ears.wait_for("CheckpointRecovered");
+            script.recorder.wait_for("CheckpointRecovered");
             assert!(failed.contains("DiskFull"), "{failed}");
             script.commit().unwrap();
             script.check(true);
@@ -181,7 +181,7 @@ fn run(script: &str, fault: Fault) -> usize {
     let log = scratch.path().join("faults.log");
     let fault = fault.only_while(&scratch.path().join("on"));
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["script", "--exact", "--nocapture"]).stdin(Stdio::null());
+    command.args(["run_script_as_child_process", "--exact", "--nocapture"]).stdin(Stdio::null());
     command.env(SCRIPT, script).env(FOLDER, scratch.path());
     inject_logged(&mut command, std::slice::from_ref(&fault), &log);
     let output = command.output().unwrap();
@@ -197,7 +197,7 @@ fn run(script: &str, fault: Fault) -> usize {
 /// accepted until a restart, although nothing had been written. Cause: every error of creating a segment, except a full
 /// disk, stopped writes.
 #[test]
-fn a_segment_that_cannot_be_opened_for_now_refuses_a_batch_and_no_more() {
+fn a_resource_shortage_for_a_new_segment_refuses_only_the_batch() {
     for errno in [EMFILE, ENFILE, ENOMEM] {
         run("passes", Fault::new(FaultCall::Open, errno).path("*/redo-*"));
     }
@@ -208,7 +208,7 @@ fn a_segment_that_cannot_be_opened_for_now_refuses_a_batch_and_no_more() {
 /// Any failed write or sync of a group stops writes. A second attempt could acknowledge pages that the kernel has
 /// dropped.
 #[test]
-fn a_write_or_sync_of_a_group_that_fails_stops_the_writes_whatever_the_error() {
+fn any_failed_write_or_sync_of_a_group_stops_writes() {
     for errno in [EIO, ENOMEM, EMFILE, ENFILE, EAGAIN] {
         let group = |call| Fault::new(call, errno).path("*/redo-*").times(1);
         assert_eq!(run("stops", group(FaultCall::Sync)), 1, "{errno}");
@@ -219,7 +219,7 @@ fn a_write_or_sync_of_a_group_that_fails_stops_the_writes_whatever_the_error() {
 }
 
 #[test]
-fn a_write_or_sync_of_a_new_segment_that_fails_stops_the_writes() {
+fn a_failed_write_or_sync_of_a_new_segment_stops_writes() {
     for call in [FaultCall::Sync, FaultCall::Write] {
         for errno in [EIO, ENOMEM] {
             run("stops", Fault::new(call, errno).path("*/redo-*2").times(1));

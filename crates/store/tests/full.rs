@@ -64,7 +64,7 @@ fn a_full_map_rolls_the_batch_back_and_the_store_stays_usable() {
 }
 
 #[test]
-fn below_the_reserve_only_batches_that_make_room_begin() {
+fn below_the_reserve_only_batches_that_free_space_begin() {
     let scratch = Scratch::new();
     let (store, mut writer) = scratch.open();
     put(&mut writer, b"k", 10).unwrap();

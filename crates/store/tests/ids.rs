@@ -60,7 +60,7 @@ fn sets_of_1_to_100_000_ids_are_read_in_blocks_of_any_size() {
 }
 
 #[test]
-fn seek_finds_the_next_id_forward_and_backward_and_reading_goes_on_from_it() {
+fn seek_finds_the_next_id_and_reading_continues_from_it() {
     let scratch = Scratch::new();
     let (store, mut writer) = scratch.open();
     let counts = [0, 1, 2, 50, 510, 5_000];
@@ -113,7 +113,7 @@ fn inserting_and_removing_return_true_for_a_change() {
     let mut batch = writer.begin().unwrap();
     assert!(!batch.remove_id(SETS, b"k", 1).unwrap(), "no such key");
     assert!(batch.insert_id(SETS, b"k", 1).unwrap());
-    assert!(!batch.insert_id(SETS, b"k", 1).unwrap(), "there already");
+    assert!(!batch.insert_id(SETS, b"k", 1).unwrap(), "the id is already in the set");
     assert!(!batch.remove_id(SETS, b"k", 2).unwrap(), "no such id");
     assert!(batch.insert_id(SETS, b"k", 2).unwrap());
     assert!(batch.remove_id(SETS, b"k", 1).unwrap());

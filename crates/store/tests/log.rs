@@ -90,7 +90,7 @@ fn places(bytes: &[u8], needle: &[u8]) -> Vec<usize> {
 }
 
 #[test]
-fn a_record_damaged_on_disk_is_reported_with_its_position_and_ends_the_scan() {
+fn a_damaged_record_is_reported_with_its_position_and_ends_the_scan() {
     assert_eq!(read_damaged(|_| {}), [Ok(1), Ok(2), Ok(3)]);
     let damaged = |damage| StoreError::DamagedLog { position: 2, damage };
     let flipped = read_damaged(|bytes| {

@@ -36,7 +36,7 @@ fn a_batch_sees_its_own_writes_and_leaves_no_trace_when_dropped() {
 }
 
 #[test]
-fn values_of_every_size_come_back() {
+fn values_of_every_size_are_read_back() {
     let scratch = Scratch::new();
     let (store, mut writer) = scratch.open();
     let sizes = [0, 1, 100, 2_029, 2_030, 4_096, 100_000, 5_000_000];
@@ -106,7 +106,7 @@ fn scans_find_rows_of_every_size_in_their_order() {
 /// Keys have one id, a few ids that are stored with the key, or so many ids that they have pages of their own. Each
 /// kind is tested alone and mixed with the others.
 #[test]
-fn keys_of_sets_are_found_whatever_ids_they_have() {
+fn keys_of_sets_are_found_for_any_number_of_ids() {
     let scratch = Scratch::new();
     let (store, mut writer) = scratch.open();
     let key =
@@ -159,7 +159,7 @@ fn a_counter_of_zero_is_removed() {
 /// A batch buffers changed counters, and writes them when there are many. Reads must return the same values in both
 /// cases.
 #[test]
-fn many_counters_move_in_one_batch() {
+fn many_counters_change_in_one_batch() {
     const COUNT: u32 = 10_000;
     let scratch = Scratch::new();
     let (store, mut writer) = scratch.open();
@@ -311,7 +311,7 @@ fn scans_respect_their_bounds_in_both_directions() {
 }
 
 #[test]
-fn scans_of_nothing_and_of_many_pages() {
+fn scans_of_empty_and_large_maps_return_all_keys() {
     let scratch = Scratch::new();
     let (store, mut writer) = scratch.open();
     let view = store.view().unwrap();

@@ -10,7 +10,7 @@ mod model_state;
 mod scratch;
 
 use fastrand::Rng;
-use model_state::{Model, apply, compare, look, operation};
+use model_state::{Model, apply, compare, compare_some, operation};
 use scratch::Scratch;
 use store::View;
 
@@ -43,7 +43,7 @@ fn run(random: &mut Rng) {
             let operation = operation(random);
             assert_eq!(apply(&mut batch, &operation).unwrap(), changed.apply(&operation), "{operation:?}");
             if random.u32(0..20) == 0 {
-                look(&batch, &changed, random);
+                compare_some(&batch, &changed, random);
             }
             if random.u32(0..20) == 0 {
                 let (savepoint, mut tried) = (batch.savepoint(), changed.clone());
@@ -91,14 +91,14 @@ fn views_agree(store: &store::Store, views: &mut Vec<(View, Model)>, model: &Mod
     let (view, seen) = &mut views[place];
     match random.u32(0..4) {
         0 => compare(view, seen),
-        1 => look(view, seen, random),
+        1 => compare_some(view, seen, random),
         2 => {
             if random.bool() {
                 view.park();
             }
             view.renew().unwrap();
             *seen = model.clone();
-            look(view, seen, random);
+            compare_some(view, seen, random);
         }
         _ => drop(views.swap_remove(place)),
     }

@@ -22,7 +22,7 @@ fn open_error(scratch: &Scratch, maps: &'static [MapSpec]) -> OpenError {
 /// Symptom: if data.mdb was missing, a start created an empty store and deleted the redo log, and with it acknowledged
 /// changes. Cause: the log did not have the new data file's identity. Now the start is refused and nothing is changed.
 #[test]
-fn a_redo_log_without_its_data_file_is_refused_and_left() {
+fn a_redo_log_without_its_data_file_is_refused_and_left_unchanged() {
     let scratch = Scratch::new();
     drop(scratch.open());
     fs::remove_file(scratch.path().join("data.mdb")).unwrap();

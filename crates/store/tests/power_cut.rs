@@ -3,7 +3,7 @@
 //! completely or not at all. Writing then continues.
 //!
 //! Also tests the store when the disk itself fails. The crate `powercut` injects the failures. The process under test
-//! is this binary again, running [`child`].
+//! is this binary again, running [`run_as_child_process`].
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -14,21 +14,22 @@ mod trial;
 use fastrand::Rng;
 use model_state::compare;
 use powercut::FailKind;
-use scratch::{MAPS, patiently};
+use scratch::{MAPS, retry_while_in_use};
 use store::{Options, Store, StoreError, Writer};
 use trial::{
-    EIO, ENOSPC, Trial, assert_whole, commit, model_after, reported, write_on, write_on_a_full_disk,
+    EIO, ENOSPC, Trial, assert_whole, commit, model_after, reported, write_batches, write_on_a_full_disk,
 };
 
 const CHILD_BATCHES: u64 = 30;
 
 /// Runs as the process under test. Otherwise does nothing.
 #[test]
-fn child() {
+fn run_as_child_process() {
     let Some(task) = trial::task() else { return };
-    let (store, writer) = patiently(|| Store::open(&task.directory, MAPS, &Options::default())).unwrap();
+    let (store, writer) =
+        retry_while_in_use(|| Store::open(&task.directory, MAPS, &Options::default())).unwrap();
     match task.role.as_str() {
-        "write" => write_on(&store, writer, task.seed, CHILD_BATCHES),
+        "write" => write_batches(&store, writer, task.seed, CHILD_BATCHES),
         "failing disk" => write_on_a_failing_disk(&store, writer, task.seed),
         "full disk" => write_on_a_full_disk(&store, writer, task.seed, CHILD_BATCHES, || ()),
         role => panic!("no such role: {role}"),
@@ -84,7 +85,7 @@ fn acknowledged_batches_survive_a_power_cut_and_none_is_partial() {
             let call = if life == 0 { random.u64(1..40) } else { random.u64(1..500) };
             let output = trial.run("write", |plan| plan.cut_at(call));
             let acknowledged = reported(&output, "acknowledged ").unwrap_or(there);
-            losses += u32::from(trial.after(&output, random.u64(..)));
+            losses += u32::from(trial.discard_lost_data(&output, random.u64(..)));
             cuts += u32::from(!output.status.success());
             there = trial.check();
             assert_whole(there, acknowledged, format_args!("life {life}, call {call}"));
@@ -95,7 +96,7 @@ fn acknowledged_batches_survive_a_power_cut_and_none_is_partial() {
 }
 
 #[test]
-fn a_failed_sync_stops_writes_until_restart_and_reads_go_on() {
+fn a_failed_sync_stops_writes_until_restart_but_not_reads() {
     let mut random = Rng::with_seed(9);
     for seed in 0..12 {
         let trial = Trial::new(seed);
@@ -117,7 +118,7 @@ fn a_failed_sync_and_then_a_power_cut_lose_nothing_acknowledged() {
         let (sync, call) = (random.u64(8..30), random.u64(50..300));
         let output = trial.run("failing disk", |plan| plan.fail_at(FailKind::Sync, sync, EIO).cut_at(call));
         let acknowledged = reported(&output, "acknowledged ").unwrap_or(0);
-        trial.after(&output, seed);
+        trial.discard_lost_data(&output, seed);
         let there = trial.check();
         assert_whole(there, acknowledged, format_args!("sync {sync}, call {call}"));
     }

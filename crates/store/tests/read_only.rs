@@ -49,7 +49,7 @@ fn number(read: &Read) -> u64 {
 /// Runs as the other process: performs one step for each line that it reads, and prints a line after the step. Does
 /// nothing in an ordinary test run.
 #[test]
-fn child() {
+fn run_as_child_process() {
     let Some(directory) = std::env::var_os(CHILD_DIRECTORY) else { return };
     let mut lines = std::io::stdin().lines().map(|line| line.unwrap());
     if std::env::var(CHILD_ROLE).unwrap() == "read" {
@@ -69,23 +69,23 @@ fn child() {
     }
 }
 
-struct Other {
+struct OtherProcess {
     process: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
-impl Other {
-    fn start(scratch: &Scratch, role: &str) -> Other {
+impl OtherProcess {
+    fn start(scratch: &Scratch, role: &str) -> OtherProcess {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["child", "--exact", "--nocapture"]);
+        command.args(["run_as_child_process", "--exact", "--nocapture"]);
         command.env(CHILD_DIRECTORY, scratch.path()).env(CHILD_ROLE, role);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
-        Other { process, input, output: BufReader::new(output) }
+        OtherProcess { process, input, output: BufReader::new(output) }
     }
 
-    fn say(&mut self, count: u64) {
+    fn send(&mut self, count: u64) {
         writeln!(self.input, "{count}").unwrap();
     }
 
@@ -95,12 +95,12 @@ impl Other {
     }
 
     fn write(&mut self, count: u64) -> u64 {
-        self.say(count);
+        self.send(count);
         self.answer()
     }
 }
 
-impl Drop for Other {
+impl Drop for OtherProcess {
     fn drop(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
@@ -122,7 +122,7 @@ fn bulk_error(scratch: &Scratch) -> OpenError {
 #[test]
 fn a_view_next_to_a_writer_does_not_change_until_renewed() {
     let scratch = Scratch::in_memory();
-    let mut writer = Other::start(&scratch, "write");
+    let mut writer = OtherProcess::start(&scratch, "write");
     assert_eq!(writer.write(3), 3);
     let store = open(&scratch);
     let (mut moving, still) = (store.view().unwrap(), store.clone().view().unwrap());
@@ -132,7 +132,7 @@ fn a_view_next_to_a_writer_does_not_change_until_renewed() {
     moving.renew().unwrap();
     assert_eq!(number(&moving), 4);
     // While the writer runs at full speed, every renewal shows one complete state, and the states never go back.
-    writer.say(200);
+    writer.send(200);
     let mut last = 4;
     while last < 204 {
         moving.renew().unwrap();
@@ -149,19 +149,19 @@ fn a_view_next_to_a_writer_does_not_change_until_renewed() {
 }
 
 #[test]
-fn a_reader_goes_on_when_the_writer_dies_and_meets_the_next() {
+fn a_reader_continues_when_the_writer_dies_and_another_starts() {
     let scratch = Scratch::in_memory();
-    let mut writer = Other::start(&scratch, "write");
+    let mut writer = OtherProcess::start(&scratch, "write");
     writer.write(5);
     let store = open(&scratch);
     let mut view = store.view().unwrap();
-    writer.say(100_000);
+    writer.send(100_000);
     drop(writer);
     // The view may contain batches that were not acknowledged, but only complete ones.
     view.renew().unwrap();
     let there = number(&view);
     assert!(there >= 5);
-    let mut writer = Other::start(&scratch, "write");
+    let mut writer = OtherProcess::start(&scratch, "write");
     let next = writer.write(100);
     assert!(next >= there + 100);
     assert_eq!(number(&view), there);
@@ -172,8 +172,8 @@ fn a_reader_goes_on_when_the_writer_dies_and_meets_the_next() {
 #[test]
 fn a_reader_keeps_the_data_from_being_replaced() {
     let scratch = Scratch::in_memory();
-    assert_eq!(Other::start(&scratch, "write").write(2), 2);
-    let mut reader = Other::start(&scratch, "read");
+    assert_eq!(OtherProcess::start(&scratch, "write").write(2), 2);
+    let mut reader = OtherProcess::start(&scratch, "read");
     assert_eq!(reader.answer(), 2);
     let error = bulk_error(&scratch);
     assert!(matches!(error, OpenError::InUse { pid: None, .. }), "{error:?}");
@@ -194,7 +194,7 @@ fn reuses_pages_pinned_by_a_dead_reader() {
     let scratch = Scratch::in_memory();
     let (store, mut writer) = scratch.open();
     write_next(&mut writer);
-    let mut reader = Other::start(&scratch, "read");
+    let mut reader = OtherProcess::start(&scratch, "read");
     assert_eq!(reader.answer(), 1);
     drop(reader);
     for _ in 0..400 {

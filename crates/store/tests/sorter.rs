@@ -38,7 +38,7 @@ fn all(mut sorted: Sorted) -> Vec<Row> {
     while let Some((key, value)) = sorted.next().unwrap() {
         rows.push((key.to_vec(), value.to_vec()));
     }
-    assert_eq!(sorted.next().unwrap(), None, "ended for good");
+    assert_eq!(sorted.next().unwrap(), None, "the end is final");
     rows
 }
 
@@ -59,7 +59,7 @@ fn check(random: &mut Rng, mut rows: Vec<Row>, memory_bytes: &[usize]) {
 }
 
 #[test]
-fn rows_come_back_sorted_whatever_the_memory() {
+fn rows_are_sorted_with_any_amount_of_memory() {
     for seed in 0..12 {
         let mut random = Rng::with_seed(seed);
         let count = random.usize(0..3_000);
@@ -86,7 +86,7 @@ fn several_sorters_are_merged() {
 }
 
 #[test]
-fn rows_longer_than_the_memory_and_the_buffers() {
+fn sorts_rows_longer_than_the_memory_and_the_buffers() {
     let mut random = Rng::with_seed(2);
     let lengths = [3 << 20, 70_000, 1, 1 << 20, (1 << 20) - 5, 65_536, 65_521, 0];
     let rows: Vec<Row> =
@@ -132,7 +132,7 @@ fn reports_a_full_disk_and_a_missing_directory() {
 }
 
 #[test]
-fn skips_names_left_by_a_crash() {
+fn skips_file_names_left_by_a_crash() {
     let scratch = Scratch::new();
     for number in 0..3 {
         fs::write(scratch.path().join(format!("data.sort-{number}")), "left").unwrap();

@@ -120,7 +120,7 @@ fn a_version_changes_exactly_with_the_visible_state() {
         if number % 2 == 0 {
             view.park();
         }
-        assert!(!renewed(&mut view), "a checkpoint shows nothing new");
+        assert!(!renewed(&mut view), "a checkpoint changes no visible state");
         assert_eq!(value(&view), Some(vec![number]));
     }
 }
@@ -252,7 +252,7 @@ fn readers_see_whole_batches_during_checkpoints() {
 }
 
 #[test]
-fn more_views_than_allowed_are_refused_and_their_slots_come_back() {
+fn views_beyond_the_maximum_are_refused_until_a_slot_is_free() {
     let scratch = Scratch::in_memory();
     let (store, _writer) = scratch.open_with(&Options { views_max: 3, ..Options::default() });
     let mut views: Vec<View> = (0..3).map(|_| store.view().unwrap()).collect();

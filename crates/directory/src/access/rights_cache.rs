@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn unrelated_commits_keep_cached_rights_and_a_change_of_a_group_drops_them() {
+    fn only_commits_that_affect_a_requester_drop_its_cached_rights() {
         let mut directory = directory();
         // The first use of an attribute allocates a number to the attribute. Such an allocation invalidates all cached
         // rights.

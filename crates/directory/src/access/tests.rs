@@ -53,7 +53,7 @@ fn ok(directory: &mut TestDirectory, change: impl FnOnce(&mut TestDirectory) -> 
     assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
 }
 
-fn rule(directory: &mut TestDirectory, rules: &[&str]) {
+fn set_rules(directory: &mut TestDirectory, rules: &[&str]) {
     let rules = rules.iter().map(|rule| (*rule).to_owned()).collect();
     directory.change_settings(|settings| settings.general.access_rules = rules);
 }
@@ -71,7 +71,7 @@ fn act_as(directory: &mut TestDirectory, dn: &str) {
     };
 }
 
-fn all(directory: &mut TestDirectory, filter: &str) -> Found {
+fn search_all(directory: &mut TestDirectory, filter: &str) -> Found {
     directory.search(SUFFIX, Scope::WholeSubtree, filter, &["*", "+"])
 }
 
@@ -87,13 +87,13 @@ fn compared(directory: &TestDirectory, dn: &str, description: &str, value: &str)
 #[test]
 fn denied_attributes_are_absent_from_every_answer() {
     let mut directory = sample();
-    rule(
+    set_rules(
         &mut directory,
         &["all: allow read to authenticated", "phones: deny read of telephoneNumber to authenticated"],
     );
     let (anna, bert) = (person("anna", PEOPLE), person("bert", STAFF));
     act_as(&mut directory, &anna);
-    let found = all(&mut directory, "(uid=bert)");
+    let found = search_all(&mut directory, "(uid=bert)");
     assert_eq!(found.dns(), [bert.as_str()]);
     assert_eq!(found.entries[0].texts("mail"), ["bert@example.com"]);
     for hidden in ["telephoneNumber", "userPassword"] {
@@ -111,25 +111,25 @@ fn denied_attributes_are_absent_from_every_answer() {
         "(telephoneNumber:telephoneNumberMatch:=+2)",
         "(:telephoneNumberMatch:=+2)",
     ] {
-        assert!(all(&mut directory, filter).dns().is_empty(), "{filter}");
+        assert!(search_all(&mut directory, filter).dns().is_empty(), "{filter}");
     }
-    assert_eq!(all(&mut directory, "(|(uid=bert)(telephoneNumber=+3))").dns(), [bert.as_str()]);
+    assert_eq!(search_all(&mut directory, "(|(uid=bert)(telephoneNumber=+3))").dns(), [bert.as_str()]);
     let refused = compared(&directory, &bert, "telephoneNumber", "+2");
     assert_eq!(refused.0, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     assert_eq!(refused, compared(&directory, &bert, "telephoneNumber", "+9"));
     assert_eq!(compared(&directory, &bert, "mail", "bert@example.com").0, ResultCode::COMPARE_TRUE);
     // An anonymous client sees nothing, and the administrator sees everything.
     act_as(&mut directory, "");
-    let nothing = all(&mut directory, "(objectClass=*)");
+    let nothing = search_all(&mut directory, "(objectClass=*)");
     assert_eq!((nothing.code, nothing.matched_dn.as_str()), (ResultCode::NO_SUCH_OBJECT, ""));
     act_as(&mut directory, "cn=admin");
-    assert_eq!(all(&mut directory, "(telephoneNumber=+2)").dns(), [bert.as_str()]);
+    assert_eq!(search_all(&mut directory, "(telephoneNumber=+2)").dns(), [bert.as_str()]);
 }
 
 #[test]
 fn hidden_entries_are_treated_as_missing() {
     let mut directory = sample();
-    rule(
+    set_rules(
         &mut directory,
         &[
             "all: allow read, write, delete, rename, add to authenticated",
@@ -138,7 +138,7 @@ fn hidden_entries_are_treated_as_missing() {
     );
     let (anna, bert) = (person("anna", PEOPLE), person("bert", STAFF));
     act_as(&mut directory, &anna);
-    let found = all(&mut directory, "(objectClass=*)");
+    let found = search_all(&mut directory, "(objectClass=*)");
     assert!(found.dns().iter().all(|dn| !dn.ends_with(STAFF)), "{:?}", found.dns());
     let nobody = person("nobody", STAFF);
     let nowhere = "uid=x,ou=nowhere,ou=people,dc=example,dc=com";
@@ -181,9 +181,9 @@ fn rules_apply_to_their_requesters_only() {
     let mut directory = sample();
     let (anna, bert, carl) = (person("anna", PEOPLE), person("bert", STAFF), person("carl", STAFF));
     let mut sees = |text: &str, requester: &str| {
-        rule(&mut directory, &[text]);
+        set_rules(&mut directory, &[text]);
         act_as(&mut directory, requester);
-        let found = all(&mut directory, "(uid=*)");
+        let found = search_all(&mut directory, "(uid=*)");
         let mut names: Vec<String> = found.entries.iter().flat_map(|entry| entry.texts("uid")).collect();
         names.sort();
         names.join(" ")
@@ -209,7 +209,7 @@ fn rules_apply_to_their_requesters_only() {
     ] {
         let mut both = directory_with(&[root, text]);
         act_as(&mut both, requester);
-        let found = all(&mut both, "(uid=*)");
+        let found = search_all(&mut both, "(uid=*)");
         let mut names: Vec<String> = found.entries.iter().flat_map(|entry| entry.texts("uid")).collect();
         names.sort();
         assert_eq!(names.join(" "), expected, "{text} as {requester}");
@@ -218,12 +218,12 @@ fn rules_apply_to_their_requesters_only() {
 
 fn directory_with(rules: &[&str]) -> TestDirectory {
     let mut directory = sample();
-    rule(&mut directory, rules);
+    set_rules(&mut directory, rules);
     directory
 }
 
 #[test]
-fn changes_need_their_rights() {
+fn each_change_requires_its_right() {
     let (anna, bert) = (person("anna", PEOPLE), person("bert", STAFF));
     let mut directory = directory_with(&[
         "see: allow read to authenticated",
@@ -263,7 +263,7 @@ fn changes_need_their_rights() {
 }
 
 #[test]
-fn the_own_password_needs_write_and_those_of_others_reset() {
+fn users_need_write_for_their_own_password_and_reset_for_others() {
     let (anna, bert, carl) = (person("anna", PEOPLE), person("bert", STAFF), person("carl", STAFF));
     let desk = format!("desk: allow reset below '{STAFF}' to user '{anna}'");
     let see = "see: allow read to authenticated";
@@ -285,33 +285,33 @@ fn the_own_password_needs_write_and_those_of_others_reset() {
     // An application password is a separate credential, so setting it requires the right to write.
     set(&mut directory, &anna, &bert, "userPassword;x-app-mail", no);
     // The right to reset does not cover the user's own password.
-    rule(&mut directory, &[see, "all: allow reset to anyone"]);
+    set_rules(&mut directory, &[see, "all: allow reset to anyone"]);
     set(&mut directory, &anna, &anna, "userPassword", no);
     set(&mut directory, &anna, &carl, "userPassword", yes);
     // The right to write the passwords of others includes the right to reset them; a rule that denies either right
     // refuses both.
     let writes = format!("desk: allow write of userPassword to user '{anna}'");
-    rule(&mut directory, &[see, &writes]);
+    set_rules(&mut directory, &[see, &writes]);
     set(&mut directory, &anna, &bert, "userPassword", yes);
     let deny = format!("not carl: deny reset at '{carl}' to authenticated");
-    rule(&mut directory, &[see, own, &writes, &deny]);
+    set_rules(&mut directory, &[see, own, &writes, &deny]);
     set(&mut directory, &anna, &bert, "userPassword", yes);
     set(&mut directory, &anna, &carl, "userPassword", no);
     set(&mut directory, &anna, &carl, "userPassword;x-app-mail", no);
     set(&mut directory, &carl, &carl, "userPassword", yes);
     let no_write = format!("not bert: deny write of userPassword at '{bert}' to user '{anna}'");
-    rule(&mut directory, &[see, &desk, &no_write]);
+    set_rules(&mut directory, &[see, &desk, &no_write]);
     set(&mut directory, &anna, &bert, "userPassword", no);
     set(&mut directory, &anna, &carl, "userPassword", yes);
     // A rule that denies the right to all attributes covers passwords; a rule that allows this right does not.
-    rule(&mut directory, &[see, &desk, "no: deny write to authenticated"]);
+    set_rules(&mut directory, &[see, &desk, "no: deny write to authenticated"]);
     set(&mut directory, &anna, &carl, "userPassword", no);
-    rule(&mut directory, &[see, &desk, "no: deny write but not of userPassword to authenticated"]);
+    set_rules(&mut directory, &[see, &desk, "no: deny write but not of userPassword to authenticated"]);
     set(&mut directory, &anna, &carl, "userPassword", yes);
-    rule(&mut directory, &[see, "all: allow write to authenticated"]);
+    set_rules(&mut directory, &[see, "all: allow write to authenticated"]);
     set(&mut directory, &anna, &carl, "userPassword", no);
     // A hidden entry is treated as missing.
-    rule(&mut directory, &[&desk, "no: deny browse of cn to authenticated"]);
+    set_rules(&mut directory, &[&desk, "no: deny browse of cn to authenticated"]);
     set(&mut directory, &anna, &carl, "userPassword", ResultCode::NO_SUCH_OBJECT);
 }
 
@@ -355,25 +355,25 @@ fn at_least_one_requester_can_read_the_rules() {
 }
 
 #[test]
-fn a_withdrawn_right_ends_at_once() {
+fn removing_a_member_from_a_group_revokes_its_rights_at_once() {
     let mut directory = directory_with(&[&format!("x: allow read to group \"cn=inner,{GROUPS}\"")]);
     let bert = person("bert", STAFF);
     act_as(&mut directory, &bert);
-    assert_eq!(all(&mut directory, "(uid=carl)").dns().len(), 1);
+    assert_eq!(search_all(&mut directory, "(uid=carl)").dns().len(), 1);
     act_as(&mut directory, "cn=admin");
     let anna = person("anna", PEOPLE);
     let inner = format!("cn=inner,{GROUPS}");
     ok(&mut directory, |of| of.modify(&inner, &[(ChangeOperation::Replace, "member", &[&anna])]));
     act_as(&mut directory, &bert);
-    assert_eq!(all(&mut directory, "(uid=carl)").code, ResultCode::NO_SUCH_OBJECT);
+    assert_eq!(search_all(&mut directory, "(uid=carl)").code, ResultCode::NO_SUCH_OBJECT);
     act_as(&mut directory, &anna);
-    assert_eq!(all(&mut directory, "(uid=carl)").dns().len(), 1);
+    assert_eq!(search_all(&mut directory, "(uid=carl)").dns().len(), 1);
     // After a restart, the rules have the same effect.
     let mut directory = directory.reopen();
     act_as(&mut directory, &anna);
-    assert_eq!(all(&mut directory, "(uid=carl)").dns().len(), 1);
+    assert_eq!(search_all(&mut directory, "(uid=carl)").dns().len(), 1);
     act_as(&mut directory, &bert);
-    assert_eq!(all(&mut directory, "(uid=carl)").code, ResultCode::NO_SUCH_OBJECT);
+    assert_eq!(search_all(&mut directory, "(uid=carl)").code, ResultCode::NO_SUCH_OBJECT);
 }
 
 #[test]
@@ -410,7 +410,7 @@ fn invalid_rules_are_refused() {
 #[test]
 fn requesters_read_only_entries_that_name_them() {
     let mut directory = sample();
-    rule(&mut directory, &["managed: allow read of cn, mail to named by manager"]);
+    set_rules(&mut directory, &["managed: allow read of cn, mail to named by manager"]);
     let anna = person("anna", PEOPLE);
     let mails = |directory: &mut TestDirectory| {
         act_as(directory, &anna);
@@ -445,7 +445,7 @@ fn filters_of_rules_restrict_adds_moves_and_changes() {
         "phones: allow write of telephoneNumber matching '(!(uid=carl))' to authenticated",
         &movable,
     ];
-    rule(&mut directory, &rules);
+    set_rules(&mut directory, &rules);
     act_as(&mut directory, &person("anna", PEOPLE));
     let (yes, no) = (ResultCode::SUCCESS, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     let check = |outcome: crate::Outcome, code| assert_eq!(outcome.code, code, "{}", outcome.diagnostic);
@@ -483,17 +483,17 @@ fn members_of_dynamic_groups_count_as_members() {
     ];
     let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
     ok(&mut directory, |of| of.add(&group, &[("objectClass", &["groupOfURLs"]), ("memberURL", &urls)]));
-    rule(&mut directory, &[&format!("described: allow read to group '{group}'")]);
+    set_rules(&mut directory, &[&format!("described: allow read to group '{group}'")]);
     for (dn, is_member) in
         [(person("anna", PEOPLE), true), (person("bert", STAFF), false), (person("carl", STAFF), true)]
     {
         act_as(&mut directory, &dn);
-        assert_eq!(!all(&mut directory, "(uid=bert)").dns().is_empty(), is_member, "{dn}");
+        assert_eq!(!search_all(&mut directory, "(uid=bert)").dns().is_empty(), is_member, "{dn}");
     }
     // The next request uses the new state of the entry.
     act_as(&mut directory, "cn=admin");
     let carl = person("carl", STAFF);
     ok(&mut directory, |of| of.modify_dn(&carl, "uid=ziggy", true, None));
     act_as(&mut directory, &person("ziggy", STAFF));
-    assert!(all(&mut directory, "(uid=bert)").dns().is_empty());
+    assert!(search_all(&mut directory, "(uid=bert)").dns().is_empty());
 }

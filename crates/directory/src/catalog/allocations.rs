@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_variant_allocates_its_type_and_no_number_twice() {
+    fn each_attribute_description_is_allocated_once_after_its_type() {
         let schema = Schema::shipped();
         let catalog = Catalog::new(schema.clone());
         let mut allocations = Allocations::new(&catalog);

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn existing_entries_join_by_a_new_rule_in_steps() {
+    fn a_new_rule_adds_existing_entries_to_its_group_in_steps() {
         let mut directory = directory(&[]);
         for number in 0..9 {
             let title = if number % 2 == 0 { "boss" } else { "clerk" };
@@ -283,7 +283,7 @@ mod tests {
     /// later due changes were not made. The records of a step had a fixed number of members, and did not fit into a
     /// message.
     #[test]
-    fn a_step_that_has_no_room_has_fewer_members() {
+    fn a_step_adds_fewer_members_if_its_records_do_not_fit() {
         let mut directory = directory(&[]);
         for (name, title) in [("x", "clerk"), ("p0", "boss"), ("p1", "boss"), ("p2", "boss")] {
             assert_eq!(add(&mut directory, name, title), ResultCode::SUCCESS);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_refuses_a_member_ends_the_rule() {
+    fn a_rule_stops_after_its_group_refuses_a_member() {
         let mut directory = directory(&[]);
         let unit = format!("ou=unit,{SUFFIX}");
         ok(directory.add(&unit, &[("objectClass", &["organizationalUnit"])]));
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_checked() {
+    fn invalid_rules_are_refused() {
         let mut directory = directory(&[]);
         for (rule, what) in [
             ("a: cn=staff", "expected \"into\""),

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roles_are_read_back() {
+    fn roles_round_trip_and_invalid_rows_are_rejected() {
         for role in [
             ReplicationRole::Writer,
             ReplicationRole::Replica,

@@ -145,7 +145,7 @@ mod tests {
     /// missing. If the log contains all changes of the transaction, the next open finds all changes, otherwise none.
     /// The data file contains none of the changes.
     #[test]
-    fn a_torn_group_gives_the_whole_transaction_or_nothing() {
+    fn a_torn_redo_group_restores_the_whole_transaction_or_none_of_it() {
         let mut directory = TestDirectory::with_suffix_entry();
         for number in 0..5 {
             let class = ("objectClass", &["organizationalUnit"][..]);

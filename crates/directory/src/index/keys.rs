@@ -204,7 +204,7 @@ mod tests {
         rows
     }
 
-    fn needed(assertion: &str) -> NeededGrams {
+    fn needed_grams_of(assertion: &str) -> NeededGrams {
         let rule = MatchingRule::find("caseIgnoreSubstringsMatch").unwrap();
         needed_grams(SubstringAssertion::parse(rule, assertion.as_bytes()).unwrap().pieces())
     }
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn returns_the_grams_that_pieces_require() {
+    fn returns_the_grams_that_substrings_require() {
         let all = |grams: &[&[u8]]| NeededGrams::All(grams.iter().map(|gram| gram.to_vec()).collect());
         for (assertion, expected) in [
             ("abc*", all(&[b"abc", b"\xfeab"])),
@@ -233,7 +233,7 @@ mod tests {
             ("* *", NeededGrams::Nothing),
             ("*x y *z z*", all(&[b"x y", b"z z"])),
         ] {
-            assert_eq!(needed(assertion), expected, "{assertion}");
+            assert_eq!(needed_grams_of(assertion), expected, "{assertion}");
         }
     }
 

@@ -27,7 +27,7 @@ fn people() -> TestDirectory {
     directory
 }
 
-fn is_sound(directory: &TestDirectory) {
+fn assert_sound(directory: &TestDirectory) {
     assert_eq!(check(&directory.snapshot).unwrap(), Vec::<String>::new());
 }
 
@@ -60,7 +60,7 @@ fn source(directory: &TestDirectory) -> CandidateSource {
 }
 
 #[test]
-fn an_index_answers_when_it_is_complete() {
+fn an_index_is_used_only_after_its_build_is_complete() {
     let mut directory = people();
     directory.define_index("description", "substring,equality,presence");
     let mut slices = 0;
@@ -68,7 +68,7 @@ fn an_index_answers_when_it_is_complete() {
         assert_eq!(source(&directory), CandidateSource::Scan);
         assert_eq!(phase(&directory, "description", IndexPart::Grams), Phase::Building);
         assert_eq!(count(&mut directory, "(description=*number 17*)"), 1);
-        is_sound(&directory);
+        assert_sound(&directory);
         slices += 1;
         if !directory.run_index_slice(3) {
             break;
@@ -77,11 +77,11 @@ fn an_index_answers_when_it_is_complete() {
     assert!(slices > 10);
     assert_eq!(source(&directory), CandidateSource::Indexes);
     assert_eq!(count(&mut directory, "(description=*number 17*)"), 1);
-    is_sound(&directory);
+    assert_sound(&directory);
 }
 
 #[test]
-fn work_continues_after_a_restart_at_any_point() {
+fn index_builds_continue_after_a_restart_at_any_point() {
     let mut directory = people();
     let defined = |directory: &TestDirectory| directory.directory.indexes();
     for kinds in ["substring,approximate", "equality", "none"] {
@@ -91,14 +91,14 @@ fn work_continues_after_a_restart_at_any_point() {
             let before = directory.directory.index_progress().unwrap();
             directory = directory.reopen();
             assert_eq!(directory.directory.index_progress().unwrap(), before);
-            is_sound(&directory);
+            assert_sound(&directory);
             directory.run_index_slice(7);
             reopened += 1;
         }
         assert!(reopened > 2, "{kinds}");
         let found = defined(&directory).into_iter().find(|(name, _)| name == "description");
         assert_eq!(found.map_or("none".to_owned(), |(_, kinds)| kinds.to_string()), kinds);
-        is_sound(&directory);
+        assert_sound(&directory);
     }
     let read = directory.snapshot.state().read;
     assert_eq!(read.row_count(crate::model::rows::PIECES).unwrap(), 0);
@@ -116,16 +116,16 @@ fn changes_during_the_build_are_indexed() {
         let dn = format!("cn=Person {number},{SUFFIX}");
         let value = "Sentence about birds";
         directory.modify(&dn, &[(ChangeOperation::Replace, "description", &[value])]);
-        is_sound(&directory);
+        assert_sound(&directory);
         let other = format!("cn=Person {},{SUFFIX}", number + 1);
         directory.modify(&other, &[(ChangeOperation::Delete, "description", &["Sentence"])]);
         directory.modify(&other, &[(ChangeOperation::Delete, "description;lang-en", &[])]);
-        is_sound(&directory);
+        assert_sound(&directory);
         assert_eq!(directory.delete(&format!("cn=Person {},{SUFFIX}", number + 2)).code, ResultCode::SUCCESS);
-        is_sound(&directory);
+        assert_sound(&directory);
     }
     directory.finish_indexes();
-    is_sound(&directory);
+    assert_sound(&directory);
     assert_eq!(count(&mut directory, "(description=*about birds)"), 2);
     assert_eq!(count(&mut directory, "(description=*likes*)"), COUNT as usize - 4);
     assert_eq!(count(&mut directory, "(description=*)"), COUNT as usize + 1 - 1 - 2);
@@ -143,9 +143,9 @@ fn an_index_defined_again_waits_until_its_old_rows_are_removed() {
     directory.modify(&dn, &[(ChangeOperation::Replace, "description", &["nothing"])]);
     directory.define_index("description", "substring");
     assert_eq!(phase(&directory, "description", IndexPart::Grams), Phase::Clearing);
-    is_sound(&directory);
+    assert_sound(&directory);
     directory.finish_indexes();
-    is_sound(&directory);
+    assert_sound(&directory);
     assert_eq!(source(&directory), CandidateSource::Indexes);
     assert_eq!(count(&mut directory, "(description=*number 17*)"), 0);
 }
@@ -206,9 +206,9 @@ fn building_all_rows_at_once_equals_building_slices() {
         assert_eq!(phase(&directory, "sn", IndexPart::Values), Phase::Absent);
         assert_eq!(source(&directory), CandidateSource::Indexes);
         assert_eq!(count(&mut directory, "(description=*number 17*)"), 1);
-        is_sound(&directory);
+        assert_sound(&directory);
         let directory = directory.reopen();
         assert_eq!(phase(&directory, "description", IndexPart::Grams), Phase::Complete);
-        is_sound(&directory);
+        assert_sound(&directory);
     }
 }

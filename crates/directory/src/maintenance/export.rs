@@ -488,7 +488,7 @@ mod tests {
         dns
     }
 
-    fn planted() -> TestDirectory {
+    fn sample() -> TestDirectory {
         let mut directory = TestDirectory::with_suffix_entry();
         for (dn, class, naming) in [
             ("ou=a,dc=example,dc=com", "organizationalUnit", ("ou", "a")),
@@ -505,7 +505,7 @@ mod tests {
 
     #[test]
     fn exports_entries_in_the_order_of_their_ids() {
-        let directory = planted();
+        let directory = sample();
         let text = text_of(&directory, &ExportRequest::default());
         assert_eq!(dns(&text), ["dc=example", "ou=a", "cn=x", "ou=b", "ou=c", "cn=y"]);
         assert!(text.starts_with("version: 1\n# Pando export at log position "), "{text}");
@@ -515,7 +515,7 @@ mod tests {
 
     #[test]
     fn exports_names_in_the_form_of_rfc_4514() {
-        let mut directory = planted();
+        let mut directory = sample();
         let see: &[&str] = &["cn=x; ou=a; dc=example;dc=com", "cn=\"a, b\";o=elsewhere"];
         let dn = "cn=z,dc=example,dc=com";
         let named: &[&str] = &["OID.2.5.4.3=c;o=d"];
@@ -531,7 +531,7 @@ mod tests {
 
     #[test]
     fn exports_operational_attributes_that_clients_write() {
-        let mut directory = planted();
+        let mut directory = sample();
         let url = "ldap://elsewhere.example/";
         let outcome = directory.add(
             "ou=away,dc=example,dc=com",
@@ -543,8 +543,8 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_moved_below_a_younger_one_follows_it() {
-        let mut directory = planted();
+    fn a_superior_is_exported_before_an_older_subordinate() {
+        let mut directory = sample();
         let moved =
             directory.modify_dn("ou=a,dc=example,dc=com", "ou=a", false, Some("ou=c,ou=b,dc=example,dc=com"));
         assert_eq!(moved, crate::model::outcome::Outcome::success());
@@ -560,8 +560,8 @@ mod tests {
     }
 
     #[test]
-    fn base_filter_and_attributes_select() {
-        let directory = planted();
+    fn base_filter_and_attributes_select_the_exported_data() {
+        let directory = sample();
         let filter = FilterBuf::parse("(objectClass=device)").unwrap();
         let base = ExportRequest { base: Some("OU=A, dc=example,dc=com"), ..ExportRequest::default() };
         assert_eq!(dns(&text_of(&directory, &base)), ["ou=a", "cn=x"]);
@@ -579,7 +579,7 @@ mod tests {
 
     #[test]
     fn exports_values_of_every_form_as_a_search_returns_them() {
-        let mut directory = planted();
+        let mut directory = sample();
         let large = "x".repeat(3_000);
         let many: Vec<String> = (0..200).map(|number| format!("value {number}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_its_number() {
+    fn each_attribute_has_the_number_of_its_position() {
         for (number, attribute) in AccountAttribute::ALL.into_iter().enumerate() {
             assert_eq!(attribute as usize, number, "{}", attribute.name());
         }

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_alone_allocates_nothing() {
+    fn a_list_count_without_items_is_rejected() {
         let mut out = Vec::new();
         put_varint(&mut out, u64::from(u32::MAX));
         assert!(Decoder(&out).list(|d| d.byte()).is_none());

@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_subentry_that_does_not_fit_is_left_out() {
+    fn subentries_beyond_the_memory_limit_are_left_out() {
         let subentry = |id, octets| CollectiveSubentry {
             id: EntryId(id),
             point: EntryId(id % 2),

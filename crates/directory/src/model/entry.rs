@@ -688,7 +688,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_change_in_their_place_and_new_ones_go_to_the_end() {
+    fn changed_attributes_keep_their_place_and_new_ones_are_appended() {
         let bytes = sample().encode();
         let mut entry = StoredEntry::of(&EntryRow::decode(&bytes).unwrap());
         entry.set(AttrId(200), Some(EncodedAttribute::inline(AttrId(200), &[InlineValue::Here(b"new")])));
@@ -703,7 +703,7 @@ mod tests {
     }
 
     #[test]
-    fn some_attributes_are_found_among_others() {
+    fn requested_attributes_are_found_in_row_order() {
         let bytes = sample().encode();
         let row = EntryRow::decode(&bytes).unwrap();
         for ids in [&[][..], &[3], &[200], &[4, 5], &[5, 4], &[3, 200, 5], &[9, 201], &[3, 4, 5, 200]] {
@@ -757,7 +757,7 @@ mod tests {
 
     /// The rows have the same attributes in the same order, but short and long heads at different places.
     #[test]
-    fn places_are_found_after_long_heads() {
+    fn attributes_are_located_after_short_and_long_heads() {
         let mut rng = fastrand::Rng::with_seed(37);
         for _ in 0..300 {
             let count = rng.u32(1..24);

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contains_what_was_inserted() {
+    fn contains_exactly_the_inserted_numbers() {
         let mut odd = LowNumbers::default();
         (1..300).step_by(2).map(AttrId).for_each(|id| odd.insert(id));
         let mut low = LowNumbers::default();

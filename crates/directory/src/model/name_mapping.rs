@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_below_the_base_change() {
+    fn maps_dns_at_and_below_the_base() {
         let schema = SchemaBuilder::shipped().build().unwrap();
         let mapping = NameMapping {
             bases: ("ou=Old, dc=a".to_owned(), "ou=new,dc=b".to_owned()),

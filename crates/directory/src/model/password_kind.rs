@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn applications_have_names() {
+    fn application_names_convert_to_options_and_back() {
         assert_eq!(application_options("mail-2").as_deref(), Some("x-app-mail-2"));
         assert_eq!(application_name("x-app-mail-2"), Some("mail-2"));
         for wrong in ["", "Mail", "a b", "a;b", "ü", &"a".repeat(41)] {

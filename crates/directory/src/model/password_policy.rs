@@ -402,7 +402,7 @@ mod tests {
 
     /// An import can store invalid values. The policy then applies with corrected rules.
     #[test]
-    fn corrects_a_policy_with_faults() {
+    fn corrects_invalid_rules_of_a_policy() {
         let mut policy = PasswordPolicy {
             check_quality: 7,
             min_classes: 9,
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn records_failures_until_the_delay_is_the_longest() {
+    fn records_as_many_failures_as_the_longest_delay_needs() {
         let kept = |min_delay, max_delay, max_failure| {
             PasswordPolicy { min_delay, max_delay, max_failure, ..PasswordPolicy::default() }
                 .failure_count_max()

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn other_definitions_of_the_program_count_as_a_change() {
+    fn a_change_of_the_shipped_schema_updates_the_modification_time() {
         let shipped = Schema::shipped();
         let known = SchemaTimes { digest: [7; 32], ..SchemaTimes::with(None, &shipped, 10_000_000) };
         let changed = SchemaTimes::with(Some(&known), &shipped, 90_000_000);

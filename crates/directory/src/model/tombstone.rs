@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_sort_by_position_and_give_their_place_back() {
+    fn keys_sort_by_position_and_decode_to_their_place() {
         let place = |position, id| TombstonePlace { position, id: EntryId(id) };
         assert!(place(2, 900).key() < place(300, 1).key());
         assert_eq!(TombstonePlace::of_key(&place(300, 7).key()), Some(place(300, 7)));

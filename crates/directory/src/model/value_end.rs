@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_taken_apart() {
+    fn keys_decode_to_their_parts() {
         let (source, attribute) = (EntryId(7), AttrId(300));
         let link = EndingValue::Link(EntryId(9)).key(source, attribute);
         assert_eq!(
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn options_give_whole_seconds() {
+    fn x_until_options_convert_to_seconds_and_back() {
         assert_eq!(of_option("lang-en"), None);
         assert_eq!(of_option("x-until"), None);
         assert_eq!(of_option("x-until-never"), Some(Ok(0)));

@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_end_with_time_and_with_a_lock_that_has_passed() {
+    fn failures_expire_with_time_and_with_the_end_of_a_lock() {
         let policy = PasswordPolicy {
             lockout: true,
             max_failure: 3,
@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn quality_is_length_and_kinds_of_characters() {
+    fn quality_checks_length_and_character_classes() {
         let policy = PasswordPolicy {
             check_quality: 1,
             min_length: 4,

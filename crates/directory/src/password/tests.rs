@@ -340,7 +340,7 @@ fn refuses_values_that_require_too_much_before_any_work() {
 
 /// For every small N and r within the limit, the library returns a result or an error, but does not panic.
 #[test]
-fn small_yescrypt_parameters_are_harmless() {
+fn small_yescrypt_parameters_do_not_panic() {
     for n in "./01234".chars() {
         for r in "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij".chars().step_by(5) {
             let stored = format!(
@@ -399,7 +399,7 @@ fn clear_text_that_looks_like_a_scheme_stays_usable() {
 }
 
 #[test]
-fn storage_schemes_have_names() {
+fn storage_scheme_names_parse_in_any_case() {
     assert_eq!(StorageScheme::default(), StorageScheme::Argon2id);
     for (scheme, name) in StorageScheme::NAMES {
         assert_eq!(scheme.to_string(), name);

@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn external_is_for_the_administrator_where_it_is_offered() {
+    fn external_binds_as_the_administrator_if_it_is_offered() {
         use ExternalIdentity::{NotOffered, Stranger, Unknown};
         let directory = sample();
         let check = |external, mechanism, code| {
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn others_have_to_match_a_stored_password() {
+    fn other_binds_require_a_matching_stored_password() {
         let directory = sample();
         let check = |name, stored: &[&str], expected: Requester| match try_bind(
             &directory,
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn verification_decides_unless_it_was_for_show() {
+    fn a_bind_succeeds_only_after_a_genuine_verification() {
         let administrator = Requester::Administrator { dn: "cn=admin".to_owned() };
         let result = |verified, requester: &Requester| {
             let (outcome, requester) = bind_result(verified, requester.clone());

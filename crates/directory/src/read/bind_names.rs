@@ -108,7 +108,7 @@ mod tests {
         directory
     }
 
-    fn named(directory: &TestDirectory, name: &str, listener: ListenerName) -> String {
+    fn resolve_to_text(directory: &TestDirectory, name: &str, listener: ListenerName) -> String {
         match bind_name(&directory.snapshot, name, || listener).unwrap() {
             BindName::AsGiven => "as given".to_owned(),
             BindName::Nobody => "nobody".to_owned(),
@@ -129,20 +129,20 @@ mod tests {
             ("", "as given"),
             ("uid=ada", "as given"),
         ] {
-            assert_eq!(named(&directory, name, ListenerName::LDAP), expected, "{name:?}");
+            assert_eq!(resolve_to_text(&directory, name, ListenerName::LDAP), expected, "{name:?}");
         }
-        assert_eq!(named(&directory, &"a".repeat(BIND_NAME_MAX + 1), ListenerName::LDAP), "nobody");
+        assert_eq!(resolve_to_text(&directory, &"a".repeat(BIND_NAME_MAX + 1), ListenerName::LDAP), "nobody");
     }
 
     #[test]
     fn ambiguous_names_denote_no_entry() {
         let directory = directory(&["all: uid, mail", "again: uid"]);
         for (name, expected) in [("ada", "uid=ada,ou=people"), ("bob", "nobody"), ("ada@x.org", "nobody")] {
-            assert_eq!(named(&directory, name, ListenerName::LDAP), expected, "{name}");
+            assert_eq!(resolve_to_text(&directory, name, ListenerName::LDAP), expected, "{name}");
         }
         let filtered = self::directory(&["all: uid, mail matching '(mail=b@x.org)'"]);
-        assert_eq!(named(&filtered, "bob", ListenerName::LDAP), "uid=bob,ou=people");
-        assert_eq!(named(&filtered, "ada", ListenerName::LDAP), "nobody");
+        assert_eq!(resolve_to_text(&filtered, "bob", ListenerName::LDAP), "uid=bob,ou=people");
+        assert_eq!(resolve_to_text(&filtered, "ada", ListenerName::LDAP), "nobody");
     }
 
     #[test]
@@ -159,13 +159,13 @@ mod tests {
             ("@example.com", "nobody"),
             ("ada@example.org", "nobody"),
         ] {
-            assert_eq!(named(&directory, name, ListenerName::LDAPS), expected, "{name}");
-            assert_eq!(named(&directory, name, ListenerName::LDAP), "as given", "{name}");
+            assert_eq!(resolve_to_text(&directory, name, ListenerName::LDAPS), expected, "{name}");
+            assert_eq!(resolve_to_text(&directory, name, ListenerName::LDAP), "as given", "{name}");
         }
     }
 
     #[test]
-    fn rules_are_checked() {
+    fn invalid_rules_are_refused() {
         let mut directory = TestDirectory::with_suffix_entry();
         for (rule, what) in [
             ("uid", "a rule begins with its name"),

@@ -358,7 +358,7 @@ mod tests {
     /// Regression test: with compare, any user could try the passwords of others and learn which entries have a
     /// password.
     #[test]
-    fn passwords_are_compared_by_oneself_the_administrator_and_whom_a_setting_names() {
+    fn only_owner_administrator_and_password_comparers_compare_passwords() {
         let mut directory = sample();
         let person: &[(&str, &[&str])] = &[("objectClass", &["person"]), ("sn", &["Bob"])];
         assert_eq!(directory.add(BOB, person).code, ResultCode::SUCCESS);

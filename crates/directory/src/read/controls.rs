@@ -566,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn known_controls_are_read() {
+    fn known_controls_are_decoded() {
         use ControlContext::{Bind, Search, Unanswered};
         let none = RequestControls::default;
         let manage = || RequestControls { manage_dsa_it: true, ..none() };
@@ -589,7 +589,7 @@ mod tests {
     /// The match below fails to compile when a variant is added to `ControlContext`. Add the new variant to the list
     /// too: the test for leaks of hidden entries depends on that list.
     #[test]
-    fn every_operation_is_in_the_list() {
+    fn the_list_of_contexts_contains_every_operation() {
         for (place, context) in ControlContext::ALL.into_iter().enumerate() {
             assert_eq!(context as usize, place);
         }

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_search_is_a_walk() {
+    fn a_search_of_many_entries_counts_as_a_traversal() {
         let mut directory = TestDirectory::with_suffix_entry();
         for number in 0..20 {
             let (dn, name) = (format!("cn={number},{SUFFIX}"), format!("{number}"));

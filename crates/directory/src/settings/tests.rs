@@ -263,7 +263,7 @@ fn each_refusal_has_its_code_and_changes_nothing() {
 }
 
 #[test]
-fn a_change_without_effect_makes_no_record() {
+fn a_change_without_effect_writes_no_record() {
     let mut directory = TestDirectory::new();
     let position = directory.snapshot.position().unwrap();
     assert!(directory.try_change_settings(|_| ()).unwrap().is_empty());
@@ -325,7 +325,7 @@ fn a_search_reports_that_the_schema_has_changed() {
 }
 
 #[test]
-fn places_are_displayed_and_parsed() {
+fn setting_paths_round_trip_as_text() {
     for place in [
         SettingPath::Key("limits.size_limit".to_owned()),
         SettingPath::Key("indexes.a[0]".to_owned()),
@@ -338,7 +338,7 @@ fn places_are_displayed_and_parsed() {
 }
 
 #[test]
-fn clients_and_capabilities_are_checked() {
+fn invalid_clients_and_capabilities_are_refused() {
     let of = |clients: &[&str], capabilities: &[&str]| {
         let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let general = GeneralSettings {

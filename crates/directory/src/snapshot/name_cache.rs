@@ -139,7 +139,7 @@ mod tests {
     use crate::testing::{SUFFIX, TestDirectory};
 
     #[test]
-    fn a_snapshot_that_moves_drops_cached_names() {
+    fn renewing_a_changed_snapshot_drops_cached_names() {
         let (unit, person) = ("ou=a,dc=example,dc=com", "cn=p,ou=a,dc=example,dc=com");
         let mut directory = TestDirectory::with_suffix_entry();
         directory.add(unit, &[("objectClass", &["organizationalUnit"])]);

@@ -85,7 +85,7 @@ struct SearchCase {
 }
 
 impl SearchCase {
-    fn seldom(&self) -> Option<Box<RareControls>> {
+    fn rare_controls(&self) -> Option<Box<RareControls>> {
         let sort = Some(self.sort.clone()?);
         Some(Box::new(RareControls { sort, ..RareControls::default() }))
     }
@@ -99,7 +99,7 @@ fn search(directory: &mut TestDirectory, case: &SearchCase, controls: &RequestCo
         SearchRequest::new(&case.base, case.scope, filter.as_filter(), selection.as_selection());
     request.size_limit = case.size_limit;
     request.deref_aliases = case.deref;
-    directory.search_request(&request, &RequestControls { seldom: case.seldom(), ..controls.clone() })
+    directory.search_request(&request, &RequestControls { seldom: case.rare_controls(), ..controls.clone() })
 }
 
 fn compared(
@@ -132,7 +132,7 @@ const SCOPES: [Scope; 4] = [Scope::BaseObject, Scope::SingleLevel, Scope::WholeS
 const HIDDEN_TEXT: &str = "does not exist, or you may not see it";
 
 #[test]
-fn answers_are_those_of_the_plain_rules() {
+fn answers_agree_with_a_model_of_the_access_rules() {
     for_seeds(8, |seed| {
         let mut rng = Rng::with_seed(seed);
         let (tree, mut directory) = sample();
@@ -178,7 +178,7 @@ fn answers_are_those_of_the_plain_rules() {
 }
 
 #[test]
-fn single_values_are_changed_as_the_plain_rules_say() {
+fn changes_of_single_values_agree_with_the_rule_model() {
     for_seeds(4, |seed| {
         let mut rng = Rng::with_seed(seed);
         let (tree, mut directory) = sample();
@@ -212,7 +212,7 @@ fn single_values_are_changed_as_the_plain_rules_say() {
 }
 
 #[test]
-fn controls_are_allowed_as_the_plain_rules_say() {
+fn allowed_controls_agree_with_the_rule_model() {
     for_seeds(4, |seed| {
         let mut rng = Rng::with_seed(seed);
         let (tree, mut directory) = sample();

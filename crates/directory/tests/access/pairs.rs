@@ -97,7 +97,7 @@ fn hidden_data_is_indistinguishable_from_absent_data() {
 }
 
 /// Returns the sample with additional entries to hide, such as an alias and a referral.
-fn first(rng: &mut Rng) -> Numbered {
+fn sample_with_hidden_entries(rng: &mut Rng) -> Numbered {
     let mut entries = sample();
     let of = |pairs: &[(&str, &str)]| -> Attributes {
         let mut all = Attributes::new();
@@ -164,7 +164,7 @@ fn view(rules: &[Rule], requester: &str, tree: &Tree) -> BTreeMap<String, BTreeM
 }
 
 /// Returns another tree that differs only in hidden data.
-fn second(rng: &mut Rng, rules: &[Rule], requester: &str, first: &Numbered) -> Numbered {
+fn with_other_hidden_data(rng: &mut Rng, rules: &[Rule], requester: &str, first: &Numbered) -> Numbered {
     let mut second = first.clone();
     let whole = tree_of(first);
     let rights = Rights { rules, requester, tree: &whole, link: None };
@@ -221,7 +221,7 @@ const SELECTIONS: [&[&str]; 4] = [
 
 /// Checks a pair of trees. Returns false if no pair was found.
 fn check_pair(rng: &mut Rng, requester: &str) -> bool {
-    let one = first(rng);
+    let one = sample_with_hidden_entries(rng);
     let mut rules: Vec<Rule> = (0..rng.usize(2..7)).map(|place| Rule::random(rng, place < 2)).collect();
     // Rules that allow changes are left out, so that both trees stay unchanged.
     for rule in &mut rules {
@@ -230,7 +230,7 @@ fn check_pair(rng: &mut Rng, requester: &str) -> bool {
             rule.rights.push("read");
         }
     }
-    let other = second(rng, &rules, requester, &one);
+    let other = with_other_hidden_data(rng, &rules, requester, &one);
     if one == other || view(&rules, requester, &tree_of(&one)) != view(&rules, requester, &tree_of(&other)) {
         return false;
     }
@@ -269,10 +269,10 @@ fn check_pair(rng: &mut Rng, requester: &str) -> bool {
             sort: if rng.bool() { sort(SORTED_BY[rng.usize(..SORTED_BY.len())], rng.bool()) } else { None },
         };
         let what = || {
-            let gone = one.iter().filter(|entry| !other.contains(entry)).map(|(_, dn, _)| dn);
-            let come = other.iter().filter(|entry| !one.contains(entry)).map(|(_, dn, _)| dn);
-            let (gone, come): (Vec<_>, Vec<_>) = (gone.collect(), come.collect());
-            format!("{case:?} as {requester} under {texts:#?}\nfirst alone {gone:#?}\nsecond alone {come:#?}")
+            let removed = one.iter().filter(|entry| !other.contains(entry)).map(|(_, dn, _)| dn);
+            let added = other.iter().filter(|entry| !one.contains(entry)).map(|(_, dn, _)| dn);
+            let (removed, added): (Vec<_>, Vec<_>) = (removed.collect(), added.collect());
+            format!("{case:?} as {requester} under {texts:#?}\nremoved {removed:#?}\nadded {added:#?}")
         };
         let none = RequestControls { manage_dsa_it: rng.u8(0..4) == 0, ..RequestControls::default() };
         let found = pair.each_mut().map(|directory| comparable(search(directory, &case, &none)));

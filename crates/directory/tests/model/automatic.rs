@@ -324,6 +324,6 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn groups_and_numbers_are_those_of_a_plain_directory() {
+fn groups_and_numbers_agree_with_a_model() {
     for_seeds(SEEDS, run);
 }

@@ -334,6 +334,6 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn dynamic_entries_end_when_those_of_a_plain_directory_do() {
+fn dynamic_entries_expire_as_in_a_model() {
     for_seeds(SEEDS, run);
 }

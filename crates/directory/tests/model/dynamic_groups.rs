@@ -411,6 +411,6 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn described_members_are_those_of_a_plain_directory() {
+fn described_members_agree_with_a_model() {
     for_seeds(SEEDS, run);
 }

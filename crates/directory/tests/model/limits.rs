@@ -311,6 +311,6 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn values_are_limited_as_in_a_plain_directory() {
+fn value_limits_agree_with_a_model() {
     for_seeds(SEEDS, run);
 }

@@ -38,7 +38,7 @@ const BATCH_MAX: usize = 5;
 const BEGINNING: u64 = 1_700_000_000;
 
 #[test]
-fn random_operations_have_the_answers_of_a_plain_directory() {
+fn answers_to_random_operations_agree_with_a_model() {
     for_seeds(SEEDS, run);
 }
 

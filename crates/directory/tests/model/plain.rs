@@ -361,14 +361,14 @@ impl Plain {
             return Err(vec![ResultCode::NOT_ALLOWED_ON_NON_LEAF]);
         }
         if self.keeps_deleted {
-            self.keep(id);
+            self.add_tombstones(id);
         }
         self.remove(id);
         Ok(())
     }
 
     /// Creates the tombstones of an entry and the entries below it.
-    fn keep(&mut self, top: usize) {
+    fn add_tombstones(&mut self, top: usize) {
         self.deletes += 1;
         let deleted: Vec<usize> =
             self.entries.keys().copied().filter(|id| self.is_at_or_below(*id, top)).collect();

@@ -367,6 +367,6 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn entries_have_the_content_names_and_places_of_a_plain_directory() {
+fn content_name_and_structure_rules_agree_with_a_model() {
     for_seeds(SEEDS, run);
 }

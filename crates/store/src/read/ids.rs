@@ -347,7 +347,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_at_least_finds_the_place_from_anywhere() {
+    fn first_at_least_finds_the_position_from_any_start() {
         let ids = [2u64, 3, 5, 8, 13, 21];
         let page = ids.map(u64::to_be_bytes);
         for at_least in 0..25 {

@@ -122,12 +122,12 @@ fn damage(outcome: Result<Groups>) -> (PathBuf, u64, RedoDamage) {
     }
 }
 
-/// Writes `bytes` at an offset, calls `look`, and restores the previous bytes.
-fn with_bytes<T>(file: &File, offset: u64, bytes: &[u8], look: impl FnOnce() -> T) -> T {
+/// Writes `bytes` at an offset, calls `check`, and restores the previous bytes.
+fn with_bytes<T>(file: &File, offset: u64, bytes: &[u8], check: impl FnOnce() -> T) -> T {
     let mut before = vec![0; bytes.len()];
     file.read_exact_at(&mut before, offset).unwrap();
     file.write_all_at(bytes, offset).unwrap();
-    let seen = look();
+    let seen = check();
     file.write_all_at(&before, offset).unwrap();
     seen
 }
@@ -146,7 +146,7 @@ const CHANGES: [Change<'_>; 6] = [
 ];
 
 #[test]
-fn changes_come_back_as_they_were_pushed() {
+fn pushed_changes_are_decoded_unchanged() {
     let mut group = Group::new();
     assert!(group.is_empty());
     for _ in 0..2 {
@@ -176,7 +176,7 @@ fn changes_have_the_documented_layout() {
 }
 
 #[test]
-fn a_payload_cut_short_gives_the_changes_before_the_cut() {
+fn a_truncated_payload_returns_the_changes_before_the_cut() {
     let mut group = Group::new();
     let mut ends = vec![0];
     for change in &CHANGES[..5] {
@@ -270,7 +270,7 @@ fn a_replayed_group_returns_its_changes_or_the_place_of_an_invalid_one() {
 
 /// Tests every payload length around the length at which the tail has no room.
 #[test]
-fn frames_of_every_length_around_a_block_come_back() {
+fn frames_of_every_length_around_a_block_are_read_back() {
     let scratch = Scratch::new();
     let (log, _) = scratch.open(0);
     let mut model = Vec::new();
@@ -304,7 +304,7 @@ fn appends_without_a_spare_segment_below_the_reserve() {
         }
     }
     assert!(refused > 0);
-    assert_eq!(scratch.segment_count(), 2, "none but those that were needed");
+    assert_eq!(scratch.segment_count(), 2, "only the needed segments exist");
 }
 
 #[test]

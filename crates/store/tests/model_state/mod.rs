@@ -160,7 +160,7 @@ pub(crate) fn compare(read: &Read, model: &Model) {
 }
 
 /// Compares the results of some random queries.
-pub(crate) fn look(read: &Read, model: &Model, random: &mut Rng) {
+pub(crate) fn compare_some(read: &Read, model: &Model, random: &mut Rng) {
     let (one, other) = (key(random), key(random));
     assert_eq!(read.get(ROWS, &one).unwrap(), model.rows.get(&one).map(|value| &value[..]));
     assert_eq!(read.count(&one).unwrap(), model.counts.get(&one).copied().unwrap_or(0));

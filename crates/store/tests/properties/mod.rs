@@ -6,10 +6,10 @@
 
 pub(crate) mod pages;
 
-#[allow(dead_code, reason = "only what reads is wanted")]
+#[allow(dead_code, reason = "only the decoding functions are used")]
 #[path = "../../src/redo/frame.rs"]
 mod frame;
-#[allow(dead_code, reason = "only what reads is wanted")]
+#[allow(dead_code, reason = "only the decoding functions are used")]
 #[path = "../../src/redo/group.rs"]
 mod group;
 

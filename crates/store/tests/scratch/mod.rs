@@ -45,13 +45,13 @@ impl Scratch {
     }
 
     pub(crate) fn open_with(&self, options: &Options) -> (Store, Writer) {
-        patiently(|| Store::open(self.path(), MAPS, options)).unwrap()
+        retry_while_in_use(|| Store::open(self.path(), MAPS, options)).unwrap()
     }
 }
 
 /// Opens a store that this process has just closed. Retries, because a process that another test starts has a copy of
 /// the lock from its fork to its exec.
-pub(crate) fn patiently<T>(open: impl Fn() -> Result<T, OpenError>) -> Result<T, OpenError> {
+pub(crate) fn retry_while_in_use<T>(open: impl Fn() -> Result<T, OpenError>) -> Result<T, OpenError> {
     for _ in 0..FORK_PATIENCE {
         match open() {
             Err(OpenError::InUse { .. }) => std::thread::yield_now(),

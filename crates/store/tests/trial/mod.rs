@@ -1,7 +1,7 @@
 //! Runs a store in a process whose disk fails. Each batch that the process commits follows from a seed and a number, so
 //! the state can be checked afterwards.
 //!
-//! The process under test is the test binary again, running the test `child` in a given role.
+//! The process under test is the test binary again, running the test `run_as_child_process` in a given role.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -15,7 +15,7 @@ use powercut::{PowerCut, discard_unsynced};
 use store::{Batch, Options, Store, StoreError, Writer};
 
 use crate::model_state::{Model, Operation, apply, compare, operation};
-use crate::scratch::{MAPS, ROWS, Scratch, patiently};
+use crate::scratch::{MAPS, ROWS, Scratch, retry_while_in_use};
 
 const CHILD_DIRECTORY: &str = "STORE_TRIAL_DIRECTORY";
 const CHILD_SEED: &str = "STORE_TRIAL_SEED";
@@ -60,7 +60,7 @@ pub(crate) fn commit(writer: &mut Writer, seed: u64, number: u64) -> store::Resu
 }
 
 /// Commits `batches` more batches, and prints the number of each batch after its commit.
-pub(crate) fn write_on(store: &Store, mut writer: Writer, seed: u64, batches: u64) {
+pub(crate) fn write_batches(store: &Store, mut writer: Writer, seed: u64, batches: u64) {
     let from = last_batch(store) + 1;
     for number in from..from + batches {
         commit(&mut writer, seed, number).unwrap();
@@ -148,7 +148,7 @@ impl Trial {
 
     pub(crate) fn run(&self, role: &str, plan: impl Fn(PowerCut) -> PowerCut) -> Output {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["child", "--exact", "--nocapture"]);
+        command.args(["run_as_child_process", "--exact", "--nocapture"]);
         let seed = OsString::from(self.seed.to_string());
         command.env(CHILD_DIRECTORY, self.data()).env(CHILD_SEED, seed).env(CHILD_ROLE, role);
         plan(PowerCut::new(&self.data(), &self.journal())).apply(&mut command);
@@ -156,7 +156,7 @@ impl Trial {
     }
 
     /// If the power was cut, discards a random part of the unsynced data. Returns true if any data is lost.
-    pub(crate) fn after(&self, output: &Output, chance: u64) -> bool {
+    pub(crate) fn discard_lost_data(&self, output: &Output, chance: u64) -> bool {
         match output.status.code() {
             Some(powercut::EXIT_STATUS) => {
                 discard_unsynced(&self.journal(), chance).unwrap().discarded_sectors > 0
@@ -170,7 +170,8 @@ impl Trial {
     /// Opens the store, compares it with the model of as many batches as the store claims to contain, and returns this
     /// number of batches.
     pub(crate) fn check(&self) -> u64 {
-        let (store, mut writer) = patiently(|| Store::open(&self.data(), MAPS, &Options::default())).unwrap();
+        let (store, mut writer) =
+            retry_while_in_use(|| Store::open(&self.data(), MAPS, &Options::default())).unwrap();
         let number = last_batch(&store);
         compare(&store.view().unwrap(), &model_after(self.seed, number));
         // The store also accepts writes.

@@ -2,7 +2,7 @@
 
 use ldap::{ALL_REQUESTERS, AccessQuestion, ResultCode};
 
-use super::{PEOPLE, STAFF, act_as, ok, person, rule, sample};
+use super::{PEOPLE, STAFF, act_as, ok, person, sample, set_rules};
 use crate::read::access_question;
 use crate::testing::{SUFFIX, TestDirectory};
 
@@ -41,10 +41,10 @@ fn listed(
 }
 
 #[test]
-fn a_list_has_all_rules_about_a_right_and_what_they_cover() {
+fn an_access_list_contains_each_rule_of_a_right_and_its_targets() {
     let mut directory = sample();
     let anna = person("anna", PEOPLE);
-    rule(
+    set_rules(
         &mut directory,
         &[
             "names: allow read of cn, sn to anyone",
@@ -87,10 +87,10 @@ fn a_list_has_all_rules_about_a_right_and_what_they_cover() {
 }
 
 #[test]
-fn a_list_says_which_denial_includes_the_requesters_and_evaluates_filters() {
+fn an_access_list_names_the_overriding_denial_and_evaluates_filters() {
     let mut directory = sample();
     let bert = person("bert", STAFF);
-    rule(
+    set_rules(
         &mut directory,
         &[
             "all: allow read to anyone, self",
@@ -115,7 +115,7 @@ fn a_list_says_which_denial_includes_the_requesters_and_evaluates_filters() {
 }
 
 #[test]
-fn facts_other_than_rules_are_noted() {
+fn an_access_list_notes_limits_that_are_not_access_rules() {
     let mut directory = sample();
     act_as(&mut directory, "cn=admin");
     // Without rules in the settings, the default rules are listed.
@@ -131,15 +131,15 @@ fn facts_other_than_rules_are_noted() {
     }
     assert!(listed(&directory, "search", SUFFIX, Some("objectClass")).1.contains("wherever"));
     let seen = "seen: allow read of cn where seen to authenticated";
-    rule(&mut directory, &[seen, "all: allow browse to authenticated"]);
+    set_rules(&mut directory, &[seen, "all: allow browse to authenticated"]);
     assert!(listed(&directory, "read", SUFFIX, Some("cn")).1.contains("entries that are seen"));
 }
 
 #[test]
-fn a_list_is_for_those_who_may_explain_the_entry() {
+fn an_access_list_requires_the_right_to_explain_the_entry() {
     let mut directory = sample();
     let (anna, bert) = (person("anna", PEOPLE), person("bert", STAFF));
-    rule(
+    set_rules(
         &mut directory,
         &[
             &format!("anna: allow explain, read at '{PEOPLE}' to user '{anna}'"),

@@ -6,7 +6,7 @@ use ldap::{
     ResultCode, Scope, SearchRequest, SelectionBuf,
 };
 
-use super::{PEOPLE, act_as, ok, person, rule};
+use super::{PEOPLE, act_as, ok, person, set_rules};
 use crate::controls::{
     ListViewOptions, RareControls, RequestControls, RequestedSortKey, SortOptions, WindowTarget,
 };
@@ -62,7 +62,7 @@ fn directory(has_hidden: bool) -> TestDirectory {
             ok(&mut directory, |of| of.add(dn, entry));
         }
     }
-    rule(
+    set_rules(
         &mut directory,
         &[
             "all: allow read, write, add, delete, rename, explain to authenticated",
@@ -75,17 +75,20 @@ fn directory(has_hidden: bool) -> TestDirectory {
 
 /// Returns the answer, which must be the same with and without hidden entries.
 #[track_caller]
-fn same(what: &str, run: impl Fn(&mut TestDirectory) -> crate::Outcome) -> (ResultCode, String) {
+fn check_same_outcome(
+    what: &str,
+    run: impl Fn(&mut TestDirectory) -> crate::Outcome,
+) -> (ResultCode, String) {
     let [one, other] = [true, false].map(|has_hidden| run(&mut directory(has_hidden)));
     assert_eq!(one, other, "{what}");
     (one.code, one.diagnostic)
 }
 
-fn with(seldom: RareControls) -> RequestControls {
+fn rare_controls(seldom: RareControls) -> RequestControls {
     RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() }
 }
 
-fn searched(directory: &mut TestDirectory, base: &str, controls: &RequestControls) -> crate::Outcome {
+fn search(directory: &mut TestDirectory, base: &str, controls: &RequestControls) -> crate::Outcome {
     let (filter, selection) = (FilterBuf::parse("(objectClass=*)").unwrap(), SelectionBuf::new());
     let mut request =
         SearchRequest::new(base, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
@@ -118,7 +121,7 @@ fn a_hidden_base_is_reported_as_missing_before_any_other_error() {
         RareControls { persistent: Some(persistent), sort: sort(), ..RareControls::default() },
     ] {
         let what = format!("{seldom:?}");
-        let (code, text) = same(&what, |of| searched(of, HIDDEN, &with(seldom.clone())));
+        let (code, text) = check_same_outcome(&what, |of| search(of, HIDDEN, &rare_controls(seldom.clone())));
         assert_eq!(code, ResultCode::NO_SUCH_OBJECT, "{what}: {text}");
     }
 }
@@ -128,7 +131,7 @@ fn a_hidden_base_is_reported_as_missing_before_any_other_error() {
 #[test]
 fn limits_do_not_reveal_a_hidden_base() {
     for filter in ["(sn=*x*)", "(!(cn=x))"] {
-        let (code, text) = same(filter, |of| {
+        let (code, text) = check_same_outcome(filter, |of| {
             act_as(of, "cn=admin");
             let is_there = of.read(HIDDEN).is_some();
             for number in (0..5).filter(|_| is_there) {
@@ -157,10 +160,13 @@ fn a_hidden_superior_gives_the_error_of_a_missing_one() {
         "uid=ghost,ou=people,dc=example,dc=com",
     ] {
         // Only a requester who may add entries below a superior learns that the superior exists.
-        let (code, text) = same(superior, |of| {
+        let (code, text) = check_same_outcome(superior, |of| {
             act_as(of, "cn=admin");
             let hidden = "hidden: deny browse matching '(description=secret)' to authenticated";
-            rule(of, &["closed: deny explain to anyone", "all: allow read, rename to authenticated", hidden]);
+            set_rules(
+                of,
+                &["closed: deny explain to anyone", "all: allow read, rename to authenticated", hidden],
+            );
             act_as(of, &person("anna", PEOPLE));
             of.modify_dn(&bert, "uid=bert", true, Some(superior))
         });
@@ -181,18 +187,18 @@ fn invalid_names_give_the_same_error_everywhere() {
         let change: &[(ChangeOperation, &str, &[&str])] =
             &[(ChangeOperation::Replace, "description", &["x"])];
         for (code, text) in [
-            same(dn, |of| searched(of, dn, &none)),
-            same(dn, |of| of.add(dn, unit)),
-            same(dn, |of| of.delete(dn)),
-            same(dn, |of| of.modify(dn, change)),
-            same(dn, |of| explained(of, "", "add", dn)),
+            check_same_outcome(dn, |of| search(of, dn, &none)),
+            check_same_outcome(dn, |of| of.add(dn, unit)),
+            check_same_outcome(dn, |of| of.delete(dn)),
+            check_same_outcome(dn, |of| of.modify(dn, change)),
+            check_same_outcome(dn, |of| explain(of, "", "add", dn)),
         ] {
             assert_eq!(code, ResultCode::INVALID_DN_SYNTAX, "{dn}: {text}");
         }
     }
 }
 
-fn explained(directory: &mut TestDirectory, requester: &str, right: &str, entry: &str) -> crate::Outcome {
+fn explain(directory: &mut TestDirectory, requester: &str, right: &str, entry: &str) -> crate::Outcome {
     let question = AccessQuestion {
         requester,
         right,
@@ -213,15 +219,17 @@ fn explained(directory: &mut TestDirectory, requester: &str, right: &str, entry:
 #[test]
 fn aliases_identities_and_subordinates_do_not_reveal_hidden_entries() {
     let none = RequestControls::default();
-    let (code, _) =
-        same("an alias of a hidden referral", |of| searched(of, "cn=to,ou=people,dc=example,dc=com", &none));
+    let (code, _) = check_same_outcome("an alias of a hidden referral", |of| {
+        search(of, "cn=to,ou=people,dc=example,dc=com", &none)
+    });
     assert_eq!(code, ResultCode::ALIAS_PROBLEM);
     let ghost = "dn:uid=ghost,ou=people,dc=example,dc=com";
-    let (code, _) = same("the rights of a hidden user", |of| explained(of, ghost, "browse", PEOPLE));
+    let (code, _) =
+        check_same_outcome("the rights of a hidden user", |of| explain(of, ghost, "browse", PEOPLE));
     assert_eq!(code, ResultCode::NO_SUCH_OBJECT);
     // A persistent search is not refused because of a hidden alias.
     let persistent = PersistentSearch { change_types: 15, changes_only: true, returns_entry_changes: false };
-    let follow = with(RareControls { persistent: Some(persistent), ..RareControls::default() });
+    let follow = rare_controls(RareControls { persistent: Some(persistent), ..RareControls::default() });
     for has_hidden in [true, false] {
         let of = directory(has_hidden);
         let (filter, selection) = (FilterBuf::parse("(objectClass=*)").unwrap(), SelectionBuf::new());
@@ -246,7 +254,7 @@ fn a_refused_change_does_not_describe_hidden_entries() {
     let deleted = |of: &mut TestDirectory| {
         act_as(of, &person("anna", PEOPLE));
         let plain = of.delete(top);
-        let tree = with(RareControls { tree_delete: true, ..RareControls::default() });
+        let tree = rare_controls(RareControls { tree_delete: true, ..RareControls::default() });
         let stamp = of.stamp();
         let tree = of.execute_with(&Request::Delete(DeleteRequest { entry: top }), &tree, &stamp);
         [plain, tree]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use ldap::{ChangeOperation, DerefAliases, FilterBuf, ResultCode, Scope, SearchRequest, SelectionBuf};
 
-use super::{PEOPLE, STAFF, act_as, all, compared, directory_with, ok, person, rule, sample};
+use super::{PEOPLE, STAFF, act_as, compared, directory_with, ok, person, sample, search_all, set_rules};
 use crate::controls::{RareControls, RequestControls};
 use crate::testing::{Found, SUFFIX, TestDirectory};
 
@@ -18,13 +18,13 @@ fn addresses(rules: &[&str]) -> TestDirectory {
     ok(&mut directory, |of| of.modify(&person("bert", STAFF), &more));
     let other = [(ChangeOperation::Replace, "mail", &["carl@home.example"][..])];
     ok(&mut directory, |of| of.modify(&person("carl", STAFF), &other));
-    rule(&mut directory, rules);
+    set_rules(&mut directory, rules);
     act_as(&mut directory, &person("anna", PEOPLE));
     directory
 }
 
 #[test]
-fn values_that_no_rule_shows_are_absent_from_every_answer() {
+fn unreadable_values_are_absent_from_every_answer() {
     let bert = person("bert", STAFF);
     for rules in [
         &[
@@ -37,7 +37,7 @@ fn values_that_no_rule_shows_are_absent_from_every_answer() {
         ],
     ] {
         let mut directory = addresses(rules);
-        let mut texts = all(&mut directory, "(uid=bert)").entries[0].texts("mail");
+        let mut texts = search_all(&mut directory, "(uid=bert)").entries[0].texts("mail");
         texts.sort();
         assert_eq!(texts, ["B.Person@Example.com", "bert@example.com"], "{rules:?}");
         let carl = directory.search(&person("carl", STAFF), Scope::BaseObject, "(objectClass=*)", &["mail"]);
@@ -56,12 +56,16 @@ fn values_that_no_rule_shows_are_absent_from_every_answer() {
             ("(&(uid=bert)(!(mail=nobody@example.com)))", &[]),
             ("(&(uid=bert)(|(mail=bert@home.example)(cn=bert)))", &of_bert),
         ] {
-            assert_eq!(all(&mut directory, filter).dns(), expected, "{filter} under {rules:?}");
+            assert_eq!(search_all(&mut directory, filter).dns(), expected, "{filter} under {rules:?}");
         }
         let is_like = |value: &str| compared(&directory, &bert, "mail", value).0;
         assert_eq!(is_like("b.person@example.com"), ResultCode::COMPARE_TRUE);
         assert_eq!(is_like("nobody@example.com"), ResultCode::COMPARE_FALSE);
-        assert_eq!(is_like("bert@home.example"), ResultCode::COMPARE_FALSE, "as a value that is not there");
+        assert_eq!(
+            is_like("bert@home.example"),
+            ResultCode::COMPARE_FALSE,
+            "the same result as for a value that does not exist"
+        );
         let of_carl = |value: &str| compared(&directory, &person("carl", STAFF), "mail", value);
         assert_eq!(of_carl("carl@home.example").0, ResultCode::NO_SUCH_ATTRIBUTE);
         assert_eq!(of_carl("carl@home.example"), of_carl("carl@example.com"));
@@ -77,7 +81,7 @@ fn a_supertype_reveals_nothing_of_denied_subtypes() {
     let bert = person("bert", STAFF);
     assert_eq!(compared(&directory, &bert, "name", "bert").0, ResultCode::COMPARE_FALSE);
     assert_eq!(compared(&directory, &bert, "name", "person").0, ResultCode::COMPARE_TRUE, "its sn");
-    rule(
+    set_rules(
         &mut directory,
         &["all: allow read to authenticated", "names: deny compare of cn, sn, ou to authenticated"],
     );
@@ -102,9 +106,9 @@ fn only_values_that_match_the_rule_may_be_written() {
     assert_eq!(code(Add, "mail", &["newer@example.com", "new@elsewhere.example"]), NONE_ALLOWS);
     assert_eq!(code(Delete, "mail", &["NEW@EXAMPLE.COM"]), ResultCode::SUCCESS);
     assert_eq!(code(Delete, "mail", &["bert@home.example"]), NONE_ALLOWS);
-    assert_eq!(code(Delete, "mail", &["nobody@home.example"]), NONE_ALLOWS, "there or not");
-    assert_eq!(code(Delete, "mail", &[]), NONE_ALLOWS, "one of them is not to be written");
-    assert_eq!(code(Replace, "mail", &["bert@example.com"]), NONE_ALLOWS, "that takes one away");
+    assert_eq!(code(Delete, "mail", &["nobody@home.example"]), NONE_ALLOWS, "the value does not exist");
+    assert_eq!(code(Delete, "mail", &[]), NONE_ALLOWS, "one of the values may not be written");
+    assert_eq!(code(Replace, "mail", &["bert@example.com"]), NONE_ALLOWS, "it removes a value");
     // A replace may keep a value that the requester may not write, but only in its present spelling.
     assert_eq!(code(Replace, "mail", &["bert@home.example", "b@example.com"]), ResultCode::SUCCESS);
     assert_eq!(code(Replace, "mail", &["BERT@home.example", "b@example.com"]), NONE_ALLOWS);
@@ -118,7 +122,7 @@ fn only_values_that_match_the_rule_may_be_written() {
     ok(&mut directory, |of| of.modify(&bert, &account));
     // The same applies to values that the requester may not read. A replace that contains a hidden value reveals
     // nothing.
-    rule(
+    set_rules(
         &mut directory,
         &[
             "all: allow read of uid to authenticated",
@@ -152,7 +156,7 @@ fn increments_need_the_right_to_write_both_values() {
         (ChangeOperation::Add, "homeDirectory", &["/home/bert"]),
     ];
     ok(&mut directory, |of| of.modify(&bert, &account));
-    rule(
+    set_rules(
         &mut directory,
         &[
             "all: allow read to authenticated",
@@ -163,7 +167,7 @@ fn increments_need_the_right_to_write_both_values() {
     let up = [(ChangeOperation::Increment, "uidNumber", &["1"][..])];
     ok(&mut directory, |of| of.modify(&bert, &up));
     assert_eq!(directory.modify(&bert, &up).code, NONE_ALLOWS, "to 10");
-    assert_eq!(all(&mut directory, "(uid=bert)").entries[0].texts("uidNumber"), ["9"]);
+    assert_eq!(search_all(&mut directory, "(uid=bert)").entries[0].texts("uidNumber"), ["9"]);
 }
 
 fn names_only(directory: &mut TestDirectory, dn: &str) -> Found {
@@ -194,7 +198,7 @@ fn an_entry_with_many_values_returns_those_that_match() {
         ok(&mut directory, |of| of.modify(&bert, &[(ChangeOperation::Replace, "description", &values)]));
         let no_title = [(ChangeOperation::Replace, "title", &["secret"][..])];
         ok(&mut directory, |of| of.modify(&bert, &no_title));
-        rule(
+        set_rules(
             &mut directory,
             &[
                 "all: allow read to authenticated",
@@ -216,10 +220,10 @@ fn an_entry_with_many_values_returns_those_that_match() {
         assert!(named("description") && named("mail") && !named("title"), "{count} of {pad}");
         for (kind, count) in [("open", 1), ("secret", 0)] {
             let filter = format!("(description={})", value(kind, 7).trim_end());
-            assert_eq!(all(&mut directory, &filter).dns().len(), count, "{kind}");
+            assert_eq!(search_all(&mut directory, &filter).dns().len(), count, "{kind}");
         }
         // If no value is visible, the attribute seems absent.
-        rule(
+        set_rules(
             &mut directory,
             &[
                 "all: allow read to authenticated",
@@ -236,7 +240,7 @@ fn an_entry_with_many_values_returns_those_that_match() {
 }
 
 #[test]
-fn filters_that_do_not_distinguish_values_are_refused() {
+fn invalid_value_filters_in_rules_are_refused() {
     let mut directory = sample();
     for (of, expected) in [
         ("mail values matching '(cn=a)'", "cn is not the attribute of the rule, mail"),

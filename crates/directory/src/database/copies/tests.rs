@@ -146,7 +146,7 @@ fn copies_equal_what_a_search_returns_before_and_after_the_change() {
 }
 
 #[test]
-fn copies_contain_what_access_rules_allow_at_their_time() {
+fn copies_contain_only_attributes_readable_at_the_time_of_the_copy() {
     let mut directory = sample();
     directory.change_settings(|settings| {
         settings.general.access_rules = vec![
@@ -272,7 +272,7 @@ fn a_change_that_is_rolled_back_leaves_no_trace_in_its_batch() {
 }
 
 #[test]
-fn settings_have_no_copies() {
+fn changes_of_settings_return_no_copies() {
     let mut directory = sample();
     let mut changes = ChangesBuf::new();
     changes.push(Replace, "pandoAccessRule", ["all: allow read to anyone"]);

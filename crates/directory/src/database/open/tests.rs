@@ -99,7 +99,7 @@ const FILTERS: [&str; 6] = [
 ];
 
 #[test]
-fn rows_of_format_2_mean_the_same_and_are_packed_when_they_change() {
+fn rows_of_format_2_stay_readable_and_are_packed_on_change() {
     let mut directory = people();
     assert_eq!(format_of(&directory), versions());
     let found: Vec<_> = FILTERS.iter().map(|filter| entries(&mut directory, filter)).collect();

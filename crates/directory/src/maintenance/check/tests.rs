@@ -13,7 +13,7 @@ const GROUP: &str = "cn=group,dc=example,dc=com";
 
 /// Creates the suffix entry (1), people (2), anna (3) and a group (4). The group has a member, a dangling link, a large
 /// value, and an attribute with many values.
-fn planted() -> TestDirectory {
+fn sample() -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     let large = "x".repeat(3_000);
     let many: Vec<String> = (0..100).map(|number| format!("value {number}")).collect();
@@ -129,7 +129,7 @@ fn repairs_derived_rows() {
             Box::new(move |batch| batch.put(NODES, &id_key(EntryId(3)), &row).unwrap())
         }),
     ];
-    let mut directory = planted();
+    let mut directory = sample();
     for (name, text, make) in cases {
         let change = make(&directory);
         damage(&mut directory, change);
@@ -145,7 +145,7 @@ fn repairs_derived_rows() {
 
 #[test]
 fn repairs_a_whole_map() {
-    let mut directory = planted();
+    let mut directory = sample();
     for map in [INDEX, CLASSES, LINKED, DANGLING] {
         let read = directory.snapshot.state().read;
         let mut rows = Vec::new();
@@ -168,7 +168,7 @@ fn repairs_a_whole_map() {
 
 #[test]
 fn text_that_names_an_entry_becomes_a_link() {
-    let mut directory = planted();
+    let mut directory = sample();
     let member = number(&directory, "member");
     let links = link_key(EntryId(4), member);
     damage(&mut directory, |batch| {
@@ -209,7 +209,7 @@ fn reports_data_lost_with_an_entry_and_removes_none_of_it() {
         }),
     ];
     for (name, text, make) in cases {
-        let mut directory = planted();
+        let mut directory = sample();
         let rows = |directory: &TestDirectory| {
             let read = directory.snapshot.state().read;
             [VALUES, NAMES, LINKS, LINKED, DANGLING, INDEX, CLASSES].map(|map| read.row_count(map).unwrap())
@@ -228,7 +228,7 @@ fn reports_data_lost_with_an_entry_and_removes_none_of_it() {
 /// Regression test: an import accepted two entries with the same entryUUID. Other servers then copied only one of them.
 #[test]
 fn finds_two_entries_with_one_uuid() {
-    let mut directory = planted();
+    let mut directory = sample();
     let uuid = |directory: &mut TestDirectory, dn: &str| {
         directory.read(dn).unwrap().texts("entryUUID")[0].to_owned()
     };
@@ -248,7 +248,7 @@ fn finds_two_entries_with_one_uuid() {
 }
 
 #[test]
-fn checks_with_any_amount_of_memory() {
+fn a_check_with_little_memory_examines_all_entries() {
     let mut directory = TestDirectory::with_suffix_entry();
     for number in 0..300 {
         let (cn, filler) = (format!("person {number}"), "y".repeat(200));

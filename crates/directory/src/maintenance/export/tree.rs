@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_has_superiors_first_and_names_elsewhere() {
+    fn a_tree_lists_superiors_first_and_references_from_outside() {
         let mut directory = TestDirectory::with_suffix_entry();
         let base = "ou=a,dc=example,dc=com";
         let (x, y) = (format!("cn=x,{base}"), format!("cn=y,{base}"));

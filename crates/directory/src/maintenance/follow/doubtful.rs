@@ -150,7 +150,7 @@ mod tests {
     /// The overlay refint of slapd can leave an old name in an entry that is renamed at the same time. In the copy, the
     /// link follows the rename, so the copied entry differs until it is read again.
     #[test]
-    fn renames_put_the_entries_that_name_them_in_doubt() {
+    fn entries_that_name_a_renamed_entry_are_doubtful() {
         let mut directory = TestDirectory::with_suffix_entry();
         directory.define_index("entryUUID", "equality");
         directory.finish_indexes();

@@ -37,11 +37,11 @@ fn start() -> TestDirectory {
 }
 
 /// Applies a change. Returns its result code and whether an entry was renamed.
-fn make(directory: &mut TestDirectory, change: &SourceChange) -> (ResultCode, bool) {
-    make_at(directory, SUFFIX, change)
+fn apply_change(directory: &mut TestDirectory, change: &SourceChange) -> (ResultCode, bool) {
+    apply_change_at(directory, SUFFIX, change)
 }
 
-fn make_at(directory: &mut TestDirectory, base: &str, change: &SourceChange) -> (ResultCode, bool) {
+fn apply_change_at(directory: &mut TestDirectory, base: &str, change: &SourceChange) -> (ResultCode, bool) {
     let stamp = directory.stamp();
     let mut renames = false;
     let mut batch = directory.writer.begin().unwrap();
@@ -52,17 +52,17 @@ fn make_at(directory: &mut TestDirectory, base: &str, change: &SourceChange) -> 
 }
 
 #[track_caller]
-fn makes(directory: &mut TestDirectory, change: &SourceChange) {
-    assert_eq!(make(directory, change).0, ResultCode::SUCCESS);
+fn apply_successfully(directory: &mut TestDirectory, change: &SourceChange) {
+    assert_eq!(apply_change(directory, change).0, ResultCode::SUCCESS);
 }
 
 #[test]
-fn an_entry_that_is_sent_again_makes_no_record() {
+fn an_unchanged_entry_that_is_sent_again_writes_no_record() {
     let mut directory = start();
     let person = entry(1, "cn=one,dc=example,dc=com", PERSON);
-    makes(&mut directory, &person);
+    apply_successfully(&mut directory, &person);
     let position = directory.snapshot.position().unwrap();
-    makes(&mut directory, &person);
+    apply_successfully(&mut directory, &person);
     assert_eq!(directory.snapshot.position().unwrap(), position);
     let found = directory.read("cn=one,dc=example,dc=com").unwrap();
     for (name, values) in PERSON.iter().filter(|(name, _)| *name != "objectClass") {
@@ -71,12 +71,12 @@ fn an_entry_that_is_sent_again_makes_no_record() {
 }
 
 #[test]
-fn other_attributes_keep_the_times_of_the_source() {
+fn a_renamed_entry_keeps_the_modifiers_name_of_the_source() {
     let mut directory = start();
-    makes(&mut directory, &entry(1, "cn=one,dc=example,dc=com", PERSON));
+    apply_successfully(&mut directory, &entry(1, "cn=one,dc=example,dc=com", PERSON));
     let changed: Vec<_> =
         PERSON.iter().filter(|(name, _)| *name != "cn").copied().chain([("cn", &["two"][..])]).collect();
-    makes(&mut directory, &entry(1, "cn=two,dc=example,dc=com", &changed));
+    apply_successfully(&mut directory, &entry(1, "cn=two,dc=example,dc=com", &changed));
     let found = directory.read("cn=two,dc=example,dc=com").unwrap();
     assert_eq!(
         (found.texts("cn"), found.texts("modifiersName")),
@@ -88,37 +88,40 @@ fn other_attributes_keep_the_times_of_the_source() {
 fn entries_may_exchange_their_names() {
     let mut directory = start();
     let at = |number, name: &str| entry(number, &format!("cn={name},dc=example,dc=com"), PERSON);
-    makes(&mut directory, &at(1, "one"));
-    makes(&mut directory, &at(2, "two"));
+    apply_successfully(&mut directory, &at(1, "one"));
+    apply_successfully(&mut directory, &at(2, "two"));
     let (one, two) = ("cn=one,dc=example,dc=com", "cn=two,dc=example,dc=com");
     let before = directory.read(one).unwrap().texts("entryUUID");
-    assert_eq!(make(&mut directory, &at(1, "two")), (ResultCode::SUCCESS, true));
-    assert_eq!(make(&mut directory, &at(2, "one")), (ResultCode::SUCCESS, true));
+    assert_eq!(apply_change(&mut directory, &at(1, "two")), (ResultCode::SUCCESS, true));
+    assert_eq!(apply_change(&mut directory, &at(2, "one")), (ResultCode::SUCCESS, true));
     assert_eq!(directory.read(two).unwrap().texts("entryUUID"), before);
     assert_eq!(directory.read(one).unwrap().texts("cn"), ["one", "two"]);
     assert_eq!(crate::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
 }
 
 #[test]
-fn changes_that_come_too_early_say_so() {
+fn changes_that_arrive_too_early_are_refused() {
     let mut directory = start();
     let below = unit(2, "ou=x,ou=above,dc=example,dc=com");
-    assert_eq!(make(&mut directory, &below).0, ResultCode::NO_SUCH_OBJECT);
-    makes(&mut directory, &unit(1, "ou=above,dc=example,dc=com"));
-    makes(&mut directory, &below);
-    assert_eq!(make(&mut directory, &SourceChange::Delete([1; 16])).0, ResultCode::NOT_ALLOWED_ON_NON_LEAF);
+    assert_eq!(apply_change(&mut directory, &below).0, ResultCode::NO_SUCH_OBJECT);
+    apply_successfully(&mut directory, &unit(1, "ou=above,dc=example,dc=com"));
+    apply_successfully(&mut directory, &below);
+    assert_eq!(
+        apply_change(&mut directory, &SourceChange::Delete([1; 16])).0,
+        ResultCode::NOT_ALLOWED_ON_NON_LEAF
+    );
     let others = others_below(&directory.snapshot, SUFFIX, &|uuid| uuid == &[1; 16]).unwrap();
     assert_eq!(others.first(), Some(&[2; 16]));
     let below = |uuid| at_and_below(&directory.snapshot, SUFFIX, &[uuid; 16]).unwrap();
     assert_eq!((below(1), below(2), below(3)), (vec![[2; 16], [1; 16]], vec![[2; 16]], vec![]));
     assert!(has_entry(&directory.snapshot, &[2; 16]).unwrap());
-    makes(&mut directory, &SourceChange::Delete([2; 16]));
-    makes(&mut directory, &SourceChange::Delete([1; 16]));
-    makes(&mut directory, &SourceChange::Delete([1; 16]));
+    apply_successfully(&mut directory, &SourceChange::Delete([2; 16]));
+    apply_successfully(&mut directory, &SourceChange::Delete([1; 16]));
+    apply_successfully(&mut directory, &SourceChange::Delete([1; 16]));
 }
 
 #[test]
-fn attributes_without_a_meaning_here_are_left_out() {
+fn attributes_that_apply_only_to_the_source_are_left_out() {
     let directory = start();
     let given: &[(&str, &[&str])] = &[
         ("cn", &["one"]),
@@ -191,10 +194,10 @@ fn two_copies() -> TestDirectory {
     directory.define_index("entryUUID", "equality");
     directory.finish_indexes();
     let domain: &[(&str, &[&str])] = &[("objectClass", &["domain"]), ("dc", &["example"])];
-    makes(&mut directory, &entry(1, SUFFIX, domain));
-    makes(&mut directory, &unit(2, BERLIN));
-    makes(&mut directory, &unit(3, PARIS));
-    makes(&mut directory, &unit(4, "ou=local,dc=example,dc=com"));
+    apply_successfully(&mut directory, &entry(1, SUFFIX, domain));
+    apply_successfully(&mut directory, &unit(2, BERLIN));
+    apply_successfully(&mut directory, &unit(3, PARIS));
+    apply_successfully(&mut directory, &unit(4, "ou=local,dc=example,dc=com"));
     directory
 }
 
@@ -202,27 +205,33 @@ fn two_copies() -> TestDirectory {
 fn a_source_changes_its_own_copy_only() {
     let mut directory = two_copies();
     let (berlin, paris) = ("cn=one,ou=berlin,dc=example,dc=com", "cn=one,ou=paris,dc=example,dc=com");
-    assert_eq!(make_at(&mut directory, BERLIN, &entry(9, berlin, PERSON)).0, ResultCode::SUCCESS);
+    assert_eq!(apply_change_at(&mut directory, BERLIN, &entry(9, berlin, PERSON)).0, ResultCode::SUCCESS);
     // The entry moves from one source to the other. The message of the new source arrives first.
-    assert_eq!(make_at(&mut directory, PARIS, &entry(9, paris, PERSON)), (ResultCode::SUCCESS, true));
-    assert_eq!(make_at(&mut directory, BERLIN, &SourceChange::Delete([9; 16])).0, ResultCode::SUCCESS);
+    assert_eq!(apply_change_at(&mut directory, PARIS, &entry(9, paris, PERSON)), (ResultCode::SUCCESS, true));
+    assert_eq!(
+        apply_change_at(&mut directory, BERLIN, &SourceChange::Delete([9; 16])).0,
+        ResultCode::SUCCESS
+    );
     assert!(directory.read(paris).is_some() && directory.read(berlin).is_none());
     // An entry outside of the copied trees is neither deleted nor moved.
-    assert_eq!(make_at(&mut directory, PARIS, &SourceChange::Delete([4; 16])).0, ResultCode::SUCCESS);
+    assert_eq!(apply_change_at(&mut directory, PARIS, &SourceChange::Delete([4; 16])).0, ResultCode::SUCCESS);
     let position = directory.snapshot.position().unwrap();
     let refused = ResultCode::UNWILLING_TO_PERFORM;
-    assert_eq!(make_at(&mut directory, PARIS, &unit(4, "ou=x,ou=paris,dc=example,dc=com")).0, refused);
+    assert_eq!(
+        apply_change_at(&mut directory, PARIS, &unit(4, "ou=x,ou=paris,dc=example,dc=com")).0,
+        refused
+    );
     // A DN outside of the copied tree is refused, and so is another entry for the base of the tree.
-    assert_eq!(make_at(&mut directory, PARIS, &entry(8, berlin, PERSON)).0, refused);
-    assert_eq!(make_at(&mut directory, PARIS, &unit(3, "ou=gone,dc=example,dc=com")).0, refused);
-    assert_eq!(make_at(&mut directory, PARIS, &unit(7, PARIS)).0, ResultCode::ENTRY_ALREADY_EXISTS);
+    assert_eq!(apply_change_at(&mut directory, PARIS, &entry(8, berlin, PERSON)).0, refused);
+    assert_eq!(apply_change_at(&mut directory, PARIS, &unit(3, "ou=gone,dc=example,dc=com")).0, refused);
+    assert_eq!(apply_change_at(&mut directory, PARIS, &unit(7, PARIS)).0, ResultCode::ENTRY_ALREADY_EXISTS);
     assert_eq!(directory.snapshot.position().unwrap(), position);
-    assert_eq!(make_at(&mut directory, PARIS, &SourceChange::Delete([9; 16])).0, ResultCode::SUCCESS);
+    assert_eq!(apply_change_at(&mut directory, PARIS, &SourceChange::Delete([9; 16])).0, ResultCode::SUCCESS);
     assert!(directory.read(paris).is_none());
 }
 
 #[test]
-fn an_entry_above_a_copy_is_neither_renamed_nor_deleted_with_it() {
+fn refuses_to_rename_or_delete_a_copied_tree_or_its_superiors() {
     let mut directory = two_copies();
     let text = "a copy of another server's tree is below this entry: it would be changed with it";
     let code = ResultCode::UNWILLING_TO_PERFORM;

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn removes_ranges() {
+    fn removes_range_options() {
         for (text, expected) in [
             ("member", None),
             ("member;range", None),

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn frequent_keys_stay_in_blocks_among_any_number_of_others() {
+    fn frequent_keys_share_blocks_among_any_number_of_rare_keys() {
         let rows: Vec<_> = (0..100_000u64)
             .map(|id| match id % 4 {
                 0 => (format!("frequent {}", id % 400).into_bytes(), id),

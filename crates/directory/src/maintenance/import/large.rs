@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_begin_with_whole_lines_and_lose_nothing() {
+    fn chunks_begin_with_whole_lines_and_contain_all_input() {
         let mut text = Vec::new();
         for number in 0..200_000 {
             text.extend_from_slice(format!("member: cn=a{number},\n  o=x\n").as_bytes());

@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_distinct() {
+    fn vendor_attribute_names_are_distinct() {
         let mut seen = HashSet::new();
         for name in CONVERTED.iter().map(|(name, _)| *name).chain(left_out_names()) {
             assert!(seen.insert(name.to_ascii_lowercase()), "{name} occurs twice");

@@ -308,19 +308,19 @@ mod tests {
         entry.encode()
     }
 
-    fn only(row: &[u8]) -> AttributeRow<'_> {
+    fn only_attribute(row: &[u8]) -> AttributeRow<'_> {
         EntryRow::decode(row).unwrap().attributes().next().unwrap()
     }
 
     /// Stores the values, and returns the size of their content in octets. Checks that the row returns the same values,
     /// with and without packing. Packing the values again must restore the row.
-    fn stored(values: &[InlineValue<'_>]) -> usize {
+    fn stored_size(values: &[InlineValue<'_>]) -> usize {
         let row = row_of(values);
         let plain = plain(&row).into_owned();
         let again = StoredEntry::of(&EntryRow::decode(&plain).unwrap()).encode();
         assert_eq!(again, row);
         for row in [&row, &plain] {
-            let Content::Inline(found) = only(row).content else { panic!("not inline") };
+            let Content::Inline(found) = only_attribute(row).content else { panic!("not inline") };
             assert_eq!(found.count, values.len());
             let found: Vec<_> = found.iter().collect();
             assert_eq!(found.len(), values.len());
@@ -329,16 +329,16 @@ mod tests {
                 assert!(value.here().is_some() || found == value);
             }
         }
-        let Content::Inline(found) = only(&row).content else { panic!("not inline") };
+        let Content::Inline(found) = only_attribute(&row).content else { panic!("not inline") };
         found.bytes.len()
     }
 
     fn size(values: &[&str]) -> usize {
-        stored(&values.iter().map(|value| InlineValue::Here(value.as_bytes())).collect::<Vec<_>>())
+        stored_size(&values.iter().map(|value| InlineValue::Here(value.as_bytes())).collect::<Vec<_>>())
     }
 
     #[test]
-    fn values_take_fewer_octets_and_come_back() {
+    fn packed_values_take_fewer_octets_and_round_trip() {
         let classes = ["top", "person", "organizationalPerson", "inetOrgPerson"];
         let cases: [(&[&str], usize); 22] = [
             (&[UUID], 16),
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn random_values_come_back() {
+    fn random_values_round_trip() {
         let mut rng = fastrand::Rng::with_seed(217);
         let models =
             [UUID, TIME, CSN, "top", "person", "organizationalPerson", "inetOrgPerson", "account", "x"];
@@ -394,7 +394,7 @@ mod tests {
                 if rng.u8(..9) == 0 { InlineValue::Reference([4; 16]) } else { InlineValue::Here(text) }
             };
             let values: Vec<_> = texts.iter().map(Vec::as_slice).map(value).collect();
-            stored(&values);
+            stored_size(&values);
         }
     }
 
@@ -447,7 +447,7 @@ mod tests {
 
     /// A damaged content has a limited number of values.
     #[test]
-    fn random_contents_are_read_to_an_end() {
+    fn random_contents_have_a_limited_number_of_values() {
         let mut rng = fastrand::Rng::with_seed(218);
         for _ in 0..20_000 {
             let len = rng.usize(..40);
@@ -476,7 +476,7 @@ mod tests {
     /// Rows with random damage and a correct checksum have a limited number of values. The values stay the same if the
     /// row is unpacked and packed again.
     #[test]
-    fn damaged_rows_are_read_to_an_end() {
+    fn damaged_rows_have_a_limited_number_of_values() {
         let mut rng = fastrand::Rng::with_seed(220);
         let contents: [&[&str]; 7] =
             [&[UUID], &[TIME], &[CSN], &["top"], &["top", "person", "x", "person"], &["other"], &[""]];

@@ -50,7 +50,7 @@ fn found(directory: &mut TestDirectory, filter: &str) -> usize {
 }
 
 #[test]
-fn other_rules_are_accepted_if_all_values_fit_and_rebuild_the_indexes() {
+fn new_matching_rules_that_fit_all_values_rebuild_the_indexes() {
     let mut directory = directory(&["Red 7"], &["red 7", "blue"]);
     directory.define_index("badge", "equality,ordering,substring");
     directory.finish_indexes();
@@ -105,7 +105,7 @@ fn values_that_do_not_fit_are_counted() {
 }
 
 #[test]
-fn a_name_keeps_its_form() {
+fn refuses_rules_that_change_the_normal_form_of_an_rdn() {
     let mut directory = directory(&["1"], &["2"]);
     let named = format!("badge=Seven,{SUFFIX}");
     ok(directory.add(&named, &[("objectClass", &["device", "badgeHolder"]), ("cn", &["x"])]));
@@ -121,7 +121,7 @@ fn a_name_keeps_its_form() {
 /// Regression test: after a type received another NAME, DNs with the former name could not be parsed, and `verify`
 /// reported damage.
 #[test]
-fn a_type_keeps_the_names_that_names_of_entries_contain() {
+fn a_type_name_that_occurs_in_a_dn_cannot_be_removed() {
     let mut directory = directory(&["1"], &["2"]);
     let renamed =
         |names: &str| definition(15, IGNORE).replace("'badge'", names).replace("MAY badge", "MAY tag");
@@ -140,7 +140,7 @@ fn a_type_keeps_the_names_that_names_of_entries_contain() {
 /// Regression test: a member was a dangling link whose name used a type. After the type was removed or received another
 /// rule, the member could not be removed, and the delete of its group never ended.
 #[test]
-fn a_type_keeps_its_rules_while_values_contain_its_name() {
+fn a_type_that_occurs_in_values_keeps_its_rules() {
     let mut directory = directory(&["1"], &["2"]);
     let (group, member) = (format!("cn=group,{SUFFIX}"), format!("badge=Seven,{SUFFIX}"));
     let attributes: [(&str, &[&str]); 2] = [("objectClass", &["groupOfNames"]), ("member", &[&member])];
@@ -233,7 +233,7 @@ fn a_deleted_entry_keeps_its_definitions_until_it_is_purged() {
 /// of these values were then not found. A client could remove such a value only together with all other values of the
 /// attribute.
 #[test]
-fn values_that_name_a_definition_before_it_exists_can_be_named_alone() {
+fn values_older_than_a_definition_are_found_by_their_new_normal_form() {
     let mut directory = TestDirectory::with_suffix_entry();
     let boss = "attributetype ( 1.3.6.1.4.1.32473.3 NAME 'boss' EQUALITY distinguishedNameMatch \
                 SYNTAX 1.3.6.1.4.1.1466.115.121.1.12 )\n\

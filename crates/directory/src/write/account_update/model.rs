@@ -45,31 +45,31 @@ fn accounts_behave_as_the_draft_specifies() {
 
 /// Truth of a condition that depends on a time stored in whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Holds {
+enum Truth {
     Yes,
     No,
     /// Both truth values are acceptable, because less than a second has passed since the time.
     Either,
 }
 
-impl Holds {
+impl Truth {
     /// Returns the truth of a condition that becomes true at `end`.
-    fn after(end: Option<i64>, now: i64) -> Holds {
+    fn after(end: Option<i64>, now: i64) -> Truth {
         match end {
-            Some(end) if now >= end + SECOND => Holds::Yes,
-            Some(end) if now >= end => Holds::Either,
-            _ => Holds::No,
+            Some(end) if now >= end + SECOND => Truth::Yes,
+            Some(end) if now >= end => Truth::Either,
+            _ => Truth::No,
         }
     }
 
     fn allows(self, found: bool) -> bool {
-        self == Holds::Either || (self == Holds::Yes) == found
+        self == Truth::Either || (self == Truth::Yes) == found
     }
 }
 
-impl From<bool> for Holds {
-    fn from(is: bool) -> Holds {
-        if is { Holds::Yes } else { Holds::No }
+impl From<bool> for Truth {
+    fn from(is: bool) -> Truth {
+        if is { Truth::Yes } else { Truth::No }
     }
 }
 
@@ -140,14 +140,14 @@ impl Model {
     }
 
     /// Returns whether the account is locked (section 7.1).
-    fn is_locked(&self, now: i64) -> Holds {
+    fn is_locked(&self, now: i64) -> Truth {
         let is_out_of_time =
             self.start.is_some_and(|start| now < start) || self.end.is_some_and(|end| now >= end);
         if self.is_disabled || is_out_of_time || self.is_failure_locked(now) {
-            return Holds::Yes;
+            return Truth::Yes;
         }
         let last = self.last_success.or(self.changed);
-        Holds::after(last.zip(self.time("pwdMaxIdle")).map(|(last, idle)| last + idle), now)
+        Truth::after(last.zip(self.time("pwdMaxIdle")).map(|(last, idle)| last + idle), now)
     }
 
     fn expires(&self) -> Option<i64> {
@@ -155,11 +155,11 @@ impl Model {
     }
 
     /// Returns whether the password is old enough for its user to change it (section 7.8).
-    fn is_old_enough(&self, now: i64) -> Holds {
+    fn is_old_enough(&self, now: i64) -> Truth {
         let is_free = self.rule("pwdMinAge") == 0 || (self.rule("pwdMustChange") == 1 && self.is_reset);
         match self.changed.zip(self.time("pwdMinAge")).filter(|_| !is_free) {
-            Some((changed, age)) => Holds::after(Some(changed + age), now),
-            None => Holds::Yes,
+            Some((changed, age)) => Truth::after(Some(changed + age), now),
+            None => Truth::Yes,
         }
     }
 
@@ -262,8 +262,8 @@ fn run(seed: u64, directory: &mut TestDirectory, id: EntryId) {
     for _ in 0..STEPS {
         now = next_time(&mut rng, &model, now);
         match rng.u32(0..100) {
-            0..45 => now = wrong(&mut session, &mut model, now),
-            45..75 => right(&mut session, &mut model, now),
+            0..45 => now = try_wrong_password(&mut session, &mut model, now),
+            45..75 => try_right_password(&mut session, &mut model, now),
             75..85 => {
                 let is_own = rng.bool();
                 let new = format!("{{SSHA}}{seed}-{}", passwords.next().unwrap_or(0));
@@ -369,7 +369,7 @@ fn next_time(rng: &mut Rng, model: &Model, now: i64) -> i64 {
 }
 
 /// Tries a wrong password. Returns the time of the attempt, which is distinct from the times of other failures.
-fn wrong(session: &mut Session<'_>, model: &mut Model, now: i64) -> i64 {
+fn try_wrong_password(session: &mut Session<'_>, model: &mut Model, now: i64) -> i64 {
     let account = session.account();
     let is_locked = account.is_locked(now);
     assert!(model.is_locked(now).allows(is_locked), "{account:?} at {now}");
@@ -388,7 +388,7 @@ fn wrong(session: &mut Session<'_>, model: &mut Model, now: i64) -> i64 {
     now
 }
 
-fn right(session: &mut Session<'_>, model: &mut Model, now: i64) {
+fn try_right_password(session: &mut Session<'_>, model: &mut Model, now: i64) {
     let account = session.account();
     let is_locked = account.is_locked(now);
     assert!(model.is_locked(now).allows(is_locked), "{account:?} at {now}");
@@ -400,12 +400,12 @@ fn right(session: &mut Session<'_>, model: &mut Model, now: i64) {
     assert_eq!(judged.must_change, must_change);
     let is_expired = account.is_expired(now);
     // The password is still valid in its last microsecond.
-    assert!(Holds::after(model.expires().map(|end| end + 1), now).allows(is_expired), "{account:?} at {now}");
+    assert!(Truth::after(model.expires().map(|end| end + 1), now).allows(is_expired), "{account:?} at {now}");
     if !must_change && is_expired {
         let grace_end = model.expires().zip(model.time("pwdGraceExpire")).map(|(end, time)| end + time + 1);
         let left = model.rule("pwdGraceAuthNLimit") - model.grace_uses;
         let has_grace = judged.succeeds;
-        let is_late = Holds::after(grace_end, now);
+        let is_late = Truth::after(grace_end, now);
         assert!(if left > 0 { is_late.allows(!has_grace) } else { !has_grace }, "{account:?} at {now}");
         assert_eq!(judged.recorded.grace, has_grace);
         if !has_grace {
@@ -421,7 +421,7 @@ fn right(session: &mut Session<'_>, model: &mut Model, now: i64) {
     if !must_change && !is_expired {
         let warns_from = model.expires().zip(model.time("pwdExpireWarning")).map(|(end, time)| end - time);
         let warning = judged.response.warning;
-        assert!(Holds::after(warns_from, now).allows(warning.is_some()), "{account:?} at {now}");
+        assert!(Truth::after(warns_from, now).allows(warning.is_some()), "{account:?} at {now}");
         if let (Some(PolicyWarning::TimeBeforeExpiration(left)), Some(end)) = (warning, model.expires()) {
             let exact = end - now;
             assert!(

@@ -41,7 +41,7 @@ fn code(refreshed: Result<u32, Outcome>) -> ResultCode {
 }
 
 #[test]
-fn dynamic_entries_are_below_a_subtree_of_the_settings_and_have_no_static_entries_below_them() {
+fn refuses_dynamic_entries_outside_subtrees_and_static_ones_below() {
     let mut directory = directory();
     let violation = ResultCode::OBJECT_CLASS_VIOLATION;
     refused(add_dynamic(&mut directory, "cn=m,ou=other,dc=example,dc=com"), violation, "dynamic_subtrees");
@@ -88,7 +88,7 @@ fn entries_end_unless_they_are_refreshed() {
 /// Regression test: an undelete restored dynamic entries outside the subtrees of the settings, and static entries
 /// below dynamic entries. A restored entry whose time to live had ended was deleted again immediately.
 #[test]
-fn deleted_entries_return_where_they_could_be_added() {
+fn deleted_entries_are_restored_only_if_they_could_be_added() {
     let mut directory = directory();
     directory.change_settings(|settings| settings.general.keep_deleted_seconds = 100_000);
     let below = format!("cn=below,{MEETING}");

@@ -53,7 +53,7 @@ fn bosses(directory: &mut TestDirectory, cn: &str) -> BTreeSet<String> {
     directory.read(&name(cn)).unwrap().texts("boss").into_iter().collect()
 }
 
-fn led_by(directory: &mut TestDirectory, filter: &str) -> Vec<String> {
+fn find_dns(directory: &mut TestDirectory, filter: &str) -> Vec<String> {
     let found = directory.search(SUFFIX, Scope::WholeSubtree, filter, &["1.1"]);
     assert_eq!(found.code, ResultCode::SUCCESS, "{}", found.diagnostic);
     let mut names: Vec<String> = found.dns().iter().map(|dn| (*dn).to_owned()).collect();
@@ -95,18 +95,18 @@ fn answers_stay_the_same_while_values_become_links() {
         "(boss=*)".to_owned(),
     ];
     let answers = |directory: &mut TestDirectory| {
-        let found: Vec<_> = filters.iter().map(|filter| led_by(directory, filter)).collect();
+        let found: Vec<_> = filters.iter().map(|filter| find_dns(directory, filter)).collect();
         let values: Vec<_> = (0..9).map(|number| bosses(directory, &format!("p{number}"))).collect();
         (found, values)
     };
     let before = answers(&mut directory);
     let chain = format!("(boss:1.2.840.113556.1.4.1941:={})", name("p0"));
-    assert!(led_by(&mut directory, &chain).is_empty());
+    assert!(find_dns(&mut directory, &chain).is_empty());
     set(&mut directory, &schema(LINKED)).unwrap();
     let mut steps = 0;
     while pending(&directory) {
         assert_eq!(answers(&mut directory), before);
-        assert!(led_by(&mut directory, &chain).is_empty());
+        assert!(find_dns(&mut directory, &chain).is_empty());
         check(&directory);
         assert!(directory.make_due_changes(0));
         directory = directory.reopen();
@@ -114,7 +114,7 @@ fn answers_stay_the_same_while_values_become_links() {
     }
     assert!(steps > 3, "{steps}");
     assert_eq!(answers(&mut directory), before);
-    assert_eq!(led_by(&mut directory, &chain).len(), 9, "all are led by p0, which leads itself");
+    assert_eq!(find_dns(&mut directory, &chain).len(), 9, "all are led by p0, which leads itself");
     let progress = progress(directory.snapshot.state()).unwrap();
     assert_eq!((progress.values, progress.dangling), (18, 9));
     check(&directory);
@@ -131,7 +131,7 @@ fn answers_stay_the_same_while_values_become_links() {
 /// change did not fit into the record group, the conversion stayed in the writer's batch, but other nodes of the
 /// cluster never received the conversion.
 #[test]
-fn a_conversion_and_its_change_have_room_together_or_not_at_all() {
+fn a_conversion_and_its_change_are_logged_together_or_rejected() {
     let mut directory = directory("");
     add(&mut directory, "a", &["a", "none"]);
     set(&mut directory, &schema(LINKED)).unwrap();
@@ -195,7 +195,7 @@ fn a_change_converts_its_entry_first() {
 }
 
 #[test]
-fn many_and_large_values_become_links_too() {
+fn many_and_large_values_become_links() {
     let mut directory = directory("");
     let many: Vec<String> = (0..60).map(|number| format!("m{number}")).collect();
     add(&mut directory, "m7", &[]);
@@ -206,7 +206,7 @@ fn many_and_large_values_become_links_too() {
     finish(&mut directory);
     check(&directory);
     assert_eq!(bosses(&mut directory, "many").len(), 60);
-    assert_eq!(led_by(&mut directory, &format!("(boss={})", name(&long))), [name("long")]);
+    assert_eq!(find_dns(&mut directory, &format!("(boss={})", name(&long))), [name("long")]);
     ok(directory.modify_dn(&name("m7"), "cn=seven", true, None));
     assert!(bosses(&mut directory, "many").contains(&name("seven")));
     ok(directory.modify(&name("long"), &[(Delete, "boss", &[&name(&long)])]));
@@ -215,7 +215,7 @@ fn many_and_large_values_become_links_too() {
 }
 
 #[test]
-fn deleted_entries_come_back_with_links() {
+fn undelete_restores_converted_values_as_links() {
     let mut directory = directory("");
     directory.change_settings(|settings| settings.general.keep_deleted_seconds = 3_600);
     add(&mut directory, "a", &[]);
@@ -230,7 +230,7 @@ fn deleted_entries_come_back_with_links() {
 }
 
 #[test]
-fn links_stay_links_while_entries_have_them() {
+fn x_link_cannot_be_removed_while_entries_have_values() {
     let mut directory = directory(LINKED);
     assert!(!pending(&directory), "no entry ever had the attribute");
     add(&mut directory, "a", &["a"]);
@@ -337,7 +337,7 @@ fn an_extension_that_earlier_builds_ignored_stays_without_effect() {
 
 /// A value of the model: text, or an entry, whose present name is the value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Named {
+enum ModelValue {
     Entry(usize),
     Text(String),
 }
@@ -346,25 +346,25 @@ enum Named {
 struct Model {
     /// Names of entries; `None` for a deleted entry.
     names: Vec<Option<String>>,
-    values: BTreeMap<usize, BTreeSet<Named>>,
+    values: BTreeMap<usize, BTreeSet<ModelValue>>,
     /// Entries whose values are links.
     links: BTreeSet<usize>,
 }
 
 impl Model {
-    fn alive(&self) -> Vec<usize> {
+    fn existing(&self) -> Vec<usize> {
         (0..self.names.len()).filter(|id| self.names[*id].is_some()).collect()
     }
 
-    fn named(&self, text: &str) -> Named {
+    fn named(&self, text: &str) -> ModelValue {
         let found = self.names.iter().position(|name| name.as_deref() == Some(text));
-        found.map_or_else(|| Named::Text(text.to_owned()), Named::Entry)
+        found.map_or_else(|| ModelValue::Text(text.to_owned()), ModelValue::Entry)
     }
 
-    fn text(&self, value: &Named) -> String {
+    fn text(&self, value: &ModelValue) -> String {
         match value {
-            Named::Entry(id) => self.names[*id].clone().unwrap(),
-            Named::Text(text) => text.clone(),
+            ModelValue::Entry(id) => self.names[*id].clone().unwrap(),
+            ModelValue::Text(text) => text.clone(),
         }
     }
 
@@ -376,7 +376,7 @@ impl Model {
     }
 
     /// Converts the text values of link attributes again, because entries with these names may exist now.
-    fn settle(&mut self) {
+    fn convert_again(&mut self) {
         for id in self.links.clone() {
             if self.names[id].is_some() {
                 self.convert(id);
@@ -400,22 +400,22 @@ fn random_changes_while_values_become_links_agree_with_a_model() {
             has_begun = true;
         }
         let label = |random: &mut fastrand::Rng| format!("e{}", random.usize(0..labels));
-        let alive = model.alive();
-        let some = (!alive.is_empty()).then(|| alive[random.usize(0..alive.len())]);
+        let existing = model.existing();
+        let some = (!existing.is_empty()).then(|| existing[random.usize(0..existing.len())]);
         match (random.u8(0..12), some) {
             (0..=3, _) => {
                 let (cn, value) = (label(&mut random), label(&mut random));
-                if !matches!(model.named(&cn), Named::Text(_)) {
+                if !matches!(model.named(&cn), ModelValue::Text(_)) {
                     continue;
                 }
                 add(&mut directory, &cn, &[&value]);
                 let id = model.names.len();
                 model.names.push(Some(cn));
-                model.values.insert(id, BTreeSet::from([Named::Text(value)]));
+                model.values.insert(id, BTreeSet::from([ModelValue::Text(value)]));
                 if has_begun {
                     model.convert(id);
                 }
-                model.settle();
+                model.convert_again();
             }
             (4..=6, Some(id)) => {
                 let own = name(&model.names[id].clone().unwrap());
@@ -429,7 +429,7 @@ fn random_changes_while_values_become_links_agree_with_a_model() {
                     false => directory.modify(&own, &[(Add, "boss", &[&name(&value)])]),
                 };
                 ok(outcome);
-                let named = if has_begun { model.named(&value) } else { Named::Text(value.clone()) };
+                let named = if has_begun { model.named(&value) } else { ModelValue::Text(value.clone()) };
                 let known = model.values[&id].iter().find(|known| model.text(known) == value).cloned();
                 let values = model.values.get_mut(&id).unwrap();
                 match known {
@@ -439,7 +439,7 @@ fn random_changes_while_values_become_links_agree_with_a_model() {
             }
             (7..=8, Some(id)) => {
                 let cn = label(&mut random);
-                if !matches!(model.named(&cn), Named::Text(_)) {
+                if !matches!(model.named(&cn), ModelValue::Text(_)) {
                     continue;
                 }
                 if has_begun && !model.links.contains(&id) {
@@ -448,14 +448,14 @@ fn random_changes_while_values_become_links_agree_with_a_model() {
                 let own = name(&model.names[id].clone().unwrap());
                 ok(directory.modify_dn(&own, &format!("cn={cn}"), true, None));
                 model.names[id] = Some(cn);
-                model.settle();
+                model.convert_again();
             }
             (9, Some(id)) => {
                 let own = model.names[id].clone().unwrap();
                 ok(directory.delete(&name(&own)));
                 for values in model.values.values_mut() {
-                    if values.remove(&Named::Entry(id)) {
-                        values.insert(Named::Text(own.clone()));
+                    if values.remove(&ModelValue::Entry(id)) {
+                        values.insert(ModelValue::Text(own.clone()));
                     }
                 }
                 model.names[id] = None;
@@ -472,7 +472,7 @@ fn random_changes_while_values_become_links_agree_with_a_model() {
         }
         // The writer chooses the order of conversion, so the model asks the directory which entries are converted.
         if has_begun {
-            for id in model.alive() {
+            for id in model.existing() {
                 if !model.links.contains(&id)
                     && is_converted(&mut directory, &model.names[id].clone().unwrap())
                 {
@@ -483,7 +483,7 @@ fn random_changes_while_values_become_links_agree_with_a_model() {
         compare(&mut directory, &model);
     }
     finish(&mut directory);
-    for id in model.alive() {
+    for id in model.existing() {
         model.convert(id);
     }
     compare(&mut directory, &model);
@@ -501,7 +501,7 @@ fn is_converted(directory: &mut TestDirectory, cn: &str) -> bool {
 
 fn compare(directory: &mut TestDirectory, model: &Model) {
     let mut by_boss: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for id in model.alive() {
+    for id in model.existing() {
         let own = model.names[id].clone().unwrap();
         let expected: BTreeSet<String> =
             model.values[&id].iter().map(|value| name(&model.text(value))).collect();
@@ -511,13 +511,13 @@ fn compare(directory: &mut TestDirectory, model: &Model) {
         }
     }
     for (boss, led) in by_boss {
-        let found = led_by(directory, &format!("(boss={boss})"));
+        let found = find_dns(directory, &format!("(boss={boss})"));
         assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), led, "{boss}");
     }
 }
 
 #[test]
-fn a_change_that_is_only_to_be_decided_converts_nothing_visibly() {
+fn a_no_operation_change_converts_no_visible_value() {
     let mut directory = directory("");
     add(&mut directory, "a", &["a"]);
     set(&mut directory, &schema(LINKED)).unwrap();

@@ -65,7 +65,7 @@ fn bytes(values: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn changes_apply_in_order_and_the_final_state_counts() {
+fn changes_apply_in_order_and_only_the_final_state_is_checked() {
     let check = |changes: Changes<'_>, attribute: &str, expected: &[&str]| {
         let mut directory = directory();
         ok(directory.modify(ANN, changes));

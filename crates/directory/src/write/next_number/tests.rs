@@ -42,26 +42,26 @@ fn numbers(directory: &mut TestDirectory, dn: &str) -> [Vec<String>; 2] {
 }
 
 #[track_caller]
-fn gets(directory: &mut TestDirectory, name: &str, unit: &str, expected: &str) {
+fn check_numbers(directory: &mut TestDirectory, name: &str, unit: &str, expected: &str) {
     let dn = dn(name, unit);
     assert_eq!(add(directory, &dn, NEXT, NEXT), Outcome::success());
     assert_eq!(numbers(directory, &dn), [[expected], [expected]]);
 }
 
 #[test]
-fn numbers_ascend_and_free_ones_are_taken_at_the_end() {
+fn numbers_ascend_and_gaps_are_used_after_the_end_of_the_range() {
     let mut directory = directory(&["posix: uidNumber, gidNumber from 100 to 104"]);
-    gets(&mut directory, "a", "people", "100");
+    check_numbers(&mut directory, "a", "people", "100");
     // A number outside the range does not count. A number in the other attribute of the rule counts.
     assert_eq!(add(&mut directory, &dn("b", "people"), &["7"], &["102"]), Outcome::success());
-    gets(&mut directory, "c", "people", "103");
-    gets(&mut directory, "d", "people", "104");
-    gets(&mut directory, "e", "people", "101");
+    check_numbers(&mut directory, "c", "people", "103");
+    check_numbers(&mut directory, "d", "people", "104");
+    check_numbers(&mut directory, "e", "people", "101");
     let full = add(&mut directory, &dn("f", "people"), NEXT, &["1"]);
     assert_eq!(full.code, Code::CONSTRAINT_VIOLATION);
     assert!(full.diagnostic.contains("\"posix\" of the setting next_numbers has no free number"));
     assert_eq!(directory.delete(&dn("c", "people")), Outcome::success());
-    gets(&mut directory, "f", "people", "103");
+    check_numbers(&mut directory, "f", "people", "103");
 }
 
 #[test]
@@ -95,13 +95,13 @@ fn each_change_of_a_batch_gets_its_own_number() {
 }
 
 #[test]
-fn the_base_selects_the_range_and_a_modify_gets_numbers_too() {
+fn the_base_selects_the_range_for_adds_and_modifies() {
     let people = format!("people: uidNumber from 100 to 199 in 'ou=people,{SUFFIX}'");
     let mut directory = directory(&[&people, "others: uidNumber, gidNumber from 500 to 599"]);
     let (a, b) = (dn("a", "people"), dn("b", "hosts"));
     assert_eq!(add(&mut directory, &a, NEXT, NEXT), Outcome::success());
     assert_eq!(numbers(&mut directory, &a), [["100"], ["500"]]);
-    gets(&mut directory, "b", "hosts", "501");
+    check_numbers(&mut directory, "b", "hosts", "501");
     let changes = [(Replace, "uidNumber", NEXT), (Delete, "gidNumber", &[][..]), (Add, "gidNumber", NEXT)];
     assert_eq!(directory.modify(&b, &changes), Outcome::success());
     assert_eq!(numbers(&mut directory, &b), [["502"], ["502"]]);
@@ -138,8 +138,8 @@ fn wrong_ranges_are_refused() {
 #[test]
 fn requesters_without_the_right_get_no_number() {
     let mut directory = directory(&["posix: uidNumber, gidNumber from 100 to 101"]);
-    gets(&mut directory, "a", "people", "100");
-    gets(&mut directory, "b", "people", "101");
+    check_numbers(&mut directory, "a", "people", "100");
+    check_numbers(&mut directory, "b", "people", "101");
     let full = add(&mut directory, &dn("c", "people"), NEXT, &["1"]);
     assert_eq!(full.code, Code::CONSTRAINT_VIOLATION);
     directory.requester = Requester::Anonymous;

@@ -142,7 +142,7 @@ fn refuses_options_without_meaning() {
 
 /// Data older than the checks may contain values with other options.
 #[test]
-fn older_values_with_other_options_permit_no_bind_and_are_removed_with_the_next_password() {
+fn passwords_with_invalid_options_permit_no_bind_and_are_replaced() {
     const IDLE: [&str; 3] =
         ["userPassword;x-anything", "userPassword;lang-de;x-app-mail", "userPassword;lang-de"];
     let user = Requester::User { id: EntryId(3), dn: ADA.to_owned() };

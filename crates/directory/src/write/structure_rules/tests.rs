@@ -80,7 +80,7 @@ fn content_rules_govern_classes_and_attributes() {
 }
 
 #[test]
-fn name_forms_govern_names_without_structure_rules_too() {
+fn name_forms_govern_names_even_without_structure_rules() {
     let mut directory = with(FORMS);
     let text = "the RDN follows no name form of inetOrgPerson: personForm needs uid and allows cn";
     refused(directory.add(&format!("cn=x,{SUFFIX}"), PERSON), Code::NAMING_VIOLATION, text);
@@ -99,7 +99,7 @@ fn name_forms_govern_names_without_structure_rules_too() {
 }
 
 #[test]
-fn structure_rules_govern_places() {
+fn structure_rules_govern_the_superior_of_an_entry() {
     let mut directory = with(&[FORMS, RULES].concat());
     assert_eq!(rule_of(&mut directory, SUFFIX), ["1"]);
     let text =
@@ -140,7 +140,7 @@ fn structure_rules_govern_places() {
 }
 
 #[test]
-fn a_rename_may_not_change_the_rules_below() {
+fn a_rename_that_changes_structure_rules_of_subordinates_is_refused() {
     let forms = "nameform ( 1.3.6.1.4.1.32473.5.5 NAME 'byPlace' OC organizationalUnit MUST l )\n";
     let rules = "ditstructurerule ( 5 FORM byPlace SUP 1 )\n";
     let mut directory = with(&[FORMS, forms, RULES, rules].concat());
@@ -176,7 +176,7 @@ fn administrative_points_begin_areas_of_their_own() {
 
 /// Entries that violate newer rules stay and can be changed. The violations are counted by their reasons.
 #[test]
-fn older_entries_stay_and_are_counted() {
+fn existing_violations_are_kept_and_counted() {
     let mut directory = TestDirectory::with_suffix_entry();
     ok(directory.add(PEOPLE, UNIT));
     let old = format!("cn=old,{PEOPLE}");
@@ -210,7 +210,7 @@ fn older_entries_stay_and_are_counted() {
 }
 
 #[test]
-fn a_deleted_tree_returns_to_a_permitted_place() {
+fn a_deleted_tree_is_restored_only_to_a_permitted_place() {
     let mut directory = with(&[FORMS, RULES].concat());
     directory.change_settings(|settings| settings.general.keep_deleted_seconds = 3_600);
     for dn in [PEOPLE.to_owned(), format!("ou=sub,{PEOPLE}")] {

@@ -12,7 +12,7 @@ const PERSON: &[(&str, &[&str])] =
 
 /// Creates a directory that keeps deleted entries for an hour. The directory contains a person who is a member of a
 /// group and the manager of another entry.
-fn keeping(has_integrity: bool) -> TestDirectory {
+fn sample(has_integrity: bool) -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     directory.change_settings(|settings| {
         settings.general.keep_deleted_seconds = 3_600;
@@ -48,20 +48,20 @@ fn tombstone_count(directory: &TestDirectory) -> usize {
 }
 
 #[track_caller]
-fn sound(directory: &TestDirectory) {
+fn assert_sound(directory: &TestDirectory) {
     assert_eq!(crate::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
 }
 
 #[test]
-fn an_entry_returns_with_uuid_values_and_memberships() {
+fn undelete_restores_uuid_values_and_memberships() {
     for has_integrity in [true, false] {
-        let mut directory = keeping(has_integrity);
+        let mut directory = sample(has_integrity);
         let before = directory.read(ANN).unwrap();
         ok(directory.delete(ANN));
         assert!(directory.read(ANN).is_none());
         let found = directory.search(SUFFIX, Scope::WholeSubtree, "(sn=Ann)", &["*"]);
         assert!(found.entries.is_empty());
-        sound(&directory);
+        assert_sound(&directory);
         // The superior moves before the entry is restored.
         ok(directory.modify_dn(PEOPLE, "ou=folk", true, Some("ou=other,dc=example,dc=com")));
         let now = "cn=ann,ou=folk,ou=other,dc=example,dc=com";
@@ -76,15 +76,15 @@ fn an_entry_returns_with_uuid_values_and_memberships() {
         assert_eq!(texts(&mut directory, "cn=bob,dc=example,dc=com", "manager"), [now]);
         assert_eq!(texts(&mut directory, now, "memberOf"), [TEAM]);
         assert_eq!(tombstone_count(&directory), 0);
-        sound(&directory);
+        assert_sound(&directory);
         assert_eq!(directory.undelete(ANN, None).unwrap_err().code, ResultCode::NO_SUCH_OBJECT);
     }
 }
 
 #[test]
-fn a_tree_returns_whole_or_in_part() {
+fn a_tree_is_restored_whole_or_in_part() {
     for has_integrity in [true, false] {
-        let mut directory = keeping(has_integrity);
+        let mut directory = sample(has_integrity);
         let inner = "cn=inner,ou=people,dc=example,dc=com";
         ok(directory.add(inner, &[("objectClass", &["groupOfNames"]), ("member", &[ANN, TEAM])]));
         ok(directory.delete_tree(PEOPLE));
@@ -98,13 +98,13 @@ fn a_tree_returns_whole_or_in_part() {
         assert_eq!((rest.dn.as_str(), rest.entries), (PEOPLE, 2));
         // The person did not exist when the group was restored, so the group lost this member.
         assert_eq!(texts(&mut directory, inner, "member"), [TEAM]);
-        sound(&directory);
+        assert_sound(&directory);
         ok(directory.delete_tree(PEOPLE));
         assert_eq!(directory.undelete(PEOPLE, None).unwrap().entries, 2);
         let back = directory.undelete("cn=ann,ou=other,dc=example,dc=com", Some(PEOPLE)).unwrap();
         assert_eq!(back.dn, ANN);
         assert_eq!(texts(&mut directory, TEAM, "member"), [ANN]);
-        sound(&directory);
+        assert_sound(&directory);
         let directory = directory.reopen();
         assert_eq!(tombstone_count(&directory), 0);
     }
@@ -112,19 +112,19 @@ fn a_tree_returns_whole_or_in_part() {
 
 #[test]
 fn names_that_are_taken_are_refused() {
-    let mut directory = keeping(true);
+    let mut directory = sample(true);
     ok(directory.delete(ANN));
     ok(directory.add(ANN, PERSON));
     let refused = directory.undelete(ANN, None).unwrap_err();
     assert_eq!(refused.code, ResultCode::ENTRY_ALREADY_EXISTS, "{}", refused.diagnostic);
     let other = directory.undelete(ANN, Some("ou=other,dc=example,dc=com")).unwrap();
     assert_eq!(texts(&mut directory, &other.dn, "memberOf"), [TEAM]);
-    sound(&directory);
+    assert_sound(&directory);
 }
 
 #[test]
 fn values_that_must_be_unique_are_refused() {
-    let mut directory = keeping(true);
+    let mut directory = sample(true);
     directory.define_index("sn", "equality");
     directory.finish_indexes();
     directory.change_settings(|settings| settings.general.unique = vec!["names: sn".to_owned()]);
@@ -138,8 +138,8 @@ fn values_that_must_be_unique_are_refused() {
 
 /// Regression test: value limits were checked only in a directory that also had a uniqueness rule.
 #[test]
-fn values_that_a_limit_refuses_do_not_return() {
-    let mut directory = keeping(true);
+fn values_beyond_a_limit_are_not_restored() {
+    let mut directory = sample(true);
     ok(directory.delete_tree(PEOPLE));
     directory.change_settings(|settings| {
         settings.general.value_limits = vec!["names: sn at most 2 octets".to_owned()];
@@ -151,8 +151,8 @@ fn values_that_a_limit_refuses_do_not_return() {
 }
 
 #[test]
-fn only_values_that_are_now_allowed_return() {
-    let mut directory = keeping(true);
+fn only_currently_allowed_values_are_restored() {
+    let mut directory = sample(true);
     ok(directory.delete(ANN));
     // The delete of the group's last member left the empty DN in the group. Now the group gets another member.
     ok(directory.modify(TEAM, &[(ChangeOperation::Add, "member", &["cn=bob,dc=example,dc=com"])]));
@@ -163,12 +163,12 @@ fn only_values_that_are_now_allowed_return() {
     members.sort();
     assert_eq!(members, [ANN, "cn=bob,dc=example,dc=com"]);
     assert!(texts(&mut directory, "cn=bob,dc=example,dc=com", "manager").is_empty());
-    sound(&directory);
+    assert_sound(&directory);
 }
 
 #[test]
 fn tombstones_are_removed_when_they_are_due() {
-    let mut directory = keeping(true);
+    let mut directory = sample(true);
     ok(directory.delete(ANN));
     assert!(!directory.make_due_changes(3_000));
     assert_eq!(tombstone_count(&directory), 2);
@@ -198,7 +198,7 @@ fn tombstones_are_removed_when_they_are_due() {
 
 #[test]
 fn deletes_that_are_too_large_to_keep_are_refused() {
-    let mut directory = keeping(true);
+    let mut directory = sample(true);
     let large = "l".repeat(600_000);
     for name in ["a", "b"] {
         let attributes = [("objectClass", &["organizationalUnit"][..]), ("description", &[&large])];
@@ -212,8 +212,8 @@ fn deletes_that_are_too_large_to_keep_are_refused() {
 }
 
 #[test]
-fn others_need_a_rule_that_names_the_use() {
-    let mut directory = keeping(true);
+fn users_need_a_rule_that_allows_use_of_undelete() {
+    let mut directory = sample(true);
     ok(directory.delete(ANN));
     let bob = "cn=bob,dc=example,dc=com".to_owned();
     let id = directory.read(&bob).map(|_| EntryId(7)).unwrap();
@@ -243,7 +243,7 @@ fn others_need_a_rule_that_names_the_use() {
 #[test]
 fn a_hidden_superior_is_like_a_missing_one() {
     const OTHER: &str = "ou=other,dc=example,dc=com";
-    let mut directory = keeping(true);
+    let mut directory = sample(true);
     ok(directory.delete(ANN));
     let (alias, away) = (format!("cn=alias,{OTHER}"), format!("cn=away,{OTHER}"));
     let any = "extensibleObject";

@@ -47,7 +47,7 @@ fn check(directory: &TestDirectory) {
 }
 
 #[test]
-fn a_membership_ends_by_a_record() {
+fn a_logged_change_ends_a_membership() {
     let mut directory = directory();
     let (soon, later) = (until(1_000), until(2_000));
     ok(directory.modify(GROUP, &[(Add, &soon, &[ANN]), (Add, &later, &[BOB])]));
@@ -141,7 +141,7 @@ fn wrong_ends_are_refused() {
 }
 
 #[test]
-fn the_last_member_leaves_the_empty_name() {
+fn the_empty_dn_replaces_the_last_expired_member() {
     let mut directory = directory();
     let soon = until(1_000);
     ok(directory.modify(GROUP, &[(Replace, "member", &[ANN])]));
@@ -152,7 +152,7 @@ fn the_last_member_leaves_the_empty_name() {
 }
 
 #[test]
-fn an_end_follows_its_value() {
+fn an_end_is_kept_when_its_value_becomes_text_or_a_link() {
     let mut directory = directory();
     directory.change_settings(|settings| settings.general.integrity_attributes.clear());
     let soon = until(1_000);
@@ -172,7 +172,7 @@ fn an_end_follows_its_value() {
 }
 
 #[test]
-fn undelete_brings_ends_back() {
+fn undelete_restores_the_ends_of_values() {
     for integrity in [true, false] {
         let mut directory = directory();
         directory.change_settings(|settings| {
@@ -189,7 +189,7 @@ fn undelete_brings_ends_back() {
         ok(directory.delete(GROUP));
         ok(directory.delete(BOB));
         directory.undelete(GROUP, None).unwrap();
-        assert_eq!(ends(&mut directory).len(), 1, "a link to an entry that is gone is left out");
+        assert_eq!(ends(&mut directory).len(), 1, "a link to a deleted entry is left out");
         directory.undelete(BOB, None).unwrap();
         check(&directory);
         let mut directory = directory.reopen();
@@ -302,7 +302,7 @@ fn the_right_to_join_does_not_cover_the_end_of_a_membership() {
 /// group, the earlier records stayed in the writer's batch, and the request was executed again. Other nodes never
 /// received the earlier records.
 #[test]
-fn ends_that_have_no_room_in_a_batch_remain_due() {
+fn ends_that_do_not_fit_into_a_batch_remain_due() {
     let mut directory = directory();
     let second = "cn=guests,dc=example,dc=com";
     ok(directory.add(second, &[("objectClass", &["groupOfNames"]), ("member", &[SUFFIX])]));

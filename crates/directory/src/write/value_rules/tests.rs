@@ -71,7 +71,7 @@ fn each_kind_of_change_is_checked() {
 }
 
 #[test]
-fn base_and_filter_are_those_after_the_change() {
+fn base_and_filter_apply_to_the_entry_after_the_change() {
     let rule = format!("mail: mail in '{PEOPLE}' matching '(employeeType=staff)'");
     let mut directory = directory(&[&rule]);
     let mail: &[&str] = &["a@x"];
@@ -124,7 +124,7 @@ fn long_values_are_compared_whole() {
 }
 
 #[test]
-fn a_rule_waits_for_its_index() {
+fn a_unique_rule_requires_a_complete_equality_index() {
     let mut directory = directory(&[]);
     ok(add(&mut directory, "a", PEOPLE, &[("employeeNumber", &["1"])]));
     let rule = |settings: &mut crate::DirectorySettings| {
@@ -203,7 +203,7 @@ fn a_refusal_names_no_hidden_entry() {
 }
 
 #[test]
-fn values_have_limits() {
+fn values_beyond_limits_and_invalid_limits_are_refused() {
     let mut directory = directory(&[]);
     directory.change_settings(|settings| {
         settings.general.value_limits = [
@@ -280,7 +280,7 @@ fn older_values_beyond_limits_are_counted() {
 
 /// A value is allowed if an entry of the source has the same value when the value is added.
 #[test]
-fn values_come_from_other_entries() {
+fn values_are_limited_to_those_of_other_entries() {
     let mut directory = directory(&[]);
     let rule = |scope: &str| {
         format!("places: l from 'ldap:///{OTHER}?cn?{scope}?(title=place)' matching '(!(employeeType=free))'")

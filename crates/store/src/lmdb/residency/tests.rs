@@ -71,23 +71,23 @@ fn finds_the_same_path_to_a_value_as_lmdb() {
     for number in 0..KEYS + 100 {
         for map in [ROWS, SETS].map(|map| view.map(map).index) {
             let (tree, key) = (view.txn.tree(map).unwrap().unwrap(), key(number));
-            let mut way = Vec::new();
+            let mut path = Vec::new();
             let mut go = |missing: Option<u64>| {
-                way.clear();
+                path.clear();
                 let has = |page| {
-                    way.push(page);
+                    path.push(page);
                     Some(page) != missing
                 };
                 let absent = tree.first_absent(&key, has);
-                (absent, way.clone())
+                (absent, path.clone())
             };
-            let (absent, way) = go(None);
+            let (absent, path) = go(None);
             assert_eq!(absent, None);
-            assert!(way.len() >= 2, "{way:?}: the tree is too low");
+            assert!(path.len() >= 2, "{path:?}: the tree is too low");
             if let Some(mut pages) = pages_of(&view, map, &key) {
-                assert!(pages.all(|page| way.contains(&page)), "{number}: {way:?}");
+                assert!(pages.all(|page| path.contains(&page)), "{number}: {path:?}");
             }
-            for page in way {
+            for page in path {
                 assert_eq!(go(Some(page)).0.map(|absent| absent.start), Some(page), "{number}");
             }
         }

@@ -171,7 +171,7 @@ mod tests {
         format!("key {number}").into_bytes()
     }
 
-    fn remembering(tree: &Tree) -> Txn {
+    fn caching_txn(tree: &Tree) -> Txn {
         let mut txn = Txn::begin(&tree.env, TxnKind::Read).unwrap();
         txn.cache_rows(1 << 20);
         txn.skip_patience();
@@ -213,7 +213,7 @@ mod tests {
     fn rows_on_unchanged_pages_stay_cached() {
         let scratch = Scratch::new();
         let (_store, _writer, tree) = tree(&scratch);
-        let mut txn = remembering(&tree);
+        let mut txn = caching_txn(&tree);
         look_up_all(&txn, &tree);
         assert_eq!(cached_rows(&txn, &tree).len() as u64, ROW_COUNT);
         let keys = cached_keys(&txn, &tree);
@@ -241,7 +241,7 @@ mod tests {
     fn evicts_a_changed_set_and_no_other() {
         let scratch = Scratch::new();
         let (_store, _writer, tree) = tree(&scratch);
-        let mut txn = remembering(&tree);
+        let mut txn = caching_txn(&tree);
         look_up_all(&txn, &tree);
         let before = cached_keys(&txn, &tree);
         let is_known = |txn: &Txn, number| matches!(txn.cached_id(tree.sets, &key(number)), Some(Ok(_)));
@@ -264,7 +264,7 @@ mod tests {
     fn uses_no_cached_row_after_an_unrecorded_commit() {
         let scratch = Scratch::new();
         let (_store, _writer, tree) = tree(&scratch);
-        let mut txn = remembering(&tree);
+        let mut txn = caching_txn(&tree);
         look_up_all(&txn, &tree);
         // This transaction does not record the pages that it moves.
         let mut silent = Txn::begin(&tree.env, TxnKind::Write).unwrap();
@@ -290,7 +290,7 @@ mod tests {
     fn waits_for_commits_that_are_not_recorded_yet() {
         let scratch = Scratch::new();
         let (_store, _writer, tree) = tree(&scratch);
-        let mut txn = remembering(&tree);
+        let mut txn = caching_txn(&tree);
         look_up_all(&txn, &tree);
         let mut late = Txn::begin(&tree.env, TxnKind::Write).unwrap();
         let (moved, id) = (late.moved.take().unwrap(), late.id());

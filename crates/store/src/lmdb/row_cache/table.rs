@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     /// Takes a slot in the same way as caching a row.
-    fn take(growing: &mut GrowingTable<2>, number: usize) {
+    fn take_slot(growing: &mut GrowingTable<2>, number: usize) {
         growing.grow_if_full(4);
         let was = std::mem::replace(growing.table.place(number), [1, number as u64]);
         growing.table.used_slots += usize::from(was[0] == 0);
@@ -220,14 +220,14 @@ mod tests {
     fn a_growing_table_reads_the_smaller_one_for_a_while() {
         let mut growing: GrowingTable<2> = GrowingTable::new(1 << 20);
         assert!(growing.before().is_none());
-        (0..513).for_each(|number| take(&mut growing, number));
+        (0..513).for_each(|number| take_slot(&mut growing, number));
         assert_eq!((growing.table.place_count(), growing.table.used_slots), (1024, 513));
-        take(&mut growing, 600);
+        take_slot(&mut growing, 600);
         assert_eq!((growing.table.place_count(), growing.table.used_slots), (4096, 1));
         assert_eq!(growing.before().map(|before| *before.place(512)), Some([1, 512]));
         let looks = (0..).take_while(|_| growing.before().is_some()).count();
         assert_eq!(looks, 1024 * LOOKS_PER_PLACE - 1);
-        (0..40_000).for_each(|number| take(&mut growing, number));
+        (0..40_000).for_each(|number| take_slot(&mut growing, number));
         assert_eq!(growing.table.place_count(), 1 << 16, "the bound");
         assert!(growing.before().is_some());
         growing.forget();
@@ -241,12 +241,12 @@ mod tests {
         let places = growing.place_count_max;
         let mut number = 0;
         while growing.coming.is_none() {
-            take(&mut growing, number);
+            take_slot(&mut growing, number);
             number += 1;
         }
         assert!(growing.table.place_count() < places);
         growing.wait();
-        take(&mut growing, number);
+        take_slot(&mut growing, number);
         assert_eq!((growing.table.place_count(), growing.table.used_slots), (places, 1));
         assert_eq!(growing.before().map(|before| *before.place(number - 1)), Some([1, number as u64 - 1]));
     }
@@ -257,7 +257,7 @@ mod tests {
         let (sender, receiver) = sync_channel(1);
         growing.coming = Some(receiver);
         drop(sender);
-        (0..5_000).for_each(|number| take(&mut growing, number));
+        (0..5_000).for_each(|number| take_slot(&mut growing, number));
         assert_eq!(growing.table.place_count(), PLACES_MIN);
     }
 }

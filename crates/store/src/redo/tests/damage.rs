@@ -3,15 +3,15 @@
 use super::*;
 
 #[test]
-fn every_flipped_bit_is_noticed_or_ends_the_log() {
+fn every_flipped_bit_is_detected_or_ends_the_log() {
     let scratch = Scratch::new();
     let model = small_log(&scratch, &[10, 20, 30]);
     let path = scratch.segment(1);
     let file = writable(&path);
     let mut byte = [0];
-    let mut flip = |offset: u64, bit: u64, look: &mut dyn FnMut(Result<Groups>)| {
+    let mut flip = |offset: u64, bit: u64, check: &mut dyn FnMut(Result<Groups>)| {
         file.read_exact_at(&mut byte, offset).unwrap();
-        with_bytes(&file, offset, &[byte[0] ^ (1 << bit)], || look(scratch.read(0)));
+        with_bytes(&file, offset, &[byte[0] ^ (1 << bit)], || check(scratch.read(0)));
     };
     for bit in 0..40 * 8 {
         flip(bit / 8, bit % 8, &mut |read| {
@@ -103,7 +103,7 @@ fn the_tail_of_the_last_group_shows_that_the_one_before_was_durable() {
 /// A torn group that did not fit into the first segment remains in the second segment, while a smaller group in the
 /// first segment gets the number of the torn group.
 #[test]
-fn ignores_a_torn_group_whose_number_another_group_has() {
+fn ignores_a_torn_group_with_the_number_of_another_group() {
     let scratch = Scratch::new();
     let mut model = small_log(&scratch, &[10]);
     let (log, _) = scratch.open(0);
@@ -135,10 +135,11 @@ fn reports_a_segment_with_the_name_of_another() {
 /// Symptom: a pending segment that was removed, emptied, renamed or truncated was not reported. Now the mark requires
 /// each pending segment.
 #[test]
-fn reports_what_the_mark_requires_and_the_log_lacks() {
+fn reports_segments_that_the_mark_requires_and_the_log_lacks() {
     let scratch = Scratch::new();
     let marked = |checkpointed| Owner { is_marked: true, ..owner(checkpointed) };
-    let look = |checkpointed| groups_of(RedoLog::read(&scratch.0, &room(&scratch.0), &marked(checkpointed))?);
+    let read_marked =
+        |checkpointed| groups_of(RedoLog::read(&scratch.0, &room(&scratch.0), &marked(checkpointed))?);
     let (log, _) = scratch.open(0);
     let mut model = Vec::new();
     for fill in 0..30 {
@@ -146,11 +147,11 @@ fn reports_what_the_mark_requires_and_the_log_lacks() {
     }
     assert!(scratch.segment(3).exists() && !scratch.segment(4).exists());
     drop(log);
-    assert_eq!(look(0).unwrap(), model);
+    assert_eq!(read_marked(0).unwrap(), model);
     let findings = |checkpointed| {
         let opened =
             RedoLog::open_with(&scratch.0, room(&scratch.0), &marked(checkpointed), LEN_MIN..=LEN_MAX);
-        let found = match look(checkpointed) {
+        let found = match read_marked(checkpointed) {
             Err(StoreError::RedoContradicted { findings }) => findings,
             other => panic!("{other:?}"),
         };
@@ -178,7 +179,7 @@ fn reports_what_the_mark_requires_and_the_log_lacks() {
         fs::remove_file(scratch.segment(7)).unwrap();
         fs::write(&path, &bytes).unwrap();
         with_bytes(&writable(&path), 3, b"X", || assert_eq!(only(0), (path.clone(), RedoDamage::Header)));
-        assert_eq!(look(0).unwrap(), model);
+        assert_eq!(read_marked(0).unwrap(), model);
     }
     // If several segments are missing, the error names all missing segments.
     let aside = [1, 2].map(|number| (scratch.segment(number), fs::read(scratch.segment(number)).unwrap()));
@@ -207,7 +208,7 @@ fn reports_what_the_mark_requires_and_the_log_lacks() {
         assert_eq!(file, scratch.segment(2));
         assert!(matches!(damage, RedoDamage::LastMissing { last: found, .. } if found == last), "{damage:?}");
     });
-    assert_eq!(look(0).unwrap(), model);
+    assert_eq!(read_marked(0).unwrap(), model);
     // A checkpointed segment that is not active may be missing.
     fs::remove_file(scratch.segment(1)).unwrap();
     assert_eq!(only(0).0, scratch.segment(1));
@@ -217,7 +218,7 @@ fn reports_what_the_mark_requires_and_the_log_lacks() {
     log.trim(last).unwrap();
     log.close().unwrap();
     fs::remove_file(scratch.segment(3)).unwrap();
-    assert!(look(last).unwrap().is_empty());
+    assert!(read_marked(last).unwrap().is_empty());
     log.remove_all().unwrap();
     assert!(!mark.exists());
     assert!(log.append(last + 1, &mut group(1, 1)).is_err());
@@ -301,7 +302,7 @@ fn ignores_bytes_that_look_like_a_frame_in_a_torn_group() {
     let bytes = fs::read(scratch.segment(1)).unwrap();
     // Opening has copied group 1, so group 2 begins at the third block.
     let at = 3 * BLOCK_LEN;
-    assert_eq!(bytes[at + BLOCK_LEN..at + BLOCK_LEN + fake.len()], fake, "the test puts it there");
+    assert_eq!(bytes[at + BLOCK_LEN..at + BLOCK_LEN + fake.len()], fake, "the test writes the frame there");
     writable(&scratch.segment(1)).write_all_at(&[0; HEAD_LEN], at as u64).unwrap();
     assert_eq!(scratch.read(0).unwrap().len(), 1);
 }

@@ -1,6 +1,6 @@
 //! Tests of failures at each file call in turn: the power fails, the process is killed, or the disk fails or is full.
 //! Meanwhile groups are appended, segments are created, reused and released, and the log is opened. The process under
-//! test is this binary again, running [`child`].
+//! test is this binary again, running [`run_as_child_process`].
 //!
 //! The content of a group follows from its sequence and the number of the attempt, so the test does not have to store
 //! the expected content. The checkpointed sequence is in a separate file, as it would be in the data file. Calls on
@@ -72,7 +72,7 @@ fn open_in(directory: &Path, room: Room) -> Result<(RedoLog, Groups)> {
 
 /// Runs as the process under test. Otherwise does nothing.
 #[test]
-fn child() {
+fn run_as_child_process() {
     let Some(directory) = std::env::var_os(CHILD_DIRECTORY) else { return };
     let directory = Path::new(&directory);
     match std::env::var(CHILD_ROLE).unwrap().as_str() {
@@ -212,7 +212,7 @@ impl Trial {
 
     fn run(&mut self, role: &str, plan: impl Fn(PowerCut) -> PowerCut) -> Output {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["redo::tests::power_cut::child", "--exact", "--nocapture"]);
+        command.args(["redo::tests::power_cut::run_as_child_process", "--exact", "--nocapture"]);
         command.env(CHILD_DIRECTORY, &self.data).env(CHILD_ROLE, role);
         plan(PowerCut::new(&self.data, &self.file("journal"))).apply(&mut command);
         let output = command.output().unwrap();
@@ -230,7 +230,7 @@ impl Trial {
     }
 
     /// If the power was cut, discards a random part of the unsynced data. Returns true if anything is lost.
-    fn after(&self, output: &Output, seed: u64) -> bool {
+    fn discard_lost_data(&self, output: &Output, seed: u64) -> bool {
         match output.status.code() {
             Some(powercut::EXIT_STATUS) => {
                 discard_unsynced(&self.file("journal"), seed).unwrap().discarded_sectors > 0
@@ -282,7 +282,7 @@ fn calls_in_life(role: &str, lives_before: u64) -> u64 {
 }
 
 #[test]
-fn the_power_goes_at_every_call() {
+fn a_power_cut_at_any_call_loses_no_acknowledged_group() {
     let (first, second) = (calls_in_life("write", 0), calls_in_life("write", 1));
     println!("{first} calls in the first life, {second} in the second");
     let mut losses = 0;
@@ -291,7 +291,7 @@ fn the_power_goes_at_every_call() {
         for life in 0..2 {
             // The second run of a child opens an existing log and reuses segments.
             let output = trial.run("write", |plan| plan.cut_at(call));
-            losses += u64::from(trial.after(&output, call * 10 + life));
+            losses += u64::from(trial.discard_lost_data(&output, call * 10 + life));
             trial.check(&format!("call {call}, life {life}"));
         }
     }
@@ -304,20 +304,20 @@ fn a_killed_process_loses_no_write() {
     for call in (1..=calls).step_by(3) {
         let mut trial = Trial::new();
         let output = trial.run("write", |plan| plan.kill_at(call));
-        trial.after(&output, call);
+        trial.discard_lost_data(&output, call);
         trial.check(&format!("call {call}"));
     }
 }
 
 #[test]
-fn a_failed_sync_stops_the_log_and_what_is_acknowledged_after_a_restart_stays() {
+fn groups_acknowledged_after_a_failed_sync_and_restart_are_durable() {
     let mut random = Rng::with_seed(17);
     for sync in 1..60 {
         let mut trial = Trial::new();
         // The power fails some calls later, after the log has been opened again and written to.
         let call = 3 * sync + random.u64(1..40);
         let output = trial.run("fail", |plan| plan.fail_at(FailKind::Sync, sync, EIO).cut_at(call));
-        trial.after(&output, sync);
+        trial.discard_lost_data(&output, sync);
         trial.check(&format!("sync {sync}, call {call}"));
     }
 }
@@ -326,37 +326,37 @@ fn a_failed_sync_stops_the_log_and_what_is_acknowledged_after_a_restart_stays() 
 /// required this group before the group was written again, a power cut between the two writes would leave an intact log
 /// that is refused.
 #[test]
-fn a_power_cut_in_the_opening_after_a_failed_sync_leaves_a_log_that_opens() {
+fn a_log_opens_after_a_failed_sync_and_a_power_cut_while_reopening() {
     for sync in (4..30).step_by(5) {
         for call in 2 * sync..4 * sync + 24 {
             let mut trial = Trial::new();
             let output = trial.run("fail", |plan| plan.fail_at(FailKind::Sync, sync, EIO).cut_at(call));
-            trial.after(&output, call);
+            trial.discard_lost_data(&output, call);
             trial.check(&format!("sync {sync}, call {call}"));
         }
     }
 }
 
 #[test]
-fn a_write_that_fails_for_another_reason_than_a_full_disk_stops_the_log() {
+fn a_failed_write_stops_the_log_unless_the_disk_is_full() {
     for write in 1..40 {
         let mut trial = Trial::new();
         let call = 3 * write + 10;
         let output = trial.run("fail", |plan| plan.fail_at(FailKind::Write, write, EIO).cut_at(call));
-        trial.after(&output, write);
+        trial.discard_lost_data(&output, write);
         trial.check(&format!("write {write}, call {call}"));
     }
 }
 
 #[test]
-fn a_group_refused_by_a_full_disk_never_comes_back() {
+fn a_group_refused_by_a_full_disk_is_never_replayed() {
     let mut refused = 0;
     for write in 1..50 {
         let mut trial = Trial::new();
         let call = 2 * write + write % 7;
         let plan = |plan: PowerCut| plan.fail_at(FailKind::Write, write, ENOSPC).cut_at(call);
         let output = trial.run("full", plan);
-        trial.after(&output, write);
+        trial.discard_lost_data(&output, write);
         refused += trial.refused.len();
         trial.check(&format!("write {write}, call {call}"));
     }
@@ -364,12 +364,12 @@ fn a_group_refused_by_a_full_disk_never_comes_back() {
 }
 
 #[test]
-fn a_group_refused_with_its_bytes_in_memory_never_comes_back() {
+fn a_refused_group_in_the_page_cache_is_never_replayed() {
     let mut refused = 0;
     for write in 1..25 {
         let mut trial = Trial::new();
         let output = trial.run("cut short", |plan| plan.fail_at(FailKind::Write, write, EIO));
-        trial.after(&output, 0);
+        trial.discard_lost_data(&output, 0);
         refused += trial.refused.len();
         trial.check(&format!("write {write}"));
     }
@@ -377,13 +377,13 @@ fn a_group_refused_with_its_bytes_in_memory_never_comes_back() {
 }
 
 #[test]
-fn a_log_without_room_for_another_segment_goes_on_when_there_is_room() {
+fn a_log_continues_when_there_is_space_for_its_next_segment() {
     for room_bytes in [0, 100, 20_000, LEN_MIN, LEN_MIN + 1, 3 * LEN_MIN + 5_000, 8 * LEN_MIN] {
         let mut trial = Trial::new();
         let limit = trial.file("room");
         fs::write(&limit, room_bytes.to_string()).unwrap();
         let output = trial.run("full", |plan| plan.room(&limit));
-        trial.after(&output, 0);
+        trial.discard_lost_data(&output, 0);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         // Even if the log is opened while the disk is full, all acknowledged groups are in the log.
         fs::write(&limit, "0").unwrap();

@@ -102,7 +102,7 @@ fn an_undamaged_log_is_whole() {
 }
 
 #[test]
-fn a_damaged_group_ends_the_whole_groups() {
+fn a_damaged_group_ends_the_sequence_of_whole_groups() {
     let scratch = Scratch::new();
     let model = scratch.several_segments();
     let numbers = 1..=scratch.segment_count() as u64;
@@ -196,25 +196,25 @@ fn frames_replace_a_damaged_header_but_not_a_foreign_one() {
     let scratch = Scratch::new();
     let model = small_log(&scratch, &[10, 20, 30]);
     let file = writable(&scratch.segment(1));
-    let look = |header: &[u8]| with_bytes(&file, 0, header, || scratch.findings(0));
+    let findings_with_header = |header: &[u8]| with_bytes(&file, 0, header, || scratch.findings(0));
 
-    let damaged = look(b"x");
+    let damaged = findings_with_header(b"x");
     assert_eq!((kinds(&damaged), damaged.is_whole()), (vec![FileDamageKind::Header], true));
     assert_eq!(whole(&scratch, &damaged), model);
 
-    let foreign = look(&frame::header(&Life { identity: [9; 16], number: 1 }));
+    let foreign = findings_with_header(&frame::header(&Life { identity: [9; 16], number: 1 }));
     assert_eq!(kinds(&foreign), [FileDamageKind::Foreign]);
     assert!(whole(&scratch, &foreign).is_empty());
 
     let mut version = b"pandoRDO\x00\x00\x00\x09identity of data\x00\x00\x00\x00\x00\x00\x00\x01".to_vec();
     version.extend_from_slice(&crc32c::crc32c(&version).to_le_bytes());
-    let version = look(&version);
+    let version = findings_with_header(&version);
     // The contents of a segment in an unknown version are unknown.
     assert_eq!((kinds(&version), version.is_whole()), (vec![FileDamageKind::Version(9)], false));
 }
 
 #[test]
-fn a_group_with_invalid_changes_ends_the_whole_groups() {
+fn a_group_with_invalid_changes_ends_the_sequence_of_whole_groups() {
     let scratch = Scratch::new();
     let (log, _) = scratch.open(0);
     let mut model = Vec::new();

@@ -14,7 +14,7 @@ use crate::testing::{SUFFIX, TestDirectory};
 const ADA: &str = "uid=ada,ou=people,dc=example,dc=com";
 const BOB: &str = "uid=bob,ou=people,dc=example,dc=com";
 
-fn asserting(filter: &str) -> RequestControls {
+fn with_assertion(filter: &str) -> RequestControls {
     let assertion = Some(FilterBuf::parse(filter).unwrap());
     let seldom = Some(Box::new(RareControls { assertion, ..RareControls::default() }));
     RequestControls { seldom, ..RequestControls::default() }
@@ -22,7 +22,7 @@ fn asserting(filter: &str) -> RequestControls {
 
 fn run(directory: &mut TestDirectory, request: &Request<'_>, filter: &str) -> ResultCode {
     let stamp = directory.stamp();
-    let outcome = directory.execute_with(request, &asserting(filter), &stamp);
+    let outcome = directory.execute_with(request, &with_assertion(filter), &stamp);
     assert_eq!(outcome.code == ResultCode::ASSERTION_FAILED, outcome.diagnostic.contains("RFC 4528"));
     outcome.code
 }
@@ -86,11 +86,11 @@ fn a_change_applies_if_the_assertion_is_true_of_the_entry() {
 }
 
 #[test]
-fn a_search_and_a_compare_ask_it_of_the_base_and_the_entry() {
+fn searches_test_the_assertion_on_the_base_and_compares_on_the_entry() {
     let directory = sample();
     let people = "ou=people,dc=example,dc=com";
     let search = |base, filter: &str| {
-        let controls = asserting(filter);
+        let controls = with_assertion(filter);
         Question { controls, ..Question::new(base, Scope::WholeSubtree, "(uid=ada)") }.run(&directory)
     };
     assert_eq!(search(people, "(ou=people)").dns(), [ADA]);
@@ -99,14 +99,15 @@ fn a_search_and_a_compare_ask_it_of_the_base_and_the_entry() {
         assert_eq!((found.code, found.entries.len()), (ResultCode::ASSERTION_FAILED, 0), "{base} {filter}");
     }
     let root = |filter: &str| {
-        let controls = asserting(filter);
+        let controls = with_assertion(filter);
         Question { controls, ..Question::new("", Scope::BaseObject, "(objectClass=*)") }.run(&directory)
     };
     assert_eq!(root("(namingContexts=*)").entries.len(), 1);
     assert_eq!(root("(uid=*)").code, ResultCode::ASSERTION_FAILED);
     let compared = |entry, filter: &str| {
         let request = CompareRequest { entry, description: "sn", value: b"lovelace" };
-        match compare(&directory.snapshot, &directory.requester.context(), &request, &asserting(filter)) {
+        match compare(&directory.snapshot, &directory.requester.context(), &request, &with_assertion(filter))
+        {
             CompareOutcome::Done(outcome) => outcome.code,
             CompareOutcome::Verify { .. } => panic!("a verification"),
         }

@@ -104,7 +104,7 @@ const BOUNDS: &[(&str, &[(Exceeds, ResultCode)])] = &[
 ];
 
 #[test]
-fn every_control_says_what_it_does_at_its_bounds() {
+fn every_control_has_documented_bounds() {
     let documented = documented_controls();
     for control in SUPPORTED_CONTROLS {
         let rows = BOUNDS.iter().filter(|(oid, _)| *oid == control.oid).count();
@@ -119,7 +119,7 @@ fn every_control_says_what_it_does_at_its_bounds() {
 }
 
 #[test]
-fn no_bound_of_a_critical_control_is_met_with_success() {
+fn a_critical_control_beyond_its_bounds_never_succeeds() {
     for (oid, bounds) in BOUNDS {
         for (place, (exceed, code)) in bounds.iter().enumerate() {
             let mut directory = TestDirectory::with_suffix_entry();

@@ -96,7 +96,7 @@ fn chains_lead_to_the_asserted_entry_in_both_directions() {
 }
 
 #[test]
-fn nested_groups_are_values_of_is_member_of_and_by_a_setting_of_member_of() {
+fn nested_groups_are_in_is_member_of_and_optionally_in_member_of() {
     let mut directory = sample();
     let values = |directory: &mut TestDirectory, of: &str, name: &str| {
         let found = directory.search(&format!("cn={of},{SUFFIX}"), Scope::BaseObject, "(cn=*)", &[name]);
@@ -137,7 +137,7 @@ fn nested_groups_are_values_of_is_member_of_and_by_a_setting_of_member_of() {
 }
 
 #[test]
-fn member_of_comes_with_all_user_attributes_for_chosen_clients() {
+fn member_of_is_returned_with_user_attributes_to_configured_clients() {
     let mut directory = sample();
     let bob = |directory: &mut TestDirectory, wanted: &[&str]| {
         let found = directory.search(&format!("cn=bob,{SUFFIX}"), Scope::BaseObject, "(cn=*)", wanted);
@@ -193,7 +193,7 @@ fn filters_that_are_not_chains_are_undefined() {
 }
 
 #[test]
-fn terms_are_combined() {
+fn chain_items_combine_with_other_filter_items() {
     let directory = sample();
     let within = format!("(memberOf:inchainMatch:=cn=all,{SUFFIX})");
     for (filter, expected) in [
@@ -231,7 +231,7 @@ fn a_large_group_is_followed_in_slices() {
 /// The tested group has many members, and many other groups name the asserted entry. Therefore following the chain from
 /// either end is costly.
 #[test]
-fn a_long_test_is_refused() {
+fn a_costly_chain_test_is_refused() {
     let mut directory = TestDirectory::with_suffix_entry();
     let count = usize::try_from(CHAIN_LINKS_MAX).unwrap() + 10;
     let ghosts: Vec<String> = (0..count).map(|number| format!("p{number}")).collect();
@@ -288,7 +288,7 @@ fn all_items_of_a_filter_share_the_limit_of_an_entry() {
 
 /// After 10,000 random changes of links, nested memberships equal the memberships in a plain model, including cycles.
 #[test]
-fn random_changes_of_groups_are_those_of_a_plain_model() {
+fn nested_memberships_agree_with_a_model_after_random_changes() {
     const GROUPS: usize = 30;
     let mut rng = fastrand::Rng::with_seed(1941);
     let mut directory = TestDirectory::with_suffix_entry();

@@ -92,7 +92,7 @@ fn results_have_the_values_of_the_subentry() {
 }
 
 #[test]
-fn filters_and_compares_see_the_values() {
+fn filters_and_compares_test_collective_values() {
     let mut directory = shared();
     ok(directory.modify(ADA, &[(Add, "collectiveExclusions", &["c-TelephoneNumber"])]));
     let all = ["cn=Dora+sn=Lang", "ou=people", "uid=ada", "uid=bob", "uid=carl"];
@@ -134,7 +134,7 @@ fn filters_and_compares_see_the_values() {
 }
 
 #[test]
-fn an_entry_excludes_types_or_all() {
+fn collective_exclusions_exclude_single_types_or_all() {
     let mut directory = shared();
     let exclude = |directory: &mut TestDirectory, values: &[&str]| {
         ok(directory.modify(ADA, &[(Replace, "collectiveExclusions", values)]));
@@ -149,11 +149,11 @@ fn an_entry_excludes_types_or_all() {
         assert_eq!(leaves(&Question::everywhere(filter).run(&directory)), ["uid=ada"], "{all}");
     }
     assert_eq!(exclude(&mut directory, &[]).len(), 3);
-    assert_eq!(names(&directory, BOB, &["*"], false).len(), 4, "of others nothing is excluded");
+    assert_eq!(names(&directory, BOB, &["*"], false).len(), 4, "other entries exclude nothing");
 }
 
 #[test]
-fn a_change_of_the_subentry_has_effect_at_once_and_others_are_refused() {
+fn collective_values_change_only_through_the_subentry() {
     let mut directory = shared();
     let subentry = "cn=place,ou=people,dc=example,dc=com";
     ok(directory
@@ -193,7 +193,7 @@ fn a_change_of_the_subentry_has_effect_at_once_and_others_are_refused() {
 }
 
 #[test]
-fn a_subtree_has_a_base_and_depths() {
+fn a_subtree_is_limited_by_base_and_depth() {
     let mut directory = sample();
     add_subentry(&mut directory, "cn=top,dc=example,dc=com", "{}", &[("c-o", &["Example"])]);
     let base = "{ base \"OU=People\", minimum 1, maximum 1 }";
@@ -220,7 +220,7 @@ fn a_subtree_has_a_base_and_depths() {
 }
 
 #[test]
-fn parts_of_a_subtree_are_left_out() {
+fn specific_exclusions_remove_parts_of_a_subtree() {
     let mut directory = sample();
     let subentry = "cn=cut,dc=example,dc=com";
     add_subentry(&mut directory, subentry, "{}", &[("c-o", &["Example"])]);
@@ -264,7 +264,7 @@ fn parts_of_a_subtree_are_left_out() {
 }
 
 #[test]
-fn controls_see_the_values() {
+fn matched_values_sorting_and_assertions_use_collective_values() {
     let mut directory = shared();
     let with = |seldom: RareControls| RequestControls {
         seldom: Some(Box::new(seldom)),
@@ -320,7 +320,7 @@ fn controls_see_the_values() {
 }
 
 #[test]
-fn a_synchronized_content_has_what_is_stored() {
+fn synchronized_content_has_only_stored_values() {
     let mut directory = shared();
     for (filter, count) in [("(uid=*)", 3), ("(l=oslo)", 0)] {
         let mut consumer = Consumer::new(SUFFIX, filter, &["*"]);
@@ -335,7 +335,7 @@ fn name(directory: &TestDirectory, dn: &str) -> NormalName {
 }
 
 #[test]
-fn the_requester_needs_the_rights_at_the_entry() {
+fn rights_at_the_entry_govern_its_collective_values() {
     let mut directory = shared();
     let hidden = "cn=hidden,ou=people,dc=example,dc=com";
     add_subentry(&mut directory, hidden, "{}", &[("c-o", &["Example", "secret"]), ("c-l", &["Rome"])]);
@@ -393,7 +393,7 @@ fn the_requester_needs_the_rights_at_the_entry() {
 }
 
 #[test]
-fn subentries_are_bounded() {
+fn the_size_of_a_subentry_is_limited() {
     let mut directory = sample();
     let long = "x".repeat(COLLECTIVE_SUBENTRY_OCTETS_MAX - "{}".len());
     let values = [
@@ -460,7 +460,7 @@ fn a_search_in_progress_sees_the_values_of_a_new_subentry() {
 
 /// Regression test: if the directory had a subentry, every modify and every delete read all subentries again.
 #[test]
-fn only_a_change_of_a_subentry_reads_them_again() {
+fn only_a_change_of_a_subentry_reloads_the_subentries() {
     let directory = shared();
     let subentry = "cn=place,ou=people,dc=example,dc=com";
     let state = directory.snapshot.state();

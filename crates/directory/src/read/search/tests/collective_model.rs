@@ -303,7 +303,7 @@ impl Model {
 }
 
 #[test]
-fn random_subentries_give_what_the_model_says() {
+fn collective_values_agree_with_a_model_after_random_changes() {
     let mut count = 0;
     for seed in 0..12 {
         let mut directory = TestDirectory::with_suffix_entry();

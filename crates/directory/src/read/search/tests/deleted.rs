@@ -15,13 +15,13 @@ fn show_deleted(is_critical: bool) -> RequestControls {
     RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() }
 }
 
-fn showing<'a>(base: &'a str, scope: Scope, filter: &'a str) -> Question<'a> {
+fn search_with_deleted<'a>(base: &'a str, scope: Scope, filter: &'a str) -> Question<'a> {
     Question { controls: show_deleted(true), ..Question::new(base, scope, filter).attributes(EVERYTHING) }
 }
 
 /// Returns a directory that keeps deleted entries. It has ten people, and a group whose members are the first and the
 /// last of these people. The first three people are deleted.
-fn keeping() -> TestDirectory {
+fn with_deleted_people() -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     directory.change_settings(|settings| settings.general.keep_deleted_seconds = 3_600);
     ok(directory.add(PEOPLE, &[("objectClass", &["organizationalUnit"])]));
@@ -55,18 +55,18 @@ fn sorted_dns(found: &Found) -> Vec<String> {
 
 #[test]
 fn results_mix_live_and_deleted_entries() {
-    let mut directory = keeping();
-    let found = showing(SUFFIX, Scope::WholeSubtree, "(objectClass=person)").run(&directory);
+    let mut directory = with_deleted_people();
+    let found = search_with_deleted(SUFFIX, Scope::WholeSubtree, "(objectClass=person)").run(&directory);
     assert_eq!(found.dns().len(), 10);
-    let only = showing(SUFFIX, Scope::WholeSubtree, "(isDeleted=TRUE)").run(&directory);
+    let only = search_with_deleted(SUFFIX, Scope::WholeSubtree, "(isDeleted=TRUE)").run(&directory);
     let names: Vec<String> =
         (0..3).map(|number| deleted_name(&directory, &person(number), &person(number))).collect();
     assert_eq!(only.dns(), names);
     assert_eq!(only.entries[0].texts("lastKnownParent"), [PEOPLE]);
     assert_eq!(only.entries[0].texts("mail"), ["p0@example.com"]);
     assert_eq!(only.entries[0].texts("objectClass"), ["inetOrgPerson"]);
-    let one =
-        showing(SUFFIX, Scope::WholeSubtree, "(&(isDeleted=TRUE)(mail=p1@example.com))").run(&directory);
+    let one = search_with_deleted(SUFFIX, Scope::WholeSubtree, "(&(isDeleted=TRUE)(mail=p1@example.com))")
+        .run(&directory);
     assert_eq!(one.dns(), &names[1..2]);
     // All scopes are tested, also with the DN of a deleted entry as the base.
     for (base, scope, count) in [
@@ -79,7 +79,7 @@ fn results_mix_live_and_deleted_entries() {
         (&names[2], Scope::BaseObject, 1),
         (&names[2], Scope::WholeSubtree, 1),
     ] {
-        let found = showing(base, scope, "(isDeleted=TRUE)").run(&directory);
+        let found = search_with_deleted(base, scope, "(isDeleted=TRUE)").run(&directory);
         assert_eq!((found.code, found.dns().len()), (ResultCode::SUCCESS, count), "{base} {scope:?}");
     }
     // Without the control, no deleted entry is found.
@@ -89,38 +89,45 @@ fn results_mix_live_and_deleted_entries() {
     // The DN of a deleted entry follows a rename of the superior. After an entry is undeleted, the search no longer
     // finds a deleted entry for it.
     ok(directory.modify_dn(PEOPLE, "ou=staff", true, None));
-    let moved = showing(SUFFIX, Scope::WholeSubtree, "(&(isDeleted=TRUE)(cn=p0))").run(&directory);
+    let moved =
+        search_with_deleted(SUFFIX, Scope::WholeSubtree, "(&(isDeleted=TRUE)(cn=p0))").run(&directory);
     let now = deleted_name(&directory, &person(0), &format!("cn=p0,ou=staff,{SUFFIX}"));
     assert_eq!(moved.dns(), [now]);
     directory.undelete(&person(0), None).unwrap();
-    let left = showing(SUFFIX, Scope::WholeSubtree, "(isDeleted=TRUE)").run(&directory);
+    let left = search_with_deleted(SUFFIX, Scope::WholeSubtree, "(isDeleted=TRUE)").run(&directory);
     assert_eq!(left.dns().len(), 2);
 }
 
 #[test]
 fn values_that_name_entries_are_returned_by_name() {
-    let mut directory = keeping();
+    let mut directory = with_deleted_people();
     let team = format!("cn=team,{PEOPLE}");
     ok(directory.modify(&team, &[(ChangeOperation::Add, "member", &[&person(5)])]));
     ok(directory.delete_tree(PEOPLE));
-    let found = showing(SUFFIX, Scope::WholeSubtree, "(&(isDeleted=TRUE)(cn=team))").run(&directory);
+    let found =
+        search_with_deleted(SUFFIX, Scope::WholeSubtree, "(&(isDeleted=TRUE)(cn=team))").run(&directory);
     let mut members = found.entries[0].texts("member");
     members.sort();
     assert!(members.contains(&person(5)) && members.contains(&person(9)), "{members:?}");
     let by_member = format!("(member={})", person(9));
-    assert_eq!(showing(SUFFIX, Scope::WholeSubtree, &by_member).run(&directory).dns(), found.dns());
+    assert_eq!(
+        search_with_deleted(SUFFIX, Scope::WholeSubtree, &by_member).run(&directory).dns(),
+        found.dns()
+    );
     // Links are also resolved if only the filter or only the result needs them.
     let group = "(&(cn=team)(isDeleted=TRUE))";
     for (filter, attribute, count) in [(&by_member[..], "cn", 1), (group, "member", members.len())] {
-        let one = showing(SUFFIX, Scope::WholeSubtree, filter).attributes(&[attribute]).run(&directory);
+        let one =
+            search_with_deleted(SUFFIX, Scope::WholeSubtree, filter).attributes(&[attribute]).run(&directory);
         assert_eq!((one.dns(), one.entries[0].texts(attribute).len()), (found.dns(), count), "{filter}");
     }
     for filter in [format!("(!{by_member})"), format!("(&(cn=other){by_member})")] {
-        let others = showing(SUFFIX, Scope::WholeSubtree, &filter).run(&directory);
+        let others = search_with_deleted(SUFFIX, Scope::WholeSubtree, &filter).run(&directory);
         assert!(!others.dns().contains(&found.dns()[0]), "{filter}");
     }
     // All entries that were below the deleted entry have its former DN as lastKnownParent.
-    let below = showing(SUFFIX, Scope::WholeSubtree, &format!("(lastKnownParent={PEOPLE})")).run(&directory);
+    let below = search_with_deleted(SUFFIX, Scope::WholeSubtree, &format!("(lastKnownParent={PEOPLE})"))
+        .run(&directory);
     assert_eq!(below.dns().len(), 11);
 }
 
@@ -128,7 +135,7 @@ fn values_that_name_entries_are_returned_by_name() {
 /// filter with a cached name had no normal form.
 #[test]
 fn deleted_groups_are_found_by_each_kind_of_member() {
-    let mut directory = keeping();
+    let mut directory = with_deleted_people();
     let team = format!("cn=team,{PEOPLE}");
     // One member exists. Another member has no entry, so the group stores the name of that member as text.
     let text = format!("cn=nobody,{PEOPLE}");
@@ -148,7 +155,7 @@ fn deleted_groups_are_found_by_each_kind_of_member() {
             ("(member=*)".to_owned(), 1),
         ] {
             let filter = format!("(&(isDeleted=TRUE)(cn=team){filter})");
-            let found = showing(SUFFIX, Scope::WholeSubtree, &filter).run(&directory);
+            let found = search_with_deleted(SUFFIX, Scope::WholeSubtree, &filter).run(&directory);
             assert_eq!(found.dns().len(), count, "round {round}: {filter}");
         }
     }
@@ -156,21 +163,21 @@ fn deleted_groups_are_found_by_each_kind_of_member() {
 
 #[test]
 fn large_deleted_entries_are_returned_without_values() {
-    let mut directory = keeping();
+    let mut directory = with_deleted_people();
     let long = "x".repeat(TOMBSTONE_RESULT_MAX);
     ok(directory.modify(&person(4), &[(ChangeOperation::Replace, "description", &[&long])]));
     ok(directory.delete(&person(4)));
-    let found = showing(SUFFIX, Scope::WholeSubtree, "(isDeleted=TRUE)").run(&directory);
+    let found = search_with_deleted(SUFFIX, Scope::WholeSubtree, "(isDeleted=TRUE)").run(&directory);
     let shown: Vec<usize> = found.entries.iter().map(|entry| entry.texts("mail").len()).collect();
     assert_eq!(shown, [1, 1, 1, 0]);
     assert_eq!(found.entries[3].texts("entryUUID").len(), 1);
 }
 
 #[test]
-fn pages_go_on_from_live_to_deleted_entries() {
-    let mut directory = keeping();
+fn pages_continue_from_live_to_deleted_entries() {
+    let mut directory = with_deleted_people();
     for size in 1..12 {
-        let question = showing(SUFFIX, Scope::WholeSubtree, "(objectClass=person)");
+        let question = search_with_deleted(SUFFIX, Scope::WholeSubtree, "(objectClass=person)");
         let pages = question.pages(&mut directory, size, false);
         assert!(pages.iter().all(|page| page.found.code == ResultCode::SUCCESS));
         let dns: Vec<&str> = pages.iter().flat_map(|page| page.found.dns()).collect();
@@ -187,18 +194,21 @@ fn pages_go_on_from_live_to_deleted_entries() {
 }
 
 #[test]
-fn limits_count_deleted_entries_and_orders_are_refused() {
-    let mut directory = keeping();
-    let limited = Question { size_limit: 8, ..showing(SUFFIX, Scope::WholeSubtree, "(objectClass=person)") };
+fn limits_count_deleted_entries_and_sorting_is_refused() {
+    let mut directory = with_deleted_people();
+    let limited = Question {
+        size_limit: 8,
+        ..search_with_deleted(SUFFIX, Scope::WholeSubtree, "(objectClass=person)")
+    };
     let found = limited.run(&directory);
     assert_eq!((found.code, found.dns().len()), (ResultCode::SIZE_LIMIT_EXCEEDED, 8));
-    let mut question = showing(SUFFIX, Scope::WholeSubtree, "(objectClass=person)");
+    let mut question = search_with_deleted(SUFFIX, Scope::WholeSubtree, "(objectClass=person)");
     question.controls.seldom.as_mut().unwrap().sort =
         Some(crate::read::controls::SortOptions { is_critical: false, keys: Vec::new() });
     assert_eq!(question.run(&directory).code, ResultCode::UNWILLING_TO_PERFORM);
     // If deleted entries are not kept, the control is not available.
     directory.change_settings(|settings| settings.general.keep_deleted_seconds = 0);
-    let mut question = showing(SUFFIX, Scope::WholeSubtree, "(objectClass=person)");
+    let mut question = search_with_deleted(SUFFIX, Scope::WholeSubtree, "(objectClass=person)");
     assert_eq!(question.run(&directory).code, ResultCode::UNAVAILABLE_CRITICAL_EXTENSION);
     question.controls = show_deleted(false);
     assert_eq!(sorted_dns(&question.run(&directory)).len(), 7);
@@ -206,19 +216,22 @@ fn limits_count_deleted_entries_and_orders_are_refused() {
 
 #[test]
 fn an_alias_as_base_leads_to_the_deleted_entries_below_its_target() {
-    let mut directory = keeping();
+    let mut directory = with_deleted_people();
     let alias = format!("cn=alias,{SUFFIX}");
     let attributes = [("objectClass", &["alias", "extensibleObject"][..]), ("aliasedObjectName", &[PEOPLE])];
     ok(directory.add(&alias, &attributes));
     for (deref_aliases, count) in [(DerefAliases::Always, 3), (DerefAliases::Never, 0)] {
-        let question = Question { deref_aliases, ..showing(&alias, Scope::WholeSubtree, "(isDeleted=TRUE)") };
+        let question = Question {
+            deref_aliases,
+            ..search_with_deleted(&alias, Scope::WholeSubtree, "(isDeleted=TRUE)")
+        };
         assert_eq!(question.run(&directory).dns().len(), count, "{deref_aliases:?}");
     }
 }
 
 #[test]
 fn a_slice_ends_after_some_octets_of_deleted_entries() {
-    let mut directory = keeping();
+    let mut directory = with_deleted_people();
     let text = "x".repeat(TOMBSTONE_RESULT_MAX / 2);
     for number in 4..9 {
         ok(directory.modify(&person(number), &[(ChangeOperation::Replace, "description", &[&text])]));
@@ -226,7 +239,7 @@ fn a_slice_ends_after_some_octets_of_deleted_entries() {
     }
     let budget = Budget { entries_examined_max: u32::MAX, out_bytes_max: usize::MAX };
     let slices = |filter: &str| {
-        let question = showing(SUFFIX, Scope::WholeSubtree, filter);
+        let question = search_with_deleted(SUFFIX, Scope::WholeSubtree, filter);
         let (mut search, mut out, mut count) = (question.start(&directory), Vec::new(), 1);
         while search.run(&directory.snapshot, &mut out, &budget) == Step::More {
             count += 1;

@@ -55,7 +55,7 @@ fn lines_of(messages: &[u8]) -> BTreeMap<String, Vec<String>> {
     dereferenced
 }
 
-fn of(dn: &str, lines: &[String]) -> BTreeMap<String, Vec<String>> {
+fn response_for(dn: &str, lines: &[String]) -> BTreeMap<String, Vec<String>> {
     BTreeMap::from([(dn.to_owned(), lines.to_vec())])
 }
 
@@ -63,19 +63,22 @@ fn of(dn: &str, lines: &[String]) -> BTreeMap<String, Vec<String>> {
 fn each_name_has_the_requested_attributes_of_its_entry() {
     let directory = sample();
     let member = |wanted: &[&str]| dereference_of(true, &[("member", wanted)]);
-    let expected =
-        of(ALL, &[format!("member {ADA}: givenName=Ada|Augusta uid=ada"), format!("member {BOB}: uid=bob")]);
+    let expected = response_for(
+        ALL,
+        &[format!("member {ADA}: givenName=Ada|Augusta uid=ada"), format!("member {BOB}: uid=bob")],
+    );
     assert_eq!(dereferenced(&directory, "(cn=all)", member(&["uid", "givenName"])), expected);
     // Subtypes and further options of the requested attributes are not returned, nor are attributes unknown to the
     // schema.
-    let expected = of(ALL, &[format!("member {ADA}: cn;lang-fr=Ada de Lovelace"), format!("member {BOB}:")]);
+    let expected =
+        response_for(ALL, &[format!("member {ADA}: cn;lang-fr=Ada de Lovelace"), format!("member {BOB}:")]);
     assert_eq!(dereferenced(&directory, "(cn=all)", member(&["name", "cn;lang-fr", "nonsense"])), expected);
-    let nothing = of(ALL, &[format!("member {ADA}:"), format!("member {BOB}:")]);
+    let nothing = response_for(ALL, &[format!("member {ADA}:"), format!("member {BOB}:")]);
     for wanted in [&[][..], &["nonsense"], &["*"], &["1.1"]] {
         assert_eq!(dereferenced(&directory, "(cn=all)", member(wanted)), nothing, "{wanted:?}");
     }
     // A DN without an entry has no attributes.
-    let expected = of(
+    let expected = response_for(
         "cn=odd,ou=groups,dc=example,dc=com",
         &[format!("member {ALL}: cn=all"), "member cn=ghost,dc=example,dc=com:".to_owned()],
     );
@@ -86,7 +89,8 @@ fn each_name_has_the_requested_attributes_of_its_entry() {
         "(uid=bob)",
         dereference_of(true, &[("memberOf", &["cn"]), ("manager", &["entryDN"])]),
     );
-    let expected = of(BOB, &[format!("memberOf {ALL}: cn=all"), format!("manager {ADA}: entryDN={ADA}")]);
+    let expected =
+        response_for(BOB, &[format!("memberOf {ALL}: cn=all"), format!("manager {ADA}: entryDN={ADA}")]);
     assert_eq!(groups, expected);
     // Results without DNs have no control.
     assert_eq!(dereferenced(&directory, "(objectClass=domain)", member(&["uid"])), BTreeMap::new());
@@ -114,7 +118,7 @@ fn attributes_without_links_are_refused_or_ignored() {
 }
 
 #[test]
-fn it_returns_the_values_of_a_search_for_the_entry() {
+fn dereferencing_returns_the_values_that_a_search_returns() {
     let mut directory = sample();
     directory.change_settings(|settings| {
         settings.general.access_rules = vec![
@@ -125,7 +129,7 @@ fn it_returns_the_values_of_a_search_for_the_entry() {
     let requester = crate::read::identity::identify(&directory.snapshot, &format!("dn:{BOB}"));
     directory.requester = requester.unwrap().unwrap().requester;
     let controls = || dereference_of(true, &[("member", &["uid", "cn", "userPassword"])]);
-    let expected = of(ALL, &[format!("member {ADA}: uid=ada"), format!("member {BOB}:")]);
+    let expected = response_for(ALL, &[format!("member {ADA}: uid=ada"), format!("member {BOB}:")]);
     assert_eq!(dereferenced(&directory, "(cn=all)", controls()), expected);
     // A requester who may not read the DNs does not receive them.
     directory.change_settings(|settings| {
@@ -197,7 +201,7 @@ fn large_results_are_streamed() {
 
 /// A named entry may be as large as the largest result.
 #[test]
-fn named_entries_may_be_large_too() {
+fn large_named_entries_are_dereferenced() {
     let mut directory = with_large_group();
     let large = "cn=large,ou=groups,dc=example,dc=com".to_owned();
     let outer = add_group(&mut directory, "outer", &[large.clone(), ADA.to_owned(), BOB.to_owned()]);
@@ -213,7 +217,7 @@ fn named_entries_may_be_large_too() {
 /// A stream is measured and then written. Both passes see the same entries, whatever changes in between, and apply the
 /// requester's rights to each entry.
 #[test]
-fn a_stream_goes_by_rules_and_by_one_snapshot() {
+fn a_stream_obeys_access_rules_and_reads_one_snapshot() {
     let mut directory = sample();
     let members = add_devices(&mut directory, "m", 3 * DEREFERENCED_AT_ONCE_MAX, "told");
     let hidden = members[7].clone();

@@ -136,7 +136,7 @@ fn member_finds_the_groups_that_describe_an_entry() {
         // Only these groups have stored values of member.
         ("(member=*)", &["cn=all", "cn=staff"]),
     ];
-    let cases: Vec<_> = cases.iter().map(|(filter, found)| (closed(filter), *found)).collect();
+    let cases: Vec<_> = cases.iter().map(|(filter, found)| (with_suffix(filter), *found)).collect();
     for (filter, expected) in &cases {
         assert_eq!(leaves(&Question::everywhere(filter).run(&directory)), **expected, "{filter}");
     }
@@ -157,12 +157,12 @@ fn member_finds_the_groups_that_describe_an_entry() {
 }
 
 /// Replaces `@` in a filter by the rest of a DN.
-fn closed(filter: &str) -> String {
+fn with_suffix(filter: &str) -> String {
     filter.replace('@', ",dc=example,dc=com)")
 }
 
 #[test]
-fn member_finds_groups_where_no_entry_has_the_attribute() {
+fn member_finds_groups_even_if_no_entry_has_the_attribute() {
     let mut directory = TestDirectory::with_suffix_entry();
     let person: &[(&str, &[&str])] = &[("objectClass", &["person"]), ("sn", &["s"])];
     add(&mut directory, "ann", person);
@@ -198,7 +198,7 @@ fn members_follow_changes_of_entries_and_of_groups() {
 
 /// Regression test: a change of the schema that changed no setting dropped the password policies.
 #[test]
-fn groups_and_policies_stay_when_the_schema_changes() {
+fn a_schema_change_keeps_dynamic_groups_and_password_policies() {
     let mut directory = sample();
     add(
         &mut directory,
@@ -280,7 +280,7 @@ fn a_membership_reveals_no_more_than_a_search_by_the_url() {
         let found = Question::everywhere("(memberOf=cn=phones,dc=example,dc=com)").run(&directory);
         assert!(leaves(&found).is_empty(), "{who}");
         for (filter, holders) in [("(member=cn=ann@", &[] as &[&str]), (&chain, &["cn=all", "cn=staff"])] {
-            let found = leaves(&Question::everywhere(&closed(filter)).run(&directory));
+            let found = leaves(&Question::everywhere(&with_suffix(filter)).run(&directory));
             let expected = groups.iter().map(|group| format!("cn={group}"));
             let holders = holders.iter().filter(|_| !groups.is_empty()).map(|holder| holder.to_string());
             assert_eq!(found, holders.chain(expected).collect::<Vec<_>>(), "{who} {filter}");
@@ -295,7 +295,7 @@ fn a_membership_reveals_no_more_than_a_search_by_the_url() {
     });
     act_as(&mut directory, "bob");
     for filter in ["(member=cn=ann@", &chain, "(!(member=cn=ann@)"] {
-        assert!(leaves(&Question::everywhere(&closed(filter)).run(&directory)).is_empty(), "{filter}");
+        assert!(leaves(&Question::everywhere(&with_suffix(filter)).run(&directory)).is_empty(), "{filter}");
     }
     directory.requester = Requester::Administrator { dn: "cn=admin".to_owned() };
     assert_eq!(values(&mut directory, "ann", "memberOf"), ["tall", "phones"]);

@@ -56,7 +56,7 @@ fn explain(directory: &TestDirectory, filter: &str) -> Explanation {
 }
 
 #[test]
-fn plans_go_by_what_is_indexed() {
+fn the_plan_depends_on_the_defined_indexes() {
     let mut directory = crowd(GeneralSettings::default());
     for (attribute, kinds) in [
         ("l", "equality"),
@@ -103,7 +103,7 @@ fn plans_go_by_what_is_indexed() {
 }
 
 #[test]
-fn sounds_match_with_and_without_an_index() {
+fn approximate_items_match_with_and_without_an_index() {
     let mut directory = crowd(GeneralSettings::default());
     let name = format!("uid=1,{SUFFIX}");
     directory.modify(&name, &[(ldap::ChangeOperation::Replace, "sn", &["Meyer-Lansky"])]);
@@ -159,7 +159,7 @@ fn a_missing_index_is_named() {
 }
 
 #[test]
-fn the_administrator_may_ask_with_the_results() {
+fn the_administrator_receives_the_plan_with_the_results() {
     let mut directory = crowd(GeneralSettings::default());
     let controls = RequestControls { explain: true, ..RequestControls::default() };
     let mut search = start(&directory, "(uid=7)", &controls).unwrap();
@@ -182,7 +182,7 @@ fn the_administrator_may_ask_with_the_results() {
 }
 
 #[test]
-fn users_do_not_scan_what_an_index_would_answer() {
+fn users_may_not_scan_if_an_index_could_answer() {
     let settings =
         GeneralSettings { unindexed_examined_max: 500, size_limit: 0, ..GeneralSettings::default() };
     let mut directory = crowd(settings);

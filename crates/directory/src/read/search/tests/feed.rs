@@ -3,7 +3,7 @@
 
 use ldap::{ChangeOperation, ChangeType, ResultCode, Scope};
 
-use super::persistent::{Keeps, Listener, changes};
+use super::persistent::{ClientFilter, Listener, changes};
 use super::sync::{Consumer, change, some_changes, two_units};
 use super::sync_rules::{
     BY_NAME, BY_OTHERS, ChangingRequester, as_requester, change_some, random_seed, with_rules,
@@ -16,7 +16,7 @@ use crate::testing::{SUFFIX, TestDirectory};
 enum Client {
     Sync(Consumer),
     /// A persistent search, with the filter test that the client itself applies to received entries.
-    Persistent(Listener, Keeps),
+    Persistent(Listener, ClientFilter),
 }
 
 impl Client {
@@ -101,7 +101,7 @@ fn unit(directory: &mut TestDirectory, dn: &str) {
 }
 
 #[test]
-fn every_copy_is_the_content_after_each_step() {
+fn every_copy_equals_the_content_after_each_step() {
     for integrity in [false, true] {
         let mut directory = two_units(integrity);
         let mut random = fastrand::Rng::with_seed(random_seed(70, usize::from(integrity)));
@@ -155,7 +155,7 @@ fn every_copy_is_the_content_after_each_step() {
 /// Regression test: a rename of any entry with subordinates ended every listening search, even if its base was
 /// elsewhere.
 #[test]
-fn a_rename_ends_nothing_elsewhere() {
+fn a_rename_elsewhere_ends_no_listening_search() {
     let mut directory = TestDirectory::with_suffix_entry();
     let (here, there) = (format!("ou=here,{SUFFIX}"), format!("ou=there,{SUFFIX}"));
     for dn in [&here, &there, &format!("ou=deep,{here}")] {
@@ -268,7 +268,7 @@ fn a_large_move_ends_searches_with_moved_entries_in_scope() {
     assert_eq!(
         (codes[3].0.len(), codes[3].1),
         (2, None),
-        "what moved is one level below, and the other unit"
+        "the moved entry, now one level below the base, and the other unit"
     );
 }
 

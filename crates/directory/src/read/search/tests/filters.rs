@@ -13,7 +13,7 @@ fn check(directory: &TestDirectory, cases: &[(&str, &[&str])]) {
 const PEOPLE: &[&str] = &["cn=Dora+sn=Lang", "uid=ada", "uid=bob", "uid=carl"];
 
 #[test]
-fn items_of_stored_attributes() {
+fn filter_items_match_stored_attributes() {
     check(
         &sample(),
         &[
@@ -84,7 +84,7 @@ const BUT_ADA: &[&str] = &[
 ];
 
 #[test]
-fn subtypes_and_options_answer_to_their_supertypes() {
+fn supertypes_match_values_of_subtypes_and_options() {
     check(
         &sample(),
         &[
@@ -150,7 +150,7 @@ fn classes_match_with_their_superclasses() {
 }
 
 #[test]
-fn logic_has_three_values() {
+fn undefined_items_follow_three_valued_logic() {
     check(
         &sample(),
         &[
@@ -213,7 +213,7 @@ fn links_are_found_by_the_names_of_their_targets() {
 }
 
 #[test]
-fn operational_attributes_are_as_good_as_others() {
+fn filters_match_operational_attributes() {
     let mut directory = sample();
     let ada = directory.read("uid=ada,ou=people,dc=example,dc=com").unwrap();
     let uuid = format!("(entryUUID={})", ada.texts("entryUUID")[0]);
@@ -237,7 +237,7 @@ fn operational_attributes_are_as_good_as_others() {
 }
 
 #[test]
-fn extensible_matches() {
+fn extensible_matches_use_the_named_rule_and_type() {
     check(
         &sample(),
         &[
@@ -314,7 +314,7 @@ fn auth_passwords_match_by_their_password_for_the_administrator_only() {
 /// A scan refuses most rows by the values of a few attributes. The same filter inside two negations, which disable
 /// these tests on rows, must find the same entries.
 #[test]
-fn rows_are_refused_only_if_no_part_of_an_or_is_true() {
+fn a_scan_skips_no_row_that_matches_part_of_an_or() {
     let mut rng = fastrand::Rng::with_seed(fastrand::u64(..));
     let seed = rng.get_seed();
     let mut directory = TestDirectory::with_suffix_entry();

@@ -47,7 +47,7 @@ fn start(directory: &TestDirectory, filter: &str, size_limit: u32, types_only: b
 const SLICE: Budget = Budget { entries_examined_max: 50, out_bytes_max: 1_000 };
 
 #[test]
-fn a_large_entry_is_streamed_and_others_come_around_it() {
+fn a_large_entry_is_streamed_between_other_results() {
     let mut directory = with_large_group();
     let mut search = start(&directory, "(|(cn=*)(ou=*))", 0, false);
     let (mut out, mut slices, mut largest) = (Vec::new(), 0, 0);
@@ -116,7 +116,7 @@ fn limits_count_a_streamed_entry() {
 }
 
 #[test]
-fn there_are_never_many_streams() {
+fn the_number_of_streams_is_limited() {
     let directory = with_large_group();
     let mut all: Vec<Search> = Vec::new();
     let begin = || {
@@ -137,7 +137,7 @@ fn there_are_never_many_streams() {
 }
 
 #[test]
-fn a_piece_leaves_a_large_entry_to_the_search() {
+fn the_search_streams_large_entries_that_a_piece_skips() {
     let directory = with_large_group();
     let whole = {
         let mut search = start(&directory, "(|(cn=*)(ou=*))", 0, false);
@@ -170,7 +170,7 @@ fn a_piece_leaves_a_large_entry_to_the_search() {
 
 /// Regression test: an entry that was sent as a stream lacked the account usability control.
 #[test]
-fn a_large_entry_has_its_controls() {
+fn a_streamed_entry_is_sent_with_its_controls() {
     let mut directory = with_large_group();
     let password = [(ChangeOperation::Add, "userPassword", &["{SSHA}AAAA"][..])];
     let classes = [(ChangeOperation::Add, "objectClass", &["simpleSecurityObject"][..])];

@@ -47,7 +47,7 @@ pub(super) fn response(messages: &[u8]) -> Option<ListViewResult> {
 
 /// Every part of a list has the expected entries, however it is requested.
 #[test]
-fn parts_of_a_list_are_what_is_there() {
+fn a_list_view_returns_the_requested_part_of_the_list() {
     const KEYS: [&[&str]; 5] =
         [&["uidNumber"], &["-uidNumber"], &["description"], &["-title", "uidNumber"], &["gidNumber"]];
     for seed in 0..3 {

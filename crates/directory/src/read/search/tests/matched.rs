@@ -10,21 +10,21 @@ use crate::model::limits::GATHERED_MAX;
 use crate::read::controls::{RareControls, RequestControls};
 use crate::testing::{Entry, Found, SUFFIX, TestDirectory};
 
-fn passing(items: &[&str]) -> RequestControls {
+fn with_matched_values(items: &[&str]) -> RequestControls {
     let matched_values = items.iter().map(|item| FilterBuf::parse(item).unwrap()).collect();
     let seldom = Some(Box::new(RareControls { matched_values, ..RareControls::default() }));
     RequestControls { seldom, ..RequestControls::default() }
 }
 
 fn run(directory: &TestDirectory, filter: &str, attributes: &[&str], items: &[&str]) -> Found {
-    let controls = passing(items);
+    let controls = with_matched_values(items);
     let found = Question { controls, ..Question::everywhere(filter).attributes(attributes) }.run(directory);
     assert_eq!(found.code, ResultCode::SUCCESS, "{}", found.diagnostic);
     found
 }
 
 /// Returns the entry with this uid or cn.
-fn one(directory: &TestDirectory, name: &str, attributes: &[&str], items: &[&str]) -> Entry {
+fn find_one(directory: &TestDirectory, name: &str, attributes: &[&str], items: &[&str]) -> Entry {
     let mut found = run(directory, &format!("(|(uid={name})(cn={name}))"), attributes, items);
     assert_eq!(found.entries.len(), 1);
     found.entries.remove(0)
@@ -43,7 +43,7 @@ fn only_values_that_match_an_item_are_returned() {
     add(&mut directory, "cn=Sean Mullan,ou=people,dc=example,dc=com", &sean);
     let items = ["(mail=*hotmail.com)", "(telephoneNumber=*)"];
     for attributes in [&["mail", "telephoneNumber"][..], &["*"], &[], &["*", "+"]] {
-        let found = one(&directory, "Sean Mullan", attributes, &items);
+        let found = find_one(&directory, "Sean Mullan", attributes, &items);
         assert_eq!(found.attributes.len(), 2, "{found:?}");
         assert_eq!(found.texts("mail"), ["sean.mullan@hotmail.com"]);
         assert_eq!(found.texts("telephoneNumber"), ["+ 781 442 0926", "555-9999"]);
@@ -51,15 +51,15 @@ fn only_values_that_match_an_item_are_returned() {
     // The control does not change which entries the filter selects. It does not change results without attributes or
     // with types only.
     assert_eq!(run(&directory, "(mail=*sun.com)", &["1.1"], &items).entries.len(), 1);
-    let controls = passing(&items);
+    let controls = with_matched_values(&items);
     let question =
         Question { types_only: true, ..Question::everywhere("(sn=Mullan)").attributes(&["cn", "mail"]) };
     let types = Question { controls, ..question }.run(&directory);
     assert_eq!(types.entries[0].attributes.keys().collect::<Vec<_>>(), ["cn", "mail"]);
 
-    let ada = |attributes: &[&str], items: &[&str]| one(&directory, "ada", attributes, items).attributes;
+    let ada = |attributes: &[&str], items: &[&str]| find_one(&directory, "ada", attributes, items).attributes;
     let texts = |attributes: &[&str], items: &[&str], name: &str| {
-        one(&directory, "ada", attributes, items).texts(name)
+        find_one(&directory, "ada", attributes, items).texts(name)
     };
     assert_eq!(
         texts(&["*"], &["(description=*daughter)", "(description=MATHEMATICIAN)"], "description").len(),
@@ -88,10 +88,10 @@ fn only_values_that_match_an_item_are_returned() {
 
 /// The second example of RFC 3876, and the root DSE.
 #[test]
-fn entries_outside_the_tree_have_values_too() {
+fn matched_values_apply_to_the_root_dse_and_the_subschema() {
     let directory = sample();
     let read = |base, attributes: &[&str], items: &[&str]| {
-        let controls = passing(items);
+        let controls = with_matched_values(items);
         let question = Question::new(base, Scope::BaseObject, "(objectClass=*)").attributes(attributes);
         Question { controls, ..question }.run(&directory).entries.remove(0)
     };
@@ -117,7 +117,7 @@ fn a_member_of_a_large_group_is_found_by_its_key() {
     let device = [("objectClass", &["device"][..]), ("description", &numbers)];
     add(&mut directory, "cn=box,dc=example,dc=com", &device);
     let members =
-        |items: &[&str]| one(&directory, "large", &["member", "description"], items).texts("member");
+        |items: &[&str]| find_one(&directory, "large", &["member", "description"], items).texts("member");
     let ghost = "cn=ghost number 00001,ou=nowhere,dc=example,dc=com";
     let bob = "uid=bob,ou=people,dc=example,dc=com";
     assert_eq!(members(&["(member=UID=Bob, ou=People,dc=example,dc=com)"]), [bob]);
@@ -133,12 +133,12 @@ fn a_member_of_a_large_group_is_found_by_its_key() {
     // If all values match, or if values must be scanned, the result is sent as a stream.
     let all = members(&["(member=*)"]);
     assert_eq!(all.len(), 6_003);
-    let found = one(&directory, "large", &["*"], &["(member=*)", "(description=D)"]);
+    let found = find_one(&directory, "large", &["*"], &["(member=*)", "(description=D)"]);
     assert_eq!((found.attributes.len(), found.texts("member")), (2, all));
     let some =
         members(&["(member:distinguishedNameMatch:=cn=ghost number 00001,ou=nowhere,dc=example,dc=com)"]);
     assert_eq!(some, [ghost]);
-    let texts = |items: &[&str]| one(&directory, "box", &["*"], items);
+    let texts = |items: &[&str]| find_one(&directory, "box", &["*"], items);
     let found = texts(&["(description=0004*)", "(cn=box)"]);
     assert_eq!((found.texts("description").len(), found.texts("cn").len()), (10, 1));
     assert_eq!(texts(&["(description=nothing*)"]).attributes.len(), 0);

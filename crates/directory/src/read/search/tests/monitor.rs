@@ -58,7 +58,7 @@ fn attributes_unknown_to_the_schema_are_returned() {
 
 /// Regression test: every user could read what other clients were doing.
 #[test]
-fn the_administrator_reads_it_and_whom_a_setting_names() {
+fn only_the_administrator_and_configured_readers_read_the_monitor() {
     let mut directory = directory();
     assert_eq!(
         directory.add(SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]).code,
@@ -73,7 +73,11 @@ fn the_administrator_reads_it_and_whom_a_setting_names() {
         let found = run(&directory, "cn=monitor");
         assert_eq!((found.code, found.entries.len()), (ResultCode::INSUFFICIENT_ACCESS_RIGHTS, 0));
         let unknown = run(&directory, "cn=nothing,cn=monitor");
-        assert_eq!((unknown.code, unknown.matched_dn), (found.code, found.matched_dn), "names are not told");
+        assert_eq!(
+            (unknown.code, unknown.matched_dn),
+            (found.code, found.matched_dn),
+            "names are not revealed"
+        );
         let request = ldap::CompareRequest { entry: "cn=monitor", description: "cn", value: b"monitor" };
         let controls = crate::read::controls::RequestControls::default();
         match crate::read::compare::compare(

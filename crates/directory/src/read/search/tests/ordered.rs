@@ -232,12 +232,12 @@ fn source(directory: &TestDirectory, question: &Question<'_>) -> CandidateSource
     question.start(directory).explanation(&directory.snapshot).unwrap().unwrap().source
 }
 
-fn is_sound(directory: &TestDirectory) {
+fn assert_sound(directory: &TestDirectory) {
     assert_eq!(check(&directory.snapshot).unwrap(), Vec::<String>::new());
 }
 
 #[test]
-fn orders_give_what_sorting_gives_after_random_changes() {
+fn sort_orders_agree_with_sorting_after_random_changes() {
     for seed in 0..4 {
         let mut rng = Rng::with_seed(seed);
         let mut directory = directory();
@@ -264,7 +264,7 @@ fn orders_give_what_sorting_gives_after_random_changes() {
             let view = &VIEWS[rng.usize(0..VIEWS.len())];
             SortedView { is_exact: false, ..*view }.compare(&mut directory, &mut rng);
             directory.finish_indexes();
-            is_sound(&directory);
+            assert_sound(&directory);
             VIEWS.iter().for_each(|view| {
                 let is_there = view.expected(&directory).0.code == ResultCode::SUCCESS;
                 SortedView { is_exact: view.is_exact && is_there, ..*view }.compare(&mut directory, &mut rng);
@@ -325,7 +325,7 @@ fn orders_reveal_nothing_that_rules_hide() {
 /// The first results of a large order are found without examining the rest. This also holds for users, whose limits do
 /// not permit sorting that many entries.
 #[test]
-fn parts_and_pages_look_at_few_entries() {
+fn list_parts_and_pages_examine_few_entries() {
     let mut directory = crowd(&[]);
     directory.change_settings(|settings| settings.general.unindexed_examined_max = 20);
     for (view, controls) in [
@@ -351,7 +351,7 @@ fn parts_and_pages_look_at_few_entries() {
 }
 
 #[test]
-fn a_list_view_has_its_place_in_an_empty_order() {
+fn a_list_view_of_an_empty_order_has_position_zero() {
     let mut directory = directory();
     let question = VIEWS[0].question(with_window(VIEWS[0].keys, offset(1, 1, 3, 0)));
     let messages = question.answer(&directory, false).unwrap();
@@ -362,5 +362,5 @@ fn a_list_view_has_its_place_in_an_empty_order() {
     directory.change_settings(|settings| settings.general.sort_orders.clear());
     assert_eq!(source(&directory, &question), CandidateSource::Indexes);
     directory.finish_indexes();
-    is_sound(&directory);
+    assert_sound(&directory);
 }

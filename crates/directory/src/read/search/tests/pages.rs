@@ -182,7 +182,7 @@ pub(super) fn refused(page: &Page, about: &str) {
 }
 
 #[test]
-fn a_cookie_is_good_for_the_request_and_the_identity_it_was_given_for() {
+fn a_cookie_is_valid_only_for_its_request_and_identity() {
     let mut directory = sample();
     let question = Question { size_limit: 9, ..Question::everywhere("(objectClass=*)") };
     let first = question.page(&directory, 2, b"", false);
@@ -228,7 +228,7 @@ fn a_cookie_is_good_for_the_request_and_the_identity_it_was_given_for() {
 }
 
 #[test]
-fn one_user_does_not_go_on_for_another() {
+fn a_user_cannot_continue_the_pages_of_another_user() {
     let mut directory = sample();
     directory.requester = user();
     let question = Question::everywhere("(objectClass=*)");
@@ -267,7 +267,7 @@ fn a_new_directory_rejects_old_cookies() {
 }
 
 #[test]
-fn a_size_limit_is_of_all_pages() {
+fn a_size_limit_applies_to_all_pages_together() {
     let mut directory = crowd(GeneralSettings::default(), 30);
     let whole = Question::everywhere("(objectClass=person)").run(&directory);
     for (size_limit, size) in [(10, 3), (9, 3), (3, 3), (2, 3), (29, 7), (1, 1)] {
@@ -290,7 +290,7 @@ fn a_size_limit_is_of_all_pages() {
 }
 
 #[test]
-fn the_limit_of_the_settings_makes_pages_smaller() {
+fn the_configured_size_limit_applies_to_each_page() {
     let settings = GeneralSettings { size_limit: 4, ..GeneralSettings::default() };
     let mut directory = crowd(settings, 30);
     directory.requester = user();
@@ -357,7 +357,7 @@ fn a_page_scans_if_many_entries_match() {
 }
 
 #[test]
-fn references_come_with_the_first_page() {
+fn references_are_returned_with_the_first_page() {
     let mut directory = sample();
     let stamp = directory.stamp();
     let mut attributes = ldap::AttributesBuf::new();
@@ -381,7 +381,7 @@ fn references_come_with_the_first_page() {
 }
 
 #[test]
-fn aliases_and_subentries_come_in_pages_too() {
+fn aliases_and_subentries_are_returned_in_pages() {
     let mut directory = sample();
     let alias: Attributes<'_> = &[
         ("objectClass", &["alias", "extensibleObject"]),
@@ -411,7 +411,7 @@ fn aliases_and_subentries_come_in_pages_too() {
 }
 
 #[test]
-fn entries_outside_the_tree_come_in_pages_too() {
+fn entries_outside_the_tree_are_returned_in_pages() {
     let mut directory = sample();
     let question = Question::new("cn=config", Scope::WholeSubtree, "(objectClass=*)");
     let whole = question.run(&directory);
@@ -426,7 +426,7 @@ fn entries_outside_the_tree_come_in_pages_too() {
 }
 
 #[test]
-fn an_entry_that_is_streamed_is_on_one_page() {
+fn a_streamed_entry_is_on_exactly_one_page() {
     let mut directory = with_large_group();
     let question = Question::everywhere("(|(cn=*)(ou=*))").attributes(&["cn", "member"]);
     let whole = question.run(&directory);
@@ -462,7 +462,7 @@ fn change(directory: &mut TestDirectory, rng: &mut fastrand::Rng) {
 }
 
 #[test]
-fn lasting_matches_are_on_exactly_one_page() {
+fn entries_that_match_throughout_are_on_exactly_one_page() {
     for seed in 0..3 {
         let mut rng = fastrand::Rng::with_seed(seed);
         for filter in FILTERS {
@@ -486,7 +486,7 @@ fn lasting_matches_are_on_exactly_one_page() {
             assert_eq!(ids.len(), found.len());
             ids.sort();
             ids.dedup();
-            assert_eq!(ids.len(), found.len(), "an entry came twice: {filter}, seed {seed}");
+            assert_eq!(ids.len(), found.len(), "an entry was returned twice: {filter}, seed {seed}");
         }
     }
 }

@@ -51,20 +51,20 @@ fn people(settings: GeneralSettings) -> TestDirectory {
 
 /// Number of requested results.
 #[derive(Clone, Copy, Debug)]
-enum Wanted {
+enum ResultLimit {
     /// Size limit; 0 for all.
     Limit(u32),
     /// Page size.
     Page(u32),
 }
 
-fn start(directory: &TestDirectory, filter: &str, wanted: Wanted) -> Search {
+fn start(directory: &TestDirectory, filter: &str, wanted: ResultLimit) -> Search {
     let filter = FilterBuf::parse(filter).unwrap();
     let selection = SelectionBuf::from_iter(["uid", "description"]);
     let plain = SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
     let (size_limit, page) = match wanted {
-        Wanted::Limit(limit) => (limit, None),
-        Wanted::Page(size) => (0, Some(PageRequest::of(PagedResults { size, cookie: b"" }))),
+        ResultLimit::Limit(limit) => (limit, None),
+        ResultLimit::Page(size) => (0, Some(PageRequest::of(PagedResults { size, cookie: b"" }))),
     };
     let request = SearchRequest { size_limit, ..plain };
     let mut controls = RequestControls::default();
@@ -73,7 +73,7 @@ fn start(directory: &TestDirectory, filter: &str, wanted: Wanted) -> Search {
         .unwrap()
 }
 
-fn alone(directory: &TestDirectory, filter: &str, wanted: Wanted) -> (Vec<u8>, u64) {
+fn run_alone(directory: &TestDirectory, filter: &str, wanted: ResultLimit) -> (Vec<u8>, u64) {
     let mut search = start(directory, filter, wanted);
     let mut out = Vec::new();
     let budget = Budget { entries_examined_max: 5, out_bytes_max: 700 };
@@ -133,9 +133,9 @@ impl Threads {
 
 /// Runs a search in parts, either from the first candidate on or after one slice on one thread. Calls `change` between
 /// pieces.
-fn in_parts(
+fn run_in_parts(
     directory: &mut TestDirectory,
-    (filter, wanted, seed): (&str, Wanted, u64),
+    (filter, wanted, seed): (&str, ResultLimit, u64),
     mut change: impl FnMut(&mut TestDirectory, &mut fastrand::Rng),
 ) -> (Vec<u8>, u64) {
     let mut search = start(directory, filter, wanted);
@@ -171,15 +171,15 @@ fn in_parts(
 }
 
 #[test]
-fn parts_give_the_bytes_of_the_whole() {
+fn parts_return_the_same_bytes_as_one_search() {
     let mut directory = people(GeneralSettings::default());
     for filter in FILTERS {
         // For a page, the cookies must be equal too, because the cookie names the end of the page.
-        let limits = [0, 1, 7, 30, 31, 40, 41].map(Wanted::Limit);
-        for wanted in limits.into_iter().chain([1, 7, 30, 31, 40].map(Wanted::Page)) {
-            let expected = alone(&directory, filter, wanted);
+        let limits = [0, 1, 7, 30, 31, 40, 41].map(ResultLimit::Limit);
+        for wanted in limits.into_iter().chain([1, 7, 30, 31, 40].map(ResultLimit::Page)) {
+            let expected = run_alone(&directory, filter, wanted);
             for seed in 0..12 {
-                let found = in_parts(&mut directory, (filter, wanted, seed), |_, _| {});
+                let found = run_in_parts(&mut directory, (filter, wanted, seed), |_, _| {});
                 assert!(found.0 == expected.0, "{filter}, {wanted:?}, seed {seed}");
                 assert_eq!(found.1, expected.1, "{filter}, {wanted:?}, seed {seed}");
             }
@@ -196,9 +196,9 @@ fn the_limit_on_candidates_ends_scans_at_the_same_entry() {
         directory.requester = Requester::User { id: crate::model::rows::EntryId(1), dn: SUFFIX.to_owned() };
         // Neither filter has a missing index that could be named, so both searches are refused only while they run.
         for filter in ["(|(employeeNumber<=0)(cn:dn:=keeper))", "(!(description=*keep*))"] {
-            let expected = alone(&directory, filter, Wanted::Limit(0));
+            let expected = run_alone(&directory, filter, ResultLimit::Limit(0));
             for seed in 0..12 {
-                let found = in_parts(&mut directory, (filter, Wanted::Limit(0), seed), |_, _| {});
+                let found = run_in_parts(&mut directory, (filter, ResultLimit::Limit(0), seed), |_, _| {});
                 assert!(found.0 == expected.0, "{filter}, max {max}, seed {seed}: {:?}", received(&found.0));
                 assert_eq!(found.1, expected.1, "{filter}, max {max}, seed {seed}");
             }
@@ -231,19 +231,20 @@ fn uids(found: &Found) -> Vec<String> {
 }
 
 #[test]
-fn lasting_matches_are_returned_exactly_once() {
+fn entries_that_match_throughout_are_returned_exactly_once() {
     for seed in 0..5 {
         for filter in FILTERS {
             let mut directory = people(GeneralSettings::default());
             let stays = |uid: &String| {
                 uid.strip_prefix('p').is_some_and(|number| number.parse::<usize>().unwrap() < PEOPLE / 3)
             };
-            let before: Vec<String> = uids(&received(&alone(&directory, filter, Wanted::Limit(0)).0))
-                .into_iter()
-                .filter(stays)
-                .collect();
+            let before: Vec<String> =
+                uids(&received(&run_alone(&directory, filter, ResultLimit::Limit(0)).0))
+                    .into_iter()
+                    .filter(stays)
+                    .collect();
             assert!(before.len() > 5, "{filter}");
-            let (out, _) = in_parts(&mut directory, (filter, Wanted::Limit(0), seed), change);
+            let (out, _) = run_in_parts(&mut directory, (filter, ResultLimit::Limit(0), seed), change);
             let found = received(&out);
             assert_eq!(found.code, ResultCode::SUCCESS);
             let mut all = uids(&found);
@@ -259,24 +260,25 @@ fn lasting_matches_are_returned_exactly_once() {
 }
 
 #[test]
-fn an_index_dropped_meanwhile_costs_nothing_but_time() {
+fn an_index_dropped_during_a_search_does_not_change_the_results() {
     for seed in 0..4 {
         let mut directory = people(GeneralSettings::default());
-        let expected = alone(&directory, "(sn=kept)", Wanted::Limit(0));
+        let expected = run_alone(&directory, "(sn=kept)", ResultLimit::Limit(0));
         let mut pieces = 0;
-        let (out, _) = in_parts(&mut directory, ("(sn=kept)", Wanted::Limit(0), seed), |directory, _| {
-            pieces += 1;
-            if pieces == 2 {
-                directory.define_index("sn", "none");
-                directory.finish_indexes();
-            }
-        });
+        let (out, _) =
+            run_in_parts(&mut directory, ("(sn=kept)", ResultLimit::Limit(0), seed), |directory, _| {
+                pieces += 1;
+                if pieces == 2 {
+                    directory.define_index("sn", "none");
+                    directory.finish_indexes();
+                }
+            });
         assert!(out == expected.0, "seed {seed}");
     }
 }
 
 #[test]
-fn nothing_is_shared_out_of_searches_outside_the_tree() {
+fn searches_outside_the_tree_are_not_split() {
     let directory = people(GeneralSettings::default());
     let filter = FilterBuf::parse("(objectClass=*)").unwrap();
     let selection = SelectionBuf::new();

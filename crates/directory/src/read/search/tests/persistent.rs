@@ -22,7 +22,7 @@ use crate::testing::{SUFFIX, TestDirectory};
 pub(super) type Attributes = BTreeMap<String, Vec<Vec<u8>>>;
 
 /// Test that the client applies to received entries: whether the entry still matches the filter.
-pub(super) type Keeps = fn(&str, &Attributes) -> bool;
+pub(super) type ClientFilter = fn(&str, &Attributes) -> bool;
 
 /// An entry that the client received.
 #[derive(Debug, PartialEq, Eq)]
@@ -130,10 +130,10 @@ impl Listener {
     }
 
     /// Applies notifications to the copy. If the search ended, starts it once more. Returns the notifications.
-    pub(super) fn follow(&mut self, directory: &mut TestDirectory, keeps: Keeps) -> Vec<Notification> {
+    pub(super) fn follow(&mut self, directory: &mut TestDirectory, keeps: ClientFilter) -> Vec<Notification> {
         let (sent, code) = self.receive(directory);
         let Some(code) = code else {
-            sent.iter().for_each(|sent| self.take(sent, keeps));
+            sent.iter().for_each(|sent| self.apply_notification(sent, keeps));
             return sent;
         };
         assert!([ResultCode::BUSY, ResultCode::NO_SUCH_OBJECT].contains(&code), "{code:?}");
@@ -141,11 +141,11 @@ impl Listener {
         let (sent, code) = self.receive(directory);
         assert!(matches!(code, None | Some(ResultCode::NO_SUCH_OBJECT)), "{code:?}");
         assert!(sent.iter().all(|sent| sent.change.is_none()));
-        sent.iter().for_each(|sent| self.take(sent, keeps));
+        sent.iter().for_each(|sent| self.apply_notification(sent, keeps));
         sent
     }
 
-    fn take(&mut self, sent: &Notification, keeps: Keeps) {
+    fn apply_notification(&mut self, sent: &Notification, keeps: ClientFilter) {
         let had_it = match &sent.change {
             Some((_, Some(previous))) => self.copy.remove(previous),
             _ => self.copy.remove(&sent.dn),
@@ -154,7 +154,11 @@ impl Listener {
         match change {
             None | Some(ChangeType::Add) => assert_eq!(had_it, None, "{sent:?}"),
             Some(ChangeType::Delete) => {
-                assert_eq!(had_it.as_ref(), Some(&sent.attributes), "it comes as it was: {sent:?}");
+                assert_eq!(
+                    had_it.as_ref(),
+                    Some(&sent.attributes),
+                    "a deleted entry is sent as it was last sent: {sent:?}"
+                );
                 return;
             }
             Some(ChangeType::Modify | ChangeType::ModifyDn) => {}
@@ -227,13 +231,13 @@ fn count(counts: &mut BTreeMap<u8, usize>, sent: &[Notification]) {
 }
 
 #[test]
-fn a_copy_follows_the_notifications() {
+fn a_copy_built_from_notifications_equals_the_content() {
     for integrity in [false, true] {
         let mut directory = two_units(integrity);
         let mut random = fastrand::Rng::with_seed(random_seed(50, usize::from(integrity)));
         let is_below = |dn: &str, _: &Attributes| dn.ends_with("ou=a,dc=example,dc=com");
         let is_s1 = |_: &str, attributes: &Attributes| attributes.get("sn").is_some_and(|sn| sn[0] == b"s1");
-        let mut listeners: Vec<(Listener, Keeps)> = vec![
+        let mut listeners: Vec<(Listener, ClientFilter)> = vec![
             (Listener::new(SUFFIX, "(objectClass=*)", &["*", "createTimestamp"]), |_, _| true),
             (Listener::new(&format!("ou=a,{SUFFIX}"), "(objectClass=*)", &[]), is_below),
             (Listener::new(SUFFIX, "(sn=s1)", &["cn", "sn", "manager"]), is_s1),
@@ -250,7 +254,7 @@ fn a_copy_follows_the_notifications() {
             }
         }
         assert!(counts.len() == 4 && counts.values().all(|count| *count > 20), "{counts:?}");
-        assert!(restarts < 200, "it began anew {restarts} times");
+        assert!(restarts < 200, "the search restarted {restarts} times");
     }
 }
 
@@ -339,13 +343,17 @@ fn each_change_is_sent_with_its_change_type() {
     modify(&mut directory, &other, "unseen");
     assert_eq!(receive(&mut some, &mut directory).len(), 1);
     modify(&mut directory, &other, "unseen again");
-    assert_eq!(receive(&mut some, &mut directory), [], "it was none and is none");
+    assert_eq!(receive(&mut some, &mut directory), [], "it did not match before and does not match now");
     directory.delete(&other);
     let sent = receive(&mut all, &mut directory);
     assert_eq!(changes(&sent), [(Delete, &*other, None)]);
-    assert_eq!(sent[0].attributes["sn"], [b"seen"], "as it was sent last");
+    assert_eq!(sent[0].attributes["sn"], [b"seen"], "the values that were last sent");
     assert_eq!(receive(&mut some, &mut directory), []);
-    assert_eq!(changes(&receive(&mut deletes, &mut directory)), [], "it came and went between two looks");
+    assert_eq!(
+        changes(&receive(&mut deletes, &mut directory)),
+        [],
+        "it was added and deleted between two reads"
+    );
 
     directory.add(&one, &[("objectClass", &["person"]), ("sn", &["seen"])]);
     for listener in [&mut deletes, &mut silent] {
@@ -361,7 +369,7 @@ fn each_change_is_sent_with_its_change_type() {
 }
 
 #[test]
-fn it_ends_with_its_base() {
+fn a_persistent_search_ends_when_its_base_is_deleted_or_renamed() {
     use ChangeType::{Delete, ModifyDn};
     let base = format!("ou=x,{SUFFIX}");
     let listening = || {
@@ -399,7 +407,7 @@ fn it_ends_with_its_base() {
 }
 
 #[test]
-fn large_entries_are_sent_too() {
+fn large_entries_are_sent() {
     let mut directory = with_large_group();
     let mut listener = Listener::of_changes("(objectClass=groupOfNames)", &[]);
     assert_eq!(listener.receive(&mut directory), (vec![], None));
@@ -423,7 +431,7 @@ fn large_entries_are_sent_too() {
 /// Regression test: a large entry that no longer matched was sent with only its DN, as if it had lost all its
 /// attributes.
 #[test]
-fn former_results_are_sent_as_a_whole() {
+fn entries_that_no_longer_match_are_sent_with_all_attributes() {
     let mut directory = with_large_group();
     let dn = "cn=large,ou=groups,dc=example,dc=com";
     let mut listener = Listener::of_changes("(description=d)", &[]);
@@ -488,7 +496,7 @@ fn unsupported_persistent_searches_are_refused() {
 
 /// A search with changesOnly needs no index.
 #[test]
-fn changes_alone_take_no_index() {
+fn a_search_for_changes_only_needs_no_index() {
     let mut directory = with_rules(&["all: allow read to authenticated"]);
     directory.change_settings(|settings| settings.general.unindexed_examined_max = 10);
     for number in 0..50 {
@@ -511,8 +519,8 @@ fn changes_alone_take_no_index() {
 /// Between two rounds, DNs pass from one entry to another. An entry that loses a DN is reported before the entry that
 /// receives it.
 #[test]
-fn swapped_names_are_free_when_they_are_sent() {
-    type Story<'t> = (&'t [(&'t str, &'t str)], &'t [Change<'t>]);
+fn the_old_holder_of_a_dn_is_reported_before_the_new_holder() {
+    type Scenario<'t> = (&'t [(&'t str, &'t str)], &'t [Change<'t>]);
     use ChangeType::{Add, Delete, Modify, ModifyDn};
     let dn = |name: &str| format!("cn={name},{SUFFIX}");
     let listening = || {
@@ -529,7 +537,7 @@ fn swapped_names_are_free_when_they_are_sent() {
         assert_eq!(outcome.code, ResultCode::SUCCESS);
     };
     let (a, b, c) = (dn("a"), dn("b"), dn("c"));
-    let stories: [Story<'_>; 4] = [
+    let stories: [Scenario<'_>; 4] = [
         // An entry takes the DN of another entry that the change set lists later. The other entry was deleted in the
         // first case and renamed in the second.
         (&[("b", ""), ("a", "b")], &[(Delete, &b, None), (ModifyDn, &b, Some(&a))]),

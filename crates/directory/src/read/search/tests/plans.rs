@@ -58,7 +58,7 @@ fn check(directory: &TestDirectory, filter: &str, expected: impl Fn(u32) -> bool
 }
 
 #[test]
-fn every_plan_finds_what_a_scan_finds() {
+fn every_plan_finds_the_same_entries_as_a_scan() {
     let directory = crowd();
     let check = |filter, expected: &dyn Fn(u32) -> bool| check(&directory, filter, expected);
     check("(objectClass=person)", &|_| true);

@@ -37,7 +37,7 @@ fn change(directory: &mut TestDirectory, random: &mut Rng) {
 }
 
 #[test]
-fn an_old_snapshot_answers_as_a_new_one() {
+fn a_snapshot_with_cached_rows_returns_the_same_as_a_new_one() {
     let mut directory = TestDirectory::with_suffix_entry();
     add(&mut directory, GROUP, &[("objectClass", &["groupOfNames"]), ("member", &[SUFFIX])]);
     directory.snapshot.cache_rows(1 << 20);

@@ -84,7 +84,7 @@ fn attributes_are_returned_as_requested() {
 }
 
 #[test]
-fn numbers_of_changes_are_returned_by_name_and_grow() {
+fn usn_attributes_are_returned_if_requested_and_increase() {
     let mut directory = sample();
     let last = |directory: &TestDirectory| {
         let [line] = &returned(directory, "", &["lastUSN"])[..] else { panic!("not one value") };
@@ -103,7 +103,7 @@ fn numbers_of_changes_are_returned_by_name_and_grow() {
 }
 
 #[test]
-fn links_are_returned_as_the_names_of_their_targets_then_text() {
+fn links_are_returned_as_dns_before_text_values() {
     let mut directory = sample();
     let odd = "cn=odd,ou=groups,dc=example,dc=com";
     let members = |directory: &TestDirectory| returned(directory, odd, &["member"]);
@@ -262,7 +262,7 @@ fn passwords_are_returned_to_the_administrator_only() {
 }
 
 #[test]
-fn the_root_dse_names_what_works() {
+fn the_root_dse_lists_the_supported_features() {
     let directory = sample();
     let lines = returned(&directory, "", &["+", "*"]);
     for expected in [

@@ -11,7 +11,7 @@ use crate::testing::{SUFFIX, TestDirectory};
 const PEOPLE: &str = "ou=people,dc=example,dc=com";
 
 #[test]
-fn scopes() {
+fn each_scope_selects_its_entries() {
     let directory = sample();
     let check = |base, scope, filter, expected: &[&str]| {
         let found = Question::new(base, scope, filter).run(&directory);
@@ -141,7 +141,7 @@ fn add_managing(directory: &mut TestDirectory, dn: &str, attributes: super::Attr
 }
 
 #[test]
-fn referrals_answer_for_what_is_below_them() {
+fn a_base_at_or_below_a_referral_results_in_the_referral() {
     let directory = with_referrals();
     let away = "ou=away,ou=people,dc=example,dc=com";
     let check = |base: &str, scope, expected: &[&str]| {
@@ -170,7 +170,7 @@ fn referrals_answer_for_what_is_below_them() {
 }
 
 #[test]
-fn searches_refer_to_what_other_servers_have() {
+fn searches_return_references_for_referrals_in_scope() {
     let directory = with_referrals();
     let run = |scope, manages| {
         let controls = RequestControls { manage_dsa_it: manages, ..RequestControls::default() };
@@ -202,7 +202,7 @@ fn searches_refer_to_what_other_servers_have() {
 /// Regression test: an alias in scope that leads to another server was skipped as if it had no target, and the search
 /// succeeded.
 #[test]
-fn searches_refer_to_where_aliases_lead() {
+fn an_alias_to_another_server_results_in_a_reference() {
     let mut directory = with_referrals();
     let groups = "ou=groups,dc=example,dc=com";
     let away = "ou=away,ou=people,dc=example,dc=com";
@@ -248,7 +248,7 @@ fn searches_refer_to_where_aliases_lead() {
 /// Regression test: with ManageDsaIT, an alias to a name below a referral resulted in aliasProblem, although that name
 /// itself results in a referral.
 #[test]
-fn an_alias_to_a_name_below_a_referral_is_as_that_name() {
+fn an_alias_to_a_name_below_a_referral_results_in_the_referral() {
     let mut directory = with_referrals();
     let away = "ou=away,ou=people,dc=example,dc=com";
     let (one, alias) = (format!("cn=one,{away}"), "cn=alias,ou=groups,dc=example,dc=com");
@@ -305,7 +305,7 @@ fn a_setting_opens_the_tree_to_anonymous_clients_but_no_passwords() {
 }
 
 #[test]
-fn subentries_are_seen_with_the_control_only() {
+fn subentries_are_visible_only_with_the_subentries_control() {
     let mut directory = sample();
     let subentry: super::Attributes<'_> =
         &[("objectClass", &["subentry", "extensibleObject"]), ("subtreeSpecification", &["{}"])];

@@ -52,7 +52,7 @@ fn user(directory: &TestDirectory, dn: &str) -> Requester {
     Requester::User { id: state.entry_of(&name).unwrap().unwrap(), dn: dn.to_owned() }
 }
 
-fn seldom(seldom: RareControls) -> RequestControls {
+fn rare_controls(seldom: RareControls) -> RequestControls {
     RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() }
 }
 
@@ -83,23 +83,23 @@ fn answers(directory: &mut TestDirectory) -> Vec<(String, Vec<u8>)> {
         sort(&["ntHash", "uid"]),
         sort(&["-ownHash"]),
         by_value,
-        seldom(RareControls { matched_values: matched("(ntHash=AAAA)"), ..RareControls::default() }),
-        seldom(RareControls {
+        rare_controls(RareControls { matched_values: matched("(ntHash=AAAA)"), ..RareControls::default() }),
+        rare_controls(RareControls {
             matched_values: matched("(:caseIgnoreIA5Match:=AAAA)"),
             ..RareControls::default()
         }),
-        seldom(RareControls {
+        rare_controls(RareControls {
             dereference: Some(DereferenceOptions { is_critical: true, specs }),
             ..RareControls::default()
         }),
-        seldom(RareControls {
+        rare_controls(RareControls {
             effective_rights: Some(EffectiveRightsOptions {
                 identity: None,
                 attributes: vec!["ntHash".to_owned(), "ownHash".to_owned()],
             }),
             ..RareControls::default()
         }),
-        seldom(RareControls {
+        rare_controls(RareControls {
             sync: Some(SyncOptions { persists: false, cookie: None }),
             ..RareControls::default()
         }),
@@ -126,7 +126,7 @@ fn answers(directory: &mut TestDirectory) -> Vec<(String, Vec<u8>)> {
         answers.push((format!("compare {description} of {entry}"), format!("{compared:?}").into_bytes()));
     }
     for assertion in ["(ntHash=AAAA)", "(!(ownHash=AAAA))", "(ntHash=*)"] {
-        let controls = seldom(RareControls {
+        let controls = rare_controls(RareControls {
             assertion: Some(FilterBuf::parse(assertion).unwrap()),
             ..RareControls::default()
         });
@@ -156,9 +156,9 @@ fn secrets_are_hidden_from_requesters_without_a_rule() {
     // Most of these answers reveal the hashes to the administrator.
     let of_administrator =
         [["AAAA", "BBBB"], ["BBBB", "AAAA"]].map(|hashes| answers(&mut directory(&[], hashes.map(Some))));
-    let told =
+    let revealing =
         of_administrator[0].iter().zip(&of_administrator[1]).filter(|(one, other)| one != other).count();
-    assert!(told * 2 > of_administrator[0].len(), "{told} of {}", of_administrator[0].len());
+    assert!(revealing * 2 > of_administrator[0].len(), "{revealing} of {}", of_administrator[0].len());
     for (rules, dn) in situations {
         let run = |hashes| {
             let mut directory = directory(rules, hashes);
@@ -168,11 +168,11 @@ fn secrets_are_hidden_from_requesters_without_a_rule() {
         let first = run([Some("AAAA"), Some("BBBB")]);
         assert!(dn.is_none() || first.iter().any(|(_, answer)| holds(answer, "uid=bob")), "{rules:?}");
         for others in [[Some("BBBB"), Some("AAAA")], [None, None], [Some("AAAA"), None]] {
-            for ((asked, one), (_, other)) in first.iter().zip(&run(others)) {
+            for ((request, one), (_, other)) in first.iter().zip(&run(others)) {
                 let texts = [one, other].map(|answer| String::from_utf8_lossy(answer).into_owned());
-                assert_eq!(texts[0], texts[1], "{asked} under {rules:?}");
-                let tells = ["AAAA", "BBBB"].into_iter().any(|text| holds(one, text));
-                assert!(!tells, "{asked} under {rules:?}: {}", texts[0]);
+                assert_eq!(texts[0], texts[1], "{request} under {rules:?}");
+                let reveals = ["AAAA", "BBBB"].into_iter().any(|text| holds(one, text));
+                assert!(!reveals, "{request} under {rules:?}: {}", texts[0]);
             }
         }
     }
@@ -180,7 +180,7 @@ fn secrets_are_hidden_from_requesters_without_a_rule() {
 
 /// A requester whose rule names the type has exactly the rights of the rule.
 #[test]
-fn a_rule_that_names_a_secret_gives_it() {
+fn a_rule_that_names_a_secret_grants_access_to_it() {
     const RULES: [&str; 3] = [
         "all: allow read to authenticated",
         "radius: allow read of ntHash in 'dc=example,dc=com' to user 'uid=bob,dc=example,dc=com'",
@@ -228,7 +228,7 @@ fn a_rule_that_names_a_secret_gives_it() {
 /// Secrets are allowed neither in DNs nor in filters of rules, because DNs are visible and the effects of the rules
 /// would reveal the values.
 #[test]
-fn secrets_name_nothing_and_are_in_no_filter_of_a_rule() {
+fn secrets_are_refused_in_dns_and_in_filters_of_rules() {
     let mut directory = directory(&[], [Some("AAAA"), None]);
     let refused = |outcome: crate::model::outcome::Outcome, text: &str| {
         assert!(outcome.code != ResultCode::SUCCESS && outcome.diagnostic.contains(text), "{outcome:?}");

@@ -9,7 +9,7 @@ use crate::read::search::{Budget, Search, Step};
 use crate::testing::{Found, SUFFIX, TestDirectory, received};
 
 #[test]
-fn limits_cut_where_one_more_would_match() {
+fn size_limits_report_an_error_only_if_more_entries_match() {
     let directory = sample();
     let run = |filter, size_limit| Question { size_limit, ..Question::everywhere(filter) }.run(&directory);
     for (limit, code, count) in
@@ -88,7 +88,7 @@ fn with_change(filter: &str, slices: usize, change: impl FnOnce(&mut TestDirecto
 }
 
 #[test]
-fn changes_between_slices_show_or_not_but_never_twice() {
+fn an_entry_changed_between_slices_is_returned_at_most_once() {
     for filter in ["(objectClass=person)", "(|(uid=*)(sn=lang))", "(|(uid=ada)(uid=bob)(uid=carl)(cn=dora))"]
     {
         for slices in 0..3 {

@@ -106,7 +106,7 @@ pub(super) fn expected(plain: &Found, keys: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn results_come_in_the_order_of_the_keys() {
+fn results_are_in_the_order_of_the_sort_keys() {
     const KEYS: [&[&str]; 9] = [
         &["uidNumber"],
         &["-uidNumber"],
@@ -159,7 +159,7 @@ fn results_come_in_the_order_of_the_keys() {
 }
 
 #[test]
-fn a_rule_of_the_clients_is_the_order() {
+fn the_matching_rule_of_the_request_determines_the_order() {
     let mut directory = TestDirectory::with_suffix_entry();
     for (uid, name) in [("1", "b"), ("2", "A"), ("3", "a"), ("4", "B")] {
         let attributes: Attributes<'_> =
@@ -178,7 +178,7 @@ fn a_rule_of_the_clients_is_the_order() {
 }
 
 #[test]
-fn unsortable_results_come_unsorted_or_are_refused() {
+fn unsortable_results_are_returned_unsorted_or_refused() {
     let directory = sample();
     let filter = "(objectClass=person)";
     let plain = Question::everywhere(filter).run(&directory);
@@ -198,14 +198,14 @@ fn unsortable_results_come_unsorted_or_are_refused() {
     ];
     for (keys, code, attribute) in cases {
         let mut question = sorted(filter, keys);
-        let told_of = Some((code, attribute.map(str::to_owned)));
+        let expected_response = Some((code, attribute.map(str::to_owned)));
         let messages = question.answer(&directory, false).unwrap();
-        assert_eq!(sort_result(&messages), told_of, "{keys:?}");
+        assert_eq!(sort_result(&messages), expected_response, "{keys:?}");
         assert_eq!(received(&messages).dns(), plain.dns(), "{keys:?}");
         // With a critical control, the search fails (RFC 2891 section 2, scenario 3).
         make_critical(&mut question);
         let messages = question.answer(&directory, false).unwrap();
-        assert_eq!(sort_result(&messages), told_of, "{keys:?}");
+        assert_eq!(sort_result(&messages), expected_response, "{keys:?}");
         let found = received(&messages);
         assert_eq!((found.code, found.entries.len()), (ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, 0));
         assert!(found.diagnostic.contains("server-side sorting"), "{}", found.diagnostic);
@@ -226,12 +226,12 @@ fn only_the_administrator_sorts_by_a_password() {
     let mut directory = sample();
     directory.requester = user();
     let question = sorted("(objectClass=person)", &["userPassword"]);
-    let told_of = sort_result(&question.answer(&directory, false).unwrap());
-    assert_eq!(told_of, Some((ResultCode::NO_SUCH_ATTRIBUTE, Some("userPassword".to_owned()))));
+    let response = sort_result(&question.answer(&directory, false).unwrap());
+    assert_eq!(response, Some((ResultCode::NO_SUCH_ATTRIBUTE, Some("userPassword".to_owned()))));
 }
 
 #[test]
-fn a_cookie_is_good_for_the_keys_it_was_given_for() {
+fn a_cookie_is_valid_only_for_its_sort_keys() {
     let mut directory = crowd(GeneralSettings::default(), 30);
     let filter = "(objectClass=person)";
     let question = sorted(filter, &["sn", "-cn"]);
@@ -261,7 +261,7 @@ fn a_cookie_is_good_for_the_keys_it_was_given_for() {
 }
 
 #[test]
-fn unmoved_entries_are_on_exactly_one_page() {
+fn entries_with_unchanged_keys_are_on_exactly_one_page() {
     use ldap::ChangeOperation::Replace;
     for seed in 0..4 {
         let mut rng = fastrand::Rng::with_seed(seed);
@@ -340,7 +340,7 @@ fn an_entry_that_changes_before_it_is_sent_is_evaluated_again() {
 }
 
 #[test]
-fn sorting_holds_no_more_than_it_may() {
+fn a_sort_beyond_its_memory_limit_is_left_unsorted_or_refused() {
     let long = "x".repeat(400);
     let mut directory = TestDirectory::with_suffix_entry();
     let count = SORT_BYTES_MAX / 400 + 20;
@@ -416,7 +416,7 @@ fn a_sort_obeys_the_limit_on_candidates() {
 /// reported success. If the rows of the values are in sort order, the least value is found at once. Otherwise the
 /// search is not sorted and reports this.
 #[test]
-fn an_entry_with_many_values_is_sorted_by_its_least_or_not_at_all() {
+fn many_values_sort_by_the_least_value_or_the_search_is_unsorted() {
     let mut directory = TestDirectory::with_suffix_entry();
     let long = "q".repeat(NAME_KEY_MAX);
     let entries =
@@ -451,7 +451,7 @@ fn an_entry_with_many_values_is_sorted_by_its_least_or_not_at_all() {
 }
 
 #[test]
-fn values_that_are_alike_for_long_are_in_order_of_ids() {
+fn values_with_a_long_common_prefix_sort_by_entry_id() {
     let mut directory = TestDirectory::with_suffix_entry();
     for (uid, end) in [("1", "b"), ("2", "a"), ("3", "c")] {
         let name = format!("{}{end}", "x".repeat(600));

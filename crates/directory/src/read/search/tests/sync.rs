@@ -39,7 +39,7 @@ pub(super) struct Consumer {
 
 /// Result of one poll.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Polled {
+pub(super) struct PollCounts {
     pub(super) sent: usize,
     pub(super) present: usize,
     /// Whether the poll listed deleted entries (a delete phase) instead of unchanged entries.
@@ -68,7 +68,7 @@ impl Consumer {
     }
 
     /// Returns an empty copy of the same content.
-    pub(super) fn same(&self) -> Consumer {
+    pub(super) fn empty_copy(&self) -> Consumer {
         Consumer {
             base: self.base.clone(),
             scope: self.scope,
@@ -94,7 +94,7 @@ impl Consumer {
         &mut self,
         directory: &mut TestDirectory,
         mut meanwhile: impl FnMut(&mut TestDirectory),
-    ) -> Polled {
+    ) -> PollCounts {
         let mut out = Vec::new();
         self.seen.clear();
         let controls = controls(false, self.cookie());
@@ -107,7 +107,7 @@ impl Consumer {
                 // If the base does not exist, the content is empty.
                 Err(Outcome { code: ResultCode::NO_SUCH_OBJECT, .. }) => {
                     (self.copy, self.cookie) = (BTreeMap::new(), None);
-                    return Polled::default();
+                    return PollCounts::default();
                 }
                 Err(other) => panic!("{other:?}"),
             }
@@ -116,7 +116,7 @@ impl Consumer {
         while search.run(&directory.snapshot, &mut out, &budget) == Step::More {
             meanwhile(directory);
         }
-        self.take(&out)
+        self.apply_messages(&out)
     }
 
     /// Starts a persistent synchronization, as an event loop with this snapshot does.
@@ -135,7 +135,7 @@ impl Consumer {
     }
 
     /// Receives later changes, and starts the search if it is not running. Returns true if the search continues.
-    pub(super) fn receive(&mut self, directory: &mut TestDirectory) -> (Polled, bool) {
+    pub(super) fn receive(&mut self, directory: &mut TestDirectory) -> (PollCounts, bool) {
         let mut search = match self.search.take() {
             Some(search) => search,
             None => {
@@ -152,7 +152,7 @@ impl Consumer {
                     Ok(search) => search,
                     Err(Outcome { code: ResultCode::NO_SUCH_OBJECT, .. }) => {
                         (self.copy, self.cookie) = (BTreeMap::new(), None);
-                        return (Polled::default(), false);
+                        return (PollCounts::default(), false);
                     }
                     Err(other) => panic!("{other:?}"),
                 }
@@ -166,7 +166,7 @@ impl Consumer {
                 step => break step,
             }
         };
-        let polled = self.take(&out);
+        let polled = self.apply_messages(&out);
         if step == Step::Waits {
             // As long as nothing changes, nothing is sent.
             let mut silence = Vec::new();
@@ -177,8 +177,8 @@ impl Consumer {
         (polled, step == Step::Waits)
     }
 
-    fn take(&mut self, mut bytes: &[u8]) -> Polled {
-        let mut polled = Polled::default();
+    fn apply_messages(&mut self, mut bytes: &[u8]) -> PollCounts {
+        let mut polled = PollCounts::default();
         while let Some(length) = ldap::frame_len(bytes).unwrap() {
             let (message, rest) = bytes.split_at(length);
             bytes = rest;
@@ -191,7 +191,7 @@ impl Consumer {
                     polled.sent += 1;
                     if state.state == SyncState::Delete {
                         assert!(entry.attributes.iter().next().is_none());
-                        self.copy.remove(&state.uuid).expect("what was not there is deleted");
+                        self.copy.remove(&state.uuid).expect("an entry that is not in the copy is deleted");
                         continue;
                     }
                     let values = |values: ldap::Values<'_>| values.iter().map(<[u8]>::to_vec).collect();
@@ -201,7 +201,9 @@ impl Consumer {
                     let before = self.copy.insert(state.uuid, entry);
                     match state.state {
                         SyncState::Add => {}
-                        SyncState::Modify => assert!(before.is_some(), "what was not there is modified"),
+                        SyncState::Modify => {
+                            assert!(before.is_some(), "an entry that is not in the copy is modified")
+                        }
                         other => panic!("{other:?}"),
                     }
                     self.seen.push(state.uuid);
@@ -222,7 +224,7 @@ impl Consumer {
                         SyncInfo::Refreshed { deletes, cookie, is_done } => {
                             assert!(is_done);
                             polled.listed = deletes;
-                            self.refreshed(cookie, deletes);
+                            self.end_refresh(cookie, deletes);
                         }
                     }
                 }
@@ -235,7 +237,7 @@ impl Consumer {
                     let done = SyncDone::decode(value(oids::SYNC_DONE).unwrap()).unwrap();
                     polled.listed = done.refresh_deletes;
                     match result.code {
-                        ResultCode::SUCCESS => self.refreshed(done.cookie, done.refresh_deletes),
+                        ResultCode::SUCCESS => self.end_refresh(done.cookie, done.refresh_deletes),
                         // The client keeps the received entries, and must poll next.
                         ResultCode::E_SYNC_REFRESH_REQUIRED => self.cookie = done.cookie.map(<[u8]>::to_vec),
                         other => panic!("{other:?}"),
@@ -250,7 +252,7 @@ impl Consumer {
 
     /// Ends a refresh. In a present phase, removes from the copy the entries that were neither sent nor listed. In a
     /// delete phase (`deletes`), the listed entries have already been removed.
-    fn refreshed(&mut self, cookie: Option<&[u8]>, deletes: bool) {
+    fn end_refresh(&mut self, cookie: Option<&[u8]>, deletes: bool) {
         let seen = std::mem::take(&mut self.seen);
         if !deletes {
             self.copy.retain(|uuid, _| seen.contains(uuid));
@@ -428,14 +430,14 @@ fn a_copy_receives_every_kind_of_change() {
         let mut directory = two_units(integrity);
         let mut random = fastrand::Rng::with_seed(45_330 + u64::from(integrity));
         let mut consumers = consumers_of_all_kinds();
-        let (mut heard, mut polls) = (0, 0);
+        let (mut received, mut polls) = (0, 0);
         for round in 0..600 {
             let story = some_changes(&mut directory, &mut random, 1..4, change);
             let consumer = random.choice(consumers.iter_mut()).unwrap();
             let was_listening = consumer.search.is_some();
             let (mut polled, mut goes_on) = consumer.receive(&mut directory);
             if was_listening && goes_on {
-                heard += usize::from(polled.sent > 0);
+                received += usize::from(polled.sent > 0);
             }
             if !goes_on {
                 polls += 1;
@@ -444,25 +446,25 @@ fn a_copy_receives_every_kind_of_change() {
             }
             consumer.check(&mut directory, &format!("round {round}: {story:?}, {polled:?}"));
         }
-        assert!(heard > 100 && polls > 10, "{heard} changes were heard of, {polls} polls were needed");
+        assert!(received > 100 && polls > 10, "{received} changes were received, {polls} polls were needed");
     }
 }
 
 #[test]
-fn a_poll_sends_what_is_new_and_names_the_rest() {
+fn a_poll_sends_changed_entries_and_lists_deleted_ones() {
     let mut directory = TestDirectory::with_suffix_entry();
     let person = [("objectClass", &["person"][..]), ("sn", &["s"])];
     for number in 0..1_200 {
         directory.add(&format!("cn=p{number},{SUFFIX}"), &person);
     }
     let mut consumer = Consumer::new(SUFFIX, "(objectClass=person)", &["*"]);
-    assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { sent: 1_200, ..Polled::default() });
-    assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { listed: true, ..Polled::default() });
+    assert_eq!(consumer.poll(&mut directory, |_| ()), PollCounts { sent: 1_200, ..PollCounts::default() });
+    assert_eq!(consumer.poll(&mut directory, |_| ()), PollCounts { listed: true, ..PollCounts::default() });
     // Only changed entries are examined. Changed entries that are no longer results are listed as deleted.
     let change = (ChangeOperation::Replace, "sn", &["first"][..]);
     directory.modify(&format!("cn=p7,{SUFFIX}"), &[change]);
     directory.add(&format!("cn=new,{SUFFIX}"), &person);
-    let listed = Polled { sent: 2, present: 0, listed: true };
+    let listed = PollCounts { sent: 2, present: 0, listed: true };
     assert_eq!(consumer.poll(&mut directory, |_| ()), listed);
     consumer.check(&mut directory, "listed changes");
     let change = (ChangeOperation::Replace, "sn", &["other"][..]);
@@ -494,14 +496,14 @@ fn a_poll_sends_what_is_new_and_names_the_rest() {
     // A cookie for a different content is invalid.
     let mut other = Consumer::new(SUFFIX, "(sn=other)", &["*"]);
     other.cookie.clone_from(&consumer.cookie);
-    assert_eq!(other.poll(&mut directory, |_| ()), Polled { sent: 1, ..Polled::default() });
+    assert_eq!(other.poll(&mut directory, |_| ()), PollCounts { sent: 1, ..PollCounts::default() });
     // A change of settings may change the content for any requester, so all entries are sent.
     directory.change_settings(|settings| settings.general.size_limit = 5_000);
     assert_eq!(consumer.poll(&mut directory, |_| ()).sent, 1_199);
 }
 
 #[test]
-fn deleted_entries_are_named() {
+fn a_poll_lists_deleted_entries() {
     let mut directory = TestDirectory::with_suffix_entry();
     let person = [("objectClass", &["person"][..]), ("sn", &["s"])];
     let unit = [("objectClass", &["organizationalUnit"][..])];
@@ -517,7 +519,7 @@ fn deleted_entries_are_named() {
     // With integrity the group loses the member, otherwise the link becomes text. In both cases, the group has changed.
     for dn in [format!("cn=p1,ou=u,{SUFFIX}"), format!("cn=p2,ou=u,{SUFFIX}")] {
         directory.delete(&dn);
-        let listed = Polled { sent: 1, present: 0, listed: true };
+        let listed = PollCounts { sent: 1, present: 0, listed: true };
         assert_eq!(consumer.poll(&mut directory, |_| ()), listed);
         consumer.check(&mut directory, &dn);
         directory.change_settings(|settings| settings.general.integrity_attributes.clear());
@@ -535,10 +537,10 @@ fn deleted_entries_are_named() {
     let stamp = directory.stamp();
     let outcome = directory.execute_with(&again, &RequestControls::of_follower(), &stamp);
     assert_eq!(outcome.code, ResultCode::SUCCESS, "{outcome:?}");
-    assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { sent: 2, present: 0, listed: true });
+    assert_eq!(consumer.poll(&mut directory, |_| ()), PollCounts { sent: 2, present: 0, listed: true });
     consumer.check(&mut directory, "added again");
     directory.delete_tree(&format!("ou=u,{SUFFIX}"));
-    assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { sent: 1, present: 0, listed: true });
+    assert_eq!(consumer.poll(&mut directory, |_| ()), PollCounts { sent: 1, present: 0, listed: true });
     consumer.check(&mut directory, "a tree");
     assert_eq!(consumer.copy.len(), 2);
 }
@@ -551,14 +553,14 @@ fn a_large_entry_is_synchronized() {
     let first = consumer.poll(&mut directory, |_| ());
     assert!(first.sent > 0 && first.present == 0);
     consumer.check(&mut directory, "the first poll");
-    assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { listed: true, ..Polled::default() });
+    assert_eq!(consumer.poll(&mut directory, |_| ()), PollCounts { listed: true, ..PollCounts::default() });
     // The message for a later change of the group has the control too.
     assert!(consumer.receive(&mut directory).1);
     let large =
         consumer.copy.values().max_by_key(|(_, attributes)| attributes["member"].len()).unwrap().0.clone();
     let change = (ChangeOperation::Add, "member", &["cn=nobody"][..]);
     assert_eq!(directory.modify(&large, &[change]).code, ResultCode::SUCCESS);
-    assert_eq!(consumer.receive(&mut directory), (Polled { sent: 1, ..Polled::default() }, true));
+    assert_eq!(consumer.receive(&mut directory), (PollCounts { sent: 1, ..PollCounts::default() }, true));
     consumer.check(&mut directory, "a member more");
 }
 

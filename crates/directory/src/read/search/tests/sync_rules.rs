@@ -69,16 +69,16 @@ impl ChangingRequester {
 }
 
 /// A consumer, and the requester of its last synchronization.
-struct Copying {
+struct BoundConsumer {
     consumer: Consumer,
     changing: ChangingRequester,
 }
 
-impl Copying {
+impl BoundConsumer {
     /// Changes the requester of the consumer. A consumer that keeps only a CSN cannot distinguish requesters, so such a
     /// consumer normally starts again with an empty copy. The consumer continues if the new requester's entry was added
     /// later or received the DN later.
-    fn is_now(&mut self, changing: &ChangingRequester) {
+    fn set_requester(&mut self, changing: &ChangingRequester) {
         let is_known = changing.id == self.changing.id || changing.id > self.changing.newest;
         if self.consumer.keeps_csn_alone && !is_known {
             self.consumer.cookie = None;
@@ -99,16 +99,18 @@ pub(super) fn as_requester<T>(
     result
 }
 
-fn consumers() -> Vec<Copying> {
+fn consumers() -> Vec<BoundConsumer> {
     let mut all = consumers_by_entry();
     let as_slapd = |consumer: &Consumer| {
-        let mut same = consumer.same();
+        let mut same = consumer.empty_copy();
         same.keeps_csn_alone = true;
         same
     };
     let those: Vec<_> = all.iter().map(as_slapd).collect();
     all.extend(those);
-    all.into_iter().map(|consumer| Copying { consumer, changing: ChangingRequester::default() }).collect()
+    all.into_iter()
+        .map(|consumer| BoundConsumer { consumer, changing: ChangingRequester::default() })
+        .collect()
 }
 
 /// Makes a random change, often to the requester.
@@ -120,17 +122,17 @@ pub(super) fn change_some(directory: &mut TestDirectory, random: &mut fastrand::
         0 => {
             let classes = &["inetOrgPerson"][..];
             (
-                format!("add the asker, {name}"),
+                format!("add the requester, {name}"),
                 directory.add(REQUESTER_DN, &[("objectClass", classes), ("sn", &[&name])]),
             )
         }
         1 => {
             let change = (ChangeOperation::Replace, "sn", &[name.as_str()][..]);
-            (format!("the asker is {name}"), directory.modify(REQUESTER_DN, &[change]))
+            (format!("the requester is {name}"), directory.modify(REQUESTER_DN, &[change]))
         }
         2 => {
             let change = (operation, "member", &[REQUESTER_DN][..]);
-            (format!("{operation:?} the asker of {group}"), directory.modify(&group, &[change]))
+            (format!("{operation:?} the requester, member of {group}"), directory.modify(&group, &[change]))
         }
         // Replaces all members. The change does not contain the removed members.
         3 => {
@@ -140,7 +142,7 @@ pub(super) fn change_some(directory: &mut TestDirectory, random: &mut fastrand::
         4 => {
             let person = format!("cn=p{},{SUFFIX}", random.u8(..8));
             let change = (ChangeOperation::Replace, "manager", &[REQUESTER_DN][..]);
-            (format!("the asker manages {person}"), directory.modify(&person, &[change]))
+            (format!("the requester manages {person}"), directory.modify(&person, &[change]))
         }
         5 => {
             let unit = if random.bool() { SUFFIX.to_owned() } else { format!("ou=a,{SUFFIX}") };
@@ -154,7 +156,10 @@ pub(super) fn change_some(directory: &mut TestDirectory, random: &mut fastrand::
             directory.add(&unit, &[("objectClass", &["organizationalUnit"])]);
             let from = if random.bool() { SUFFIX.to_owned() } else { format!("ou=b,{unit}") };
             let old = format!("cn=p{},{from}", random.u8(..8));
-            (format!("{old} goes home"), directory.modify_dn(&old, "cn=p1", true, Some(&unit)))
+            (
+                format!("{old} receives the DN of the requester"),
+                directory.modify_dn(&old, "cn=p1", true, Some(&unit)),
+            )
         }
         _ => return change(directory, random),
     };
@@ -162,7 +167,7 @@ pub(super) fn change_some(directory: &mut TestDirectory, random: &mut fastrand::
 }
 
 #[test]
-fn polls_follow_what_the_requester_may_see() {
+fn polls_follow_the_rights_of_the_requester() {
     for (number, rules) in [&BY_NAME[..], &BY_OTHERS].into_iter().enumerate() {
         let mut directory = with_rules(rules);
         let mut random = fastrand::Rng::with_seed(random_seed(10, number));
@@ -172,7 +177,7 @@ fn polls_follow_what_the_requester_may_see() {
             let story = some_changes(&mut directory, &mut random, 1..4, change_some);
             let Some(requester) = changing.find(&directory, round) else { continue };
             let copying = random.choice(consumers.iter_mut()).unwrap();
-            copying.is_now(&changing);
+            copying.set_requester(&changing);
             let consumer = &mut copying.consumer;
             let had_some = consumer.cookie.is_some();
             let polled = as_requester(&mut directory, &requester, |directory| {
@@ -191,13 +196,13 @@ fn polls_follow_what_the_requester_may_see() {
 }
 
 #[test]
-fn a_listening_search_follows_what_the_requester_may_see() {
+fn a_listening_search_follows_the_rights_of_the_requester() {
     let mut all_polls = 0;
     for (number, rules) in [&BY_NAME[..], &BY_OTHERS].into_iter().enumerate() {
         let mut directory = with_rules(rules);
         let mut random = fastrand::Rng::with_seed(random_seed(20, number));
         let (mut consumers, mut changing) = (consumers(), ChangingRequester::default());
-        let (mut heard, mut polls) = (0, 0);
+        let (mut received, mut polls) = (0, 0);
         // The requester as of its last bind, to whom the searches belong.
         let mut bound: Option<EntryId> = None;
         for round in 0..2_000 {
@@ -209,13 +214,13 @@ fn a_listening_search_follows_what_the_requester_may_see() {
             }
             let Some(requester) = requester else { continue };
             let copying = random.choice(consumers.iter_mut()).unwrap();
-            copying.is_now(&changing);
+            copying.set_requester(&changing);
             let consumer = &mut copying.consumer;
             as_requester(&mut directory, &requester, |directory| {
                 let was_listening = consumer.search.is_some();
                 let (mut polled, mut goes_on) = consumer.receive(directory);
                 if was_listening && goes_on {
-                    heard += usize::from(polled.sent > 0);
+                    received += usize::from(polled.sent > 0);
                 }
                 if !goes_on {
                     polls += 1;
@@ -225,14 +230,14 @@ fn a_listening_search_follows_what_the_requester_may_see() {
                 consumer.check(directory, &format!("round {round}: {story:?}, {polled:?}"));
             });
         }
-        assert!(heard > 30, "{heard} changes were heard of, {polls} polls were needed");
+        assert!(received > 30, "{received} changes were received, {polls} polls were needed");
         all_polls += polls;
     }
     assert!(all_polls > 100, "{all_polls} polls were needed");
 }
 
 #[test]
-fn rules_by_computed_attributes_send_all_entries_again() {
+fn rules_with_computed_attributes_resend_all_entries() {
     let rules: Vec<&str> = BY_NAME.into_iter().chain([BY_COMPUTED]).collect();
     let mut directory = with_rules(&rules);
     let mut random = fastrand::Rng::with_seed(random_seed(30, 0));
@@ -242,7 +247,7 @@ fn rules_by_computed_attributes_send_all_entries_again() {
         let story = some_changes(&mut directory, &mut random, ..3, change_some);
         let Some(requester) = changing.find(&directory, round) else { continue };
         let copying = random.choice(consumers.iter_mut()).unwrap();
-        copying.is_now(&changing);
+        copying.set_requester(&changing);
         let consumer = &mut copying.consumer;
         as_requester(&mut directory, &requester, |directory| {
             let polled = consumer.poll(directory, |_| ());
@@ -258,7 +263,7 @@ fn rules_by_computed_attributes_send_all_entries_again() {
 /// The snapshot of an event loop may be older than the snapshot that the search sends. The rules of the sent snapshot
 /// apply.
 #[test]
-fn rules_are_those_of_the_sent_snapshot() {
+fn the_rules_of_the_sent_snapshot_apply() {
     let mut directory = with_rules(&BY_OTHERS);
     add_person(&mut directory, REQUESTER_DN, ("title", &["t"]));
     add_person(&mut directory, &format!("cn=p5,{SUFFIX}"), ("title", &["t"]));
@@ -272,13 +277,13 @@ fn rules_are_those_of_the_sent_snapshot() {
     consumer.begin(&before, &requester);
     as_requester(&mut directory, &requester, |directory| {
         assert!(consumer.receive(directory).1);
-        consumer.check(directory, "what was sent first");
+        consumer.check(directory, "after the first refresh");
     });
     directory.modify(&group, &[(ChangeOperation::Delete, "member", &[REQUESTER_DN])]);
     as_requester(&mut directory, &requester, |directory| {
-        assert!(!consumer.receive(directory).1, "other rules hold");
+        assert!(!consumer.receive(directory).1, "other rules apply");
         consumer.poll(directory, |_| ());
-        consumer.check(directory, "what was sent obeys those rules");
+        consumer.check(directory, "after the poll under the new rules");
     });
     // Without rules no requester is restricted.
     let before = directory.directory.snapshot().unwrap();
@@ -300,13 +305,13 @@ fn add_person(directory: &mut TestDirectory, dn: &str, more: (&str, &[&str])) {
 }
 
 #[test]
-fn single_changes_make_other_rules_hold() {
+fn consumers_follow_single_changes_of_the_requesters_rights() {
     let mut directory = with_rules(&BY_NAME);
     let mut changing = ChangingRequester::default();
     add_person(&mut directory, REQUESTER_DN, ("title", &["first"]));
     let mut polling = Consumer::new(SUFFIX, "(objectClass=*)", &["*"]);
     polling.keeps_csn_alone = true;
-    let mut hearing = polling.same();
+    let mut listening = polling.empty_copy();
     let mut poll = |directory: &mut TestDirectory, changing: &mut ChangingRequester, round| {
         let requester = changing.find(directory, round).unwrap();
         as_requester(directory, &requester, |directory| {
@@ -318,9 +323,9 @@ fn single_changes_make_other_rules_hold() {
     let mut receive = |directory: &mut TestDirectory, changing: &mut ChangingRequester| {
         let requester = changing.find(directory, 1).unwrap();
         as_requester(directory, &requester, |directory| {
-            let (_, goes_on) = hearing.receive(directory);
+            let (_, goes_on) = listening.receive(directory);
             if goes_on {
-                hearing.check(directory, "what was heard");
+                listening.check(directory, "after received changes");
             }
             goes_on
         })
@@ -330,11 +335,11 @@ fn single_changes_make_other_rules_hold() {
     // Before this change, the attribute in the rule has no number.
     add_person(&mut directory, &format!("cn=p5,{SUFFIX}"), ("manager", &[&format!("cn=p1,{SUFFIX}")]));
     assert!(receive(&mut directory, &mut changing));
-    assert_eq!(poll(&mut directory, &mut changing, 1).sent, 0, "it is hidden");
+    assert_eq!(poll(&mut directory, &mut changing, 1).sent, 0, "the new entry is hidden");
 
     // Under its new DN the requester may see little. An entry that receives the old DN later may see more.
     directory.modify_dn(REQUESTER_DN, "cn=other", true, Some(SUFFIX));
-    assert!(!receive(&mut directory, &mut changing), "the asker moved");
+    assert!(!receive(&mut directory, &mut changing), "the requester was renamed");
     let polled = poll(&mut directory, &mut changing, 1);
     assert!(polled.sent > 0 && polled.present == 0, "{polled:?}");
     directory.delete(&format!("cn=other,{SUFFIX}"));

@@ -64,7 +64,7 @@ fn a_group_is_read_range_by_range() {
 }
 
 #[test]
-fn what_is_no_range_selects_nothing() {
+fn an_invalid_range_selects_nothing() {
     let mut directory = sample();
     for wanted in [
         "member;range=24-*",

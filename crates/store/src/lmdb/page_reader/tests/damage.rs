@@ -69,7 +69,7 @@ fn look_up(tree: MapTree<&[u8]>, key: &[u8]) -> Answer {
 }
 
 #[test]
-fn damaged_pages_are_answered_or_left_to_lmdb() {
+fn look_ups_in_damaged_pages_answer_or_defer_to_lmdb() {
     let scratch = filled();
     let (store, _writer) = scratch.open();
     let view = store.view().unwrap();

@@ -39,7 +39,7 @@ fn found<'t>(page: &'t [u8], bytes: &[u8]) -> &'t [u8] {
 }
 
 #[test]
-fn rows_after_a_key() {
+fn returns_the_rows_after_a_key() {
     let page = page(&[("a", "one", 0), ("bb", "", 0), ("c", "three", 0), ("d", "big", 1), ("e", "four", 0)]);
     let (rows, last) = rest(&page, found(&page, b"aone"));
     assert_eq!(rows, [(&b"bb"[..], &b""[..]), (&b"c"[..], &b"three"[..])]);
@@ -54,7 +54,7 @@ fn rows_after_a_key() {
 }
 
 #[test]
-fn odd_pages_have_no_rows() {
+fn unsupported_pages_return_no_rows() {
     let good = page(&[("a", "one", 0), ("b", "two", 0)]);
     for (at, odd) in
         [(FLAGS, 3), (FLAGS, 0x22), (LIST_END, 0), (LIST_END, 0xffff), (LIST, 5000), (LIST, 4095)]

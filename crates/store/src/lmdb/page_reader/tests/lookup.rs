@@ -52,7 +52,7 @@ fn sample_keys() -> impl Iterator<Item = Vec<u8>> {
 }
 
 #[test]
-fn a_look_up_finds_what_the_engine_finds() {
+fn a_look_up_finds_the_same_rows_as_lmdb() {
     let scratch = filled();
     let (store, _writer) = scratch.open();
     let view = store.view().unwrap();
