@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_has_the_bind_and_the_tls_of_its_time() {
+    fn an_operation_has_the_bind_and_tls_state_of_its_time() {
         let plain = BindMethod::of_mechanism("PLAIN");
         let opened = event(Kind::Opened, 1, |_| {});
         let found = read(&[
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_bound_again_and_again_is_followed_without_end() {
+    fn repeated_binds_of_a_connection_are_followed() {
         let mut events = vec![(0, event(Kind::Opened, 0, |_| {}))];
         for round in 1..2_000_u64 {
             let micros = round * 10_000;

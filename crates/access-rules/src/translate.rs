@@ -224,7 +224,7 @@ mod tests {
 
     /// In a dump of the whole `cn=config`, clauses of the database `config` must not apply to other databases.
     #[test]
-    fn clauses_of_other_databases_do_not_decide() {
+    fn clauses_of_the_config_database_do_not_apply_to_others() {
         let dump = "dn: olcDatabase={-1}frontend,cn=config\nolcAccess: {0}to * by * none\n\n\
                     dn: olcDatabase={0}config,cn=config\nolcAccess: {0}to * by * none\n\n\
                     dn: olcDatabase={1}mdb,cn=config\nolcAccess: {0}to attrs=mail by users read\n";
@@ -244,7 +244,7 @@ mod tests {
     /// Regression test: OpenLDAP does not return an entry to a client with only the right to search. The translated
     /// rule returned the entry.
     #[test]
-    fn search_without_read_shows_no_entry() {
+    fn the_right_to_search_without_read_reveals_no_entry() {
         let found = translate(
             "access to attrs=mail by users compare\naccess to * by anonymous search by users read\n",
         );

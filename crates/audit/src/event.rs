@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_have_their_own_names() {
+    fn kinds_are_found_by_name_and_number() {
         for &kind in Kind::ALL {
             assert_eq!(Kind::named(&kind.name().to_uppercase()), Some(kind));
             assert_eq!(Kind::of(kind as u64), Some(kind));

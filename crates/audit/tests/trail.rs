@@ -138,11 +138,11 @@ fn reports_the_place_of_a_changed_byte() {
             };
             // In the head of the last block, a change looks like a cut, because no later block exists.
             let is_last = places.last().is_some_and(|(place, _)| contains(place));
-            let told = report.damage.iter().any(|(place, _)| contains(place))
+            let is_reported = report.damage.iter().any(|(place, _)| contains(place))
                 || (is_last && report.torn.iter().any(contains));
-            assert!(told, "segment {segment}, offset {offset}: {:?} {:?}", report.damage, report.torn);
+            assert!(is_reported, "segment {segment}, offset {offset}: {:?} {:?}", report.damage, report.torn);
             assert!(!report.damage.is_empty(), "segment {segment}, offset {offset}");
-            assert!(report.damage.len() <= 2, "one change, told as {:?}", report.damage);
+            assert!(report.damage.len() <= 2, "one change is reported as {:?}", report.damage);
         }
         fs::write(&path, &whole).unwrap();
     }
@@ -311,12 +311,12 @@ fn a_hole_before_an_anchor_is_damage() {
     let mut bytes = fs::read(folder.segment(1)).unwrap();
     bytes[hole..hole + 20].fill(0);
     fs::write(folder.segment(1), &bytes).unwrap();
-    let is_told = |report: &Report| report.damage.iter().any(|(_, damage)| *damage == Damage::Head);
-    assert!(is_told(&folder.verify()));
+    let is_reported = |report: &Report| report.damage.iter().any(|(_, damage)| *damage == Damage::Head);
+    assert!(is_reported(&folder.verify()));
     let (trail, opening) = folder.open(2 * SECOND);
     assert_eq!((opening.position, opening.torn), (Some(8), None));
     trail.close(3 * SECOND).unwrap();
-    assert!(is_told(&folder.verify()));
+    assert!(is_reported(&folder.verify()));
 }
 
 /// A crash during the creation of a segment leaves a segment without blocks, or without a complete header.
@@ -391,7 +391,7 @@ fn compares_the_key_and_blocks_recorded_outside() {
 }
 
 #[test]
-fn only_one_writes_to_a_folder() {
+fn only_one_process_writes_to_a_folder() {
     let folder = Folder::new();
     let (_trail, _) = folder.open(0);
     let error = Trail::open(folder.options(), 0, 0).err().unwrap();
@@ -400,7 +400,7 @@ fn only_one_writes_to_a_folder() {
 }
 
 #[test]
-fn a_walk_follows_what_is_written() {
+fn a_traversal_follows_new_blocks() {
     let folder = Folder::new();
     let (mut trail, _) = folder.open(0);
     let mut walk = Traversal::begin(&folder.trail()).unwrap();
@@ -425,7 +425,7 @@ fn a_walk_follows_what_is_written() {
 }
 
 #[test]
-fn a_walk_continues_where_another_ended() {
+fn a_traversal_can_resume_at_any_block() {
     let folder = Folder::new();
     let places = sample(&folder);
     let rest = |segment: u64, offset: u64| -> Vec<TrailPlace> {
@@ -502,6 +502,6 @@ fn reports_an_anchor_that_the_key_did_not_sign() {
     let mut forged = fs::read(&head).unwrap();
     forged[40..72].copy_from_slice(hash.as_ref());
     fs::write(&head, forged).unwrap();
-    let told = |damage: &Damage| folder.verify().damage.iter().any(|(_, found)| found == damage);
-    assert!(told(&Damage::Signature) && told(&Damage::HeadFile));
+    let is_reported = |damage: &Damage| folder.verify().damage.iter().any(|(_, found)| found == damage);
+    assert!(is_reported(&Damage::Signature) && is_reported(&Damage::HeadFile));
 }

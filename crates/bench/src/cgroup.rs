@@ -116,7 +116,7 @@ mod tests {
 
     /// Uses an ordinary folder in place of the kernel's file system.
     #[test]
-    fn a_machine_without_control_groups_says_so() {
+    fn an_error_reports_missing_control_groups() {
         let root = std::env::temp_dir().join(format!("pando-cgroup-{}", std::process::id()));
         let error = MemoryLimit::below(&root, 1 << 20).unwrap_err().to_string();
         assert!(error.contains("memory cannot be limited here") && error.contains("root"), "{error}");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_a_folder_are_forgotten() {
+    fn forgetting_cached_pages_keeps_the_files() {
         let folder = std::env::temp_dir().join(format!("pando-pages-{}", std::process::id()));
         fs::create_dir_all(folder.join("inner")).unwrap();
         fs::write(folder.join("inner/file"), vec![1; 10_000]).unwrap();

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_the_times_whatever_the_program_is_called() {
+    fn process_times_are_parsed_for_any_program_name() {
         let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 9 0 0 0 150 50 7 8 20 0 1 0 100 1000 10";
         assert_eq!(parse_stat(stat), Some([Duration::from_secs(2), Duration::from_millis(150)]));
         assert_eq!(parse_stat("nothing"), None);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_the_hypervisor_took() {
+    fn stolen_time_is_parsed() {
         let stat = "cpu  3204 10 685 1467 71 1 231 150 20 30\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
         assert_eq!(parse_stolen(stat), Some(Duration::from_millis(1500)));
         assert_eq!(parse_stolen("cpu0 1 2 3 4 5 6 7 8"), None);

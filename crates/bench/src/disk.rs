@@ -93,7 +93,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn a_device_is_read_as_the_kernel_writes_it() {
+    fn device_traffic_is_parsed() {
         let stat = " 1690143 61172 111605186 11829259 4245805 502318 336967896 2195919 0 804668 14316795 0 0 0 0 0 0\n";
         let traffic = parse(stat).unwrap();
         assert_eq!(traffic, Traffic { read_bytes: 57_141_855_232, written_bytes: 172_527_562_752 });
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_device_is_reported() {
+    fn the_mount_point_of_a_device_is_found() {
         let mounts = "22 27 0:21 / /proc rw - proc proc rw\n27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n";
         assert_eq!(mounted_at(mounts, "254:0").as_deref(), Some("/"));
         assert_eq!(mounted_at(mounts, "8:1"), None);
@@ -110,7 +110,7 @@ mod tests {
     /// The test writes and syncs 32 MiB. Other processes may use the disk too, so the test uses the minimum of several
     /// attempts.
     #[test]
-    fn octets_of_a_known_writer_are_counted_once() {
+    fn written_octets_are_counted_once() {
         const BYTES: usize = 32 << 20;
         // If CARGO_TARGET_DIR is set, Cargo's target folder is elsewhere, but this folder is still on a disk.
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_no_disk() {
+    fn a_file_system_in_memory_is_no_disk() {
         let device = fs::metadata("/proc/self/status").unwrap().dev();
         assert_eq!(Disk::of_device(device), None);
     }

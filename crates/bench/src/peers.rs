@@ -387,7 +387,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn indexes_are_read_and_merged() {
+    fn indexes_are_parsed_and_merged() {
         let index: Index = "cn:equality,substring".parse().unwrap();
         assert_eq!(index.to_string(), "cn:equality,substring");
         assert_eq!("cn:eq,sub".parse(), Ok(index.clone()));
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn ssha_is_as_others_compute_it() {
+    fn ssha_matches_the_result_of_openssl() {
         // Computed with openssl: SHA-1 of "secret12" and the salt "abcdefgh".
         assert_eq!(ssha(b"secret12", *b"abcdefgh"), "{SSHA}QGJnOY3Hwpbyx6Wjt2fvh5mleURhYmNkZWZnaA==");
     }

@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sweep_has_one_axis() {
+    fn a_sweep_varies_exactly_one_parameter() {
         let steps = |entries: &[u64], memory_bytes: &[u64], connections: &[usize]| Steps {
             entries: entries.to_vec(),
             memory_bytes: memory_bytes.to_vec(),

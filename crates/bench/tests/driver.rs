@@ -80,7 +80,7 @@ fn every_answer_is_counted() {
 /// A published document states the shares of its mix in requests. A request that restores an entry, such as the second
 /// rename, counts as one of these requests.
 #[test]
-fn every_mix_is_measured_as_its_weights_say() {
+fn operations_of_a_mix_occur_by_their_weights() {
     let mut mixes = 0;
     for name in bench::workload::shipped_names() {
         let workload = shipped(name).unwrap();

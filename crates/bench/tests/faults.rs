@@ -47,12 +47,15 @@ fn check_at_least(measured: &Latency, given: &Latency, what: &str) {
     assert_eq!(measured.count(), given.count(), "{what}");
     for percentile in [0.1, 1.0, 10.0, 25.0, 50.0, 70.0, 75.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 100.0] {
         let (measured, given) = (measured.percentile_micros(percentile), given.percentile_micros(percentile));
-        assert!(measured >= given, "{what}: p{percentile} is {measured:?} us, {given:?} us were given");
+        assert!(
+            measured >= given,
+            "{what}: p{percentile} is {measured:?} us, less than the given {given:?} us"
+        );
     }
 }
 
 #[test]
-fn injected_delays_come_out_as_they_were() {
+fn measured_latencies_equal_the_injected_delays() {
     for delay in [
         Delay::Constant(millis(250)),
         Delay::Uniform(millis(150), millis(600)),
@@ -72,7 +75,7 @@ fn injected_delays_come_out_as_they_were() {
 }
 
 #[test]
-fn waiting_for_one_client_fits_into_the_run() {
+fn latencies_of_one_client_do_not_exceed_the_run_time() {
     let options =
         Options { clients: Some(1), outstanding: Some(1), duration: Some(millis(500)), ..Options::default() };
     let began = Instant::now();
@@ -111,13 +114,13 @@ fn check_stall(clients: usize, outstanding: usize) {
 }
 
 #[test]
-fn stalls_come_out_of_an_open_loop_in_full() {
+fn an_open_loop_measures_stalls_in_full() {
     // There are as many slots as requests in a stall, so all these requests wait within the server.
     check_stall(100, 20);
 }
 
 #[test]
-fn requests_that_are_late_to_start_have_waited() {
+fn latency_includes_the_delay_of_requests_sent_late() {
     // There are few slots, so nearly all requests of a stall can only be sent after its end.
     check_stall(4, 1);
 }
@@ -140,7 +143,7 @@ fn wrong_answers_are_counted_one_by_one() {
 }
 
 #[test]
-fn closed_connections_are_failures_and_are_opened_again() {
+fn closed_connections_count_as_failures_and_are_reopened() {
     let options = Options { clients: Some(5), threads: 2, duration: Some(millis(500)), ..Options::default() };
     let (result, report) = run(Faults { close_every: Some(10), ..Faults::default() }, options);
     let (closed, noticed) = (report.closed, result.connections_closed);

@@ -53,7 +53,7 @@ fn check_figures(result: &WorkloadResult, times_speed: f64) {
 }
 
 #[test]
-fn a_rate_that_the_server_keeps_up_with_is_the_rate() {
+fn a_rate_below_capacity_is_achieved() {
     for times_speed in [0.5, 0.95] {
         // A busy machine may stop this process for so long that it cannot catch up at this rate. The result then
         // reports that the rate was missed. So one good attempt is enough, because a defect would appear in every
@@ -86,7 +86,7 @@ fn a_rate_above_capacity_is_reported_first_as_a_failure() {
 }
 
 #[test]
-fn requests_that_wait_within_many_connections_are_no_answers() {
+fn unanswered_requests_do_not_count_in_the_rate() {
     // There are enough connections for all requests that are due. All are sent, and wait in the server.
     let faults = Faults { delay: Delay::Constant(Duration::from_secs(2)), ..Faults::default() };
     let responder = Responder::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), faults).unwrap();
@@ -111,7 +111,7 @@ fn requests_that_wait_within_many_connections_are_no_answers() {
 }
 
 #[test]
-fn refused_requests_are_no_operations() {
+fn wrong_answers_do_not_count_in_the_rate() {
     // No entry has this name, so the answer does not contain the expected entry.
     let faults = Faults { wrong_every: Some(1), ..Faults::default() };
     let responder = Responder::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), faults).unwrap();

@@ -97,7 +97,7 @@ fn browser(folder: &Path, arguments: &[&str], page: &Path) -> Output {
 }
 
 /// Returns the layout of a page in a browser frame of this width.
-fn look(name: &str, html: &str, width: u32, arguments: &[&str]) -> Value {
+fn layout_of(name: &str, html: &str, width: u32, arguments: &[&str]) -> Value {
     let folder = Folder::new(&format!("{name}-{width}"));
     let framed = html.replace('&', "&amp;").replace('<', "&lt;");
     let holder = format!(
@@ -123,7 +123,7 @@ fn html(run: RunResult) -> String {
 }
 
 fn check(name: &str, html: &str, width: u32, arguments: &[&str]) -> Value {
-    let found = look(name, html, width, arguments);
+    let found = layout_of(name, html, width, arguments);
     assert_eq!(found["width"], width, "{found}");
     assert_eq!(found["scroll_width"], width, "the page is wider than the screen: {found}");
     for nothing in ["overflowing", "hidden"] {
@@ -136,7 +136,7 @@ fn check(name: &str, html: &str, width: u32, arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn everything_is_visible_on_screens_wide_and_narrow() {
+fn pages_fit_on_wide_and_narrow_screens() {
     let page = html(sample::comparison());
     for width in [1280, 400] {
         let found = check("clean", &page, width, &[]);
@@ -149,7 +149,7 @@ fn everything_is_visible_on_screens_wide_and_narrow() {
 
 #[test]
 fn failures_are_on_the_first_screen() {
-    let page = html(sample::broken());
+    let page = html(sample::faulty_comparison());
     for width in [1280, 400] {
         let found = check("broken", &page, width, &[]);
         assert!(found["banner"].as_u64().unwrap() >= 5, "{found}");
@@ -158,7 +158,7 @@ fn failures_are_on_the_first_screen() {
 }
 
 #[test]
-fn the_page_is_dark_where_that_is_wanted() {
+fn the_page_follows_the_preferred_colour_scheme() {
     let page = html(sample::sweep());
     let light = check("light", &page, 1280, &["--blink-settings=preferredColorScheme=1"]);
     let dark = check("dark", &page, 1280, &["--blink-settings=preferredColorScheme=0"]);
@@ -167,7 +167,7 @@ fn the_page_is_dark_where_that_is_wanted() {
 }
 
 #[test]
-fn it_prints_on_pages() {
+fn the_report_prints_on_several_pages() {
     let folder = Folder::new("print");
     let page = folder.0.join("report.html");
     let pdf = folder.0.join("report.pdf");
@@ -188,7 +188,7 @@ fn sample_pages() {
     let folder = Path::new(&folder);
     fs::create_dir_all(folder).unwrap();
     for (name, run) in
-        [("clean", sample::comparison()), ("broken", sample::broken()), ("sweep", sample::sweep())]
+        [("clean", sample::comparison()), ("broken", sample::faulty_comparison()), ("sweep", sample::sweep())]
     {
         fs::write(folder.join(name).with_extension("html"), html(run.clone())).unwrap();
         run.write(&folder.join(name).with_extension("json")).unwrap();

@@ -26,7 +26,7 @@ fn every_value_has_the_syntax_of_its_attribute() {
 }
 
 #[test]
-fn every_dn_has_a_key_of_its_own() {
+fn every_dn_has_a_distinct_key() {
     let schema = Schema::shipped();
     let mut keys = HashSet::new();
     for entry in organisation("dc=example,dc=com").unwrap() {
@@ -37,7 +37,7 @@ fn every_dn_has_a_key_of_its_own() {
 }
 
 #[test]
-fn every_class_gets_what_it_must_have_and_nothing_it_may_not() {
+fn entries_have_the_mandatory_and_only_allowed_attributes() {
     let schema = Schema::shipped();
     for entry in organisation("dc=example,dc=com").unwrap() {
         let names = entry.attributes.iter().find(|(name, _)| name == "objectClass").map(|(_, values)| values);

@@ -86,7 +86,7 @@ fn every_entry_of_every_shipped_template_is_valid() {
 }
 
 #[test]
-fn groups_can_be_of_names_as_well() {
+fn group_entries_can_use_group_of_names() {
     let oid = bench::template::shipped("oid").unwrap();
     check_all(oid, &[("groupclass", "groupOfNames"), ("member", "member")]);
 }

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frame_lengths() {
+    fn frame_lengths_are_read_from_headers() {
         let check = |bytes: &[u8], expected: Result<Option<usize>, BerError>| {
             assert_eq!(read_frame_len(bytes), expected, "{bytes:02x?}");
         };

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_are_handed_out_as_slices() {
+    fn elements_are_read_as_slices() {
         let bytes = [0x30, 0x06, 0x02, 0x01, 0x05, 0x04, 0x01, b'x', 0x05, 0x00];
         let mut outer = Reader::new(&bytes);
         let mut inner = outer.sequence(Tag::SEQUENCE).unwrap();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn headers() {
+    fn headers_decode_or_are_refused() {
         let check = |bytes: &[u8], expected: Result<(Tag, &[u8]), BerError>| {
             assert_eq!(Reader::new(bytes).any(), expected, "{bytes:02x?}");
         };
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn integers() {
+    fn integers_decode_or_are_refused() {
         let check = |content: &[u8], expected: Result<i64, BerError>| {
             let mut bytes = vec![0x02, content.len() as u8];
             bytes.extend_from_slice(content);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn booleans_and_nulls() {
+    fn booleans_and_nulls_decode_or_are_refused() {
         assert_eq!(Reader::new(&[1, 1, 0]).boolean(), Ok(false));
         assert_eq!(Reader::new(&[1, 1, 0xff]).boolean(), Ok(true));
         assert_eq!(Reader::new(&[1, 1, 1]).boolean(), Ok(true));
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn optional_leaves_another_element_alone() {
+    fn optional_does_not_consume_another_element() {
         let bytes = [0x81, 0x01, b'a', 0x82, 0x01, b'b'];
         let mut reader = Reader::new(&bytes);
         assert_eq!(reader.optional(Tag::context(0)), Ok(None));
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn skipping_checks_what_it_skips() {
+    fn skipped_elements_are_checked() {
         assert_eq!(Reader::new(&[0x04, 0x00, 0x05, 0x00]).skip_rest(), Ok(()));
         assert_eq!(Reader::new(&[0x04, 0x00, 0x05]).skip_rest(), Err(BerError::Truncated));
     }

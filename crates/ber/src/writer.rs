@@ -189,7 +189,7 @@ mod tests {
     const CONTENT_LENS: [usize; 9] = [0, 1, 0x7f, 0x80, 0xff, 0x100, 0xffff, 0x1_0000, 0x100_0000];
 
     #[test]
-    fn headers_are_as_long_as_announced_and_read_back() {
+    fn headers_have_the_computed_length_and_decode() {
         for content_len in CONTENT_LENS {
             let mut out = Vec::new();
             put_header(&mut out, Tag::OCTET_STRING, content_len);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn begin_and_end_write_what_known_sizes_write() {
+    fn unknown_sizes_are_encoded_like_known_sizes() {
         for content_len in CONTENT_LENS {
             let content = vec![b'x'; content_len];
             let mut known = Vec::new();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn small_things() {
+    fn small_elements_have_the_specified_encoding() {
         let mut out = Vec::new();
         let mut writer = Writer::new(&mut out);
         writer.boolean(true);

@@ -45,7 +45,7 @@ fn entry(id: i32, dn: &str) -> Vec<u8> {
 }
 
 #[test]
-fn answers_are_matched_by_id_in_whatever_order_and_pieces_they_come() {
+fn answers_are_matched_by_id_in_any_order_and_any_pieces() {
     let address = server(|mut stream| {
         read_requests(&mut stream, 2);
         let mut bytes = entry(2, "o=two");
@@ -88,7 +88,7 @@ fn reports_a_notice_of_disconnection_with_the_end() {
 }
 
 #[test]
-fn a_server_that_says_nothing_does_not_hang_a_test() {
+fn a_silent_server_causes_a_timeout() {
     let address = server(|mut stream| while stream.read(&mut [0; 64]).is_ok_and(|count| count > 0) {});
     let mut connection = Connection::open(address).unwrap();
     connection.set_timeout(Duration::from_millis(1)).unwrap();

@@ -94,7 +94,7 @@ pub(crate) fn run(rig: &mut Rig, count: u64, seed: u64) -> Result<()> {
         }
         let Some(fault) = left.pop() else { break };
         let long = Duration::from_millis(rng.u64(2_500..5_000));
-        one(rig, &format!("round {round} of seed {seed}"), fault, long)?;
+        run_round(rig, &format!("round {round} of seed {seed}"), fault, long)?;
     }
     println!(
         "{count} rounds in {:.0} s: nothing lost, nothing doubled, nothing stale",
@@ -113,12 +113,12 @@ pub(crate) fn smoke(rig: &mut Rig) -> Result<()> {
         Fault::FillWriter,
     ];
     for (round, fault) in (1..).zip(all) {
-        one(rig, &format!("round {round}"), fault, SMOKE)?;
+        run_round(rig, &format!("round {round}"), fault, SMOKE)?;
     }
     Ok(())
 }
 
-fn one(rig: &mut Rig, name: &str, fault: Fault, long: Duration) -> Result<()> {
+fn run_round(rig: &mut Rig, name: &str, fault: Fault, long: Duration) -> Result<()> {
     if fault.needs_disks() && !rig.has_disks() {
         println!("{name}: {fault} is left out: only root may mount small disks");
         return Ok(());
@@ -128,7 +128,7 @@ fn one(rig: &mut Rig, name: &str, fault: Fault, long: Duration) -> Result<()> {
     let load = Load::start(&rig.nodes.addresses());
     let failed = |error| format!("{name}, {fault}: {error}");
     load.wait_for(CHANGES)?;
-    happen(fault, rig, long).map_err(failed)?;
+    cause_fault(fault, rig, long).map_err(failed)?;
     let ended = load.acknowledged();
     load.wait_for(ended + CHANGES).map_err(failed)?;
     verify(&rig.nodes, load).map_err(failed)?;
@@ -137,7 +137,7 @@ fn one(rig: &mut Rig, name: &str, fault: Fault, long: Duration) -> Result<()> {
 }
 
 /// Causes a fault for a duration, and then repairs it.
-fn happen(fault: Fault, rig: &mut Rig, long: Duration) -> Result<()> {
+fn cause_fault(fault: Fault, rig: &mut Rig, long: Duration) -> Result<()> {
     let last = || std::thread::sleep(long);
     let nodes = &mut rig.nodes;
     match fault {
@@ -163,9 +163,9 @@ fn happen(fault: Fault, rig: &mut Rig, long: Duration) -> Result<()> {
             last();
             rig.nodes.wait_for_lag(node, LAG)
         }),
-        Fault::KillWriter => happen(Fault::KillNode(nodes.writer()?), rig, long),
-        Fault::HaltWriter => happen(Fault::HaltNode(nodes.writer()?), rig, long),
-        Fault::CutWriter => happen(Fault::CutNode(nodes.writer()?), rig, long),
+        Fault::KillWriter => cause_fault(Fault::KillNode(nodes.writer()?), rig, long),
+        Fault::HaltWriter => cause_fault(Fault::HaltNode(nodes.writer()?), rig, long),
+        Fault::CutWriter => cause_fault(Fault::CutNode(nodes.writer()?), rig, long),
         Fault::CutWriterFromBrokers => {
             let writer = nodes.writer()?;
             rig.cut_while(Cut::NodeAndBrokers(writer), || {
@@ -211,7 +211,7 @@ fn happen(fault: Fault, rig: &mut Rig, long: Duration) -> Result<()> {
         Fault::KillWriterAndBroker(broker) => {
             let writer = nodes.writer()?;
             nodes.kill(writer)?;
-            happen(Fault::KillBroker(broker), rig, long)?;
+            cause_fault(Fault::KillBroker(broker), rig, long)?;
             rig.nodes.start(writer)
         }
     }

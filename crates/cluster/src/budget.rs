@@ -55,12 +55,12 @@ mod tests {
     #[test]
     fn a_reader_waits_for_the_budget_or_its_end() {
         let budget = Arc::new(Budget::default());
-        assert!(budget.take(READ_BYTES_MAX + 1), "any size, if there is no other");
+        assert!(budget.take(READ_BYTES_MAX + 1), "a single reader may take any size");
         let waiting = Arc::clone(&budget);
         let reader = std::thread::spawn(move || [waiting.take(1), waiting.take(READ_BYTES_MAX)]);
         budget.release(READ_BYTES_MAX + 1);
         budget.close();
         let [_, second] = reader.join().unwrap();
-        assert!(!second, "it is closed");
+        assert!(!second, "the budget is closed");
     }
 }

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_cannot_make_changes_says_why() {
+    fn a_node_that_cannot_make_changes_reports_the_reason() {
         let (figures, now) = (Figures::default(), Instant::now());
         let refusal = |at| figures.refusal(at).unwrap_or_default();
         assert!(refusal(now).contains("looks for its place"));

@@ -30,7 +30,7 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
 
 /// No acknowledged change is lost, no change is decided twice, and all nodes end with equal data.
 #[test]
-fn every_seed_of_real_nodes_holds() {
+fn no_seed_of_real_nodes_violates_the_guarantees() {
     let (mut sum, range) = (Figures::default(), seeds(6));
     let is_whole = range.clone().count() >= 6;
     for seed in range {

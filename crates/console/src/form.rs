@@ -278,7 +278,7 @@ mod tests {
     /// Regression test: comparing each value with every other value took minutes, because the body of a form can
     /// contain 1 MiB of values.
     #[test]
-    fn many_values_are_found_by_hash() {
+    fn many_values_are_compared_by_hash() {
         let values: Vec<String> = (0..20_000).map(|number| number.to_string()).collect();
         let old: Vec<&str> = values.iter().map(String::as_str).collect();
         let new: Vec<(&str, &str)> = old.iter().skip(1).map(|value| ("v:description", *value)).collect();

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_own_origin_may_change_something() {
+    fn only_requests_of_the_same_origin_may_make_changes() {
         let of = |pairs: &[(&'static str, &str)]| {
             let pairs = pairs
                 .iter()

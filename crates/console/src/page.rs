@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_page_of_live_figures_loads_by_itself() {
+    fn only_the_page_of_live_figures_reloads_automatically() {
         let loads = |uri| loads_by_itself(&Uri::from_static(uri));
         assert!(loads("/?live=1") && loads("/?notice=x&live=1"));
         assert!(!loads("/") && !loads("/?notice=live") && !loads("/search?live=1"));

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_holder_leaves_places_for_others() {
+    fn one_holder_cannot_take_all_places() {
         let places = Places::new(3, 2);
         let own: Vec<_> = (0..2).map(|_| places.take("a").unwrap()).collect();
         assert!(places.take("a").is_none(), "its share");

@@ -73,12 +73,16 @@ mod tests {
         };
         let found = proxies.sender(peer.clone(), &map);
         let is_proxy = proxies.include(peer.address.ip());
-        assert_eq!(found.certificate_subject.is_none(), is_proxy, "the certificate of a proxy is its own");
+        assert_eq!(
+            found.certificate_subject.is_none(),
+            is_proxy,
+            "the certificate of a proxy is not that of the sender"
+        );
         (found.address.to_string(), found.is_secured)
     }
 
     #[test]
-    fn only_trusted_proxies_name_the_sender() {
+    fn only_trusted_proxies_determine_the_sender() {
         let forged = [("x-forwarded-for", "192.0.2.9"), ("x-forwarded-proto", "https")];
         assert_eq!(sender("198.51.100.1", &forged), ("198.51.100.1:7".to_owned(), false));
         assert_eq!(sender("10.1.1.1", &forged), ("192.0.2.9:0".to_owned(), true));

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_differences() {
+    fn rates_are_differences_over_time() {
         let figures = |searches: u64, micros: u64| {
             Figures::from([
                 ("cn=search,cn=operations".to_owned(), searches.to_string()),

@@ -185,7 +185,7 @@ mod tests {
     use ldap::Unusable;
 
     #[test]
-    fn reported_rights_are_understood() {
+    fn reported_rights_are_parsed() {
         let attribute = |description: &str, value: &str| Attribute {
             description: description.to_owned(),
             values: vec![value.as_bytes().to_vec()],

@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_next_to_the_code() {
+    fn texts_are_found_next_to_the_result_code() {
         for (body, text) in [
             ("refused(R::UNWILLING_TO_PERFORM, \"a\")", "a"),
             ("refused(R::UNWILLING_TO_PERFORM, \"a\") || g()", "a"),
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn comparisons_and_tests_are_no_places() {
+    fn comparisons_and_tests_do_not_count_as_places() {
         for body in [
             "match x { (_, R::UNWILLING_TO_PERFORM) => \"a\", R::BUSY | R::UNWILLING_TO_PERFORM => \"b\" }",
             "x.code == R::UNWILLING_TO_PERFORM || matches!(x, R::UNWILLING_TO_PERFORM)",
@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_helpers_are_places() {
+    fn calls_of_helpers_count_as_places() {
         assert_eq!(
             places_in_body(
                 "let no = |t: &str| S::not(R::UNWILLING_TO_PERFORM, t); no(&format!(\"a {x}\")); no(\"b\")"
@@ -586,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_begin_with_four_words_of_their_own() {
+    fn the_beginning_of_a_text_has_up_to_four_constant_words() {
         let of = |text: &str| beginning(text);
         assert_eq!(of("{} is a suffix of this server"), "is a suffix of");
         assert_eq!(of("suffix {:?} has {entries} and cannot be"), "suffix … has … and cannot");
@@ -597,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_and_the_places_say_the_same() {
+    fn differences_between_the_page_and_the_code_are_reported() {
         let cause = |function: &str, texts: &[&str]| Cause {
             file: "crates/a.rs".to_owned(),
             line: 1,
@@ -634,7 +634,7 @@ mod tests {
     }
 
     #[test]
-    fn the_metrics_count_what_the_page_quotes() {
+    fn the_metrics_must_count_the_causes_that_the_page_quotes() {
         let source =
             "const X: u8 = 1; const CAUSES: [&str; 2] = [\"a b\", \"… c\"]; const OTHER: &str = \"d\";";
         let of = |quotes: &[&str]| {

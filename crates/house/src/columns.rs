@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn unbreakable_lines_are_no_offence() {
+    fn unbreakable_lines_may_be_longer() {
         let word = "x".repeat(130);
         for line in [word.clone(), format!("    \"{word}\","), format!("[1]: https://example.com/{word}")] {
             check(&line, false);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_as_it_came() {
+    fn data_files_are_not_checked() {
         for (name, expected) in [
             ("crates/ber/src/lib.rs", true),
             ("dev", true),

@@ -25,7 +25,7 @@ pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
         .collect::<Result<_, String>>()?;
     let is_page = |name: &&String| name.starts_with("docs/") && name.ends_with(".md");
     for page in files.names.iter().filter(is_page) {
-        for Named { line, file, test } in named(&files.text(page)?) {
+        for Named { line, file, test } in tests_named_in(&files.text(page)?) {
             let is_in = |name: &str| {
                 file.as_ref().is_none_or(|file| name.strip_prefix("crates/") == Some(file.as_str()))
             };
@@ -39,7 +39,7 @@ pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
 }
 
 /// Returns the tests that a page names.
-fn named(page: &str) -> Vec<Named> {
+fn tests_named_in(page: &str) -> Vec<Named> {
     let (mut line, mut before, mut found) = (1, "", Vec::new());
     for (index, part) in page.split('`').enumerate() {
         let is_span = index % 2 == 1;
@@ -88,6 +88,6 @@ mod tests {
             test: test.to_owned(),
         };
         let expected = [of(1, Some("a/tests/b.rs"), "c"), of(2, Some("d/src/e.rs"), "f"), of(3, None, "i_j")];
-        assert_eq!(named(page), expected);
+        assert_eq!(tests_named_in(page), expected);
     }
 }

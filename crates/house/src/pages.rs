@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_those_that_no_list_is() {
+    fn lists_of_pages_do_not_count_as_pages() {
         let names = ["docs/how-to/load.md", "docs/README.md", "docs/decisions/README.md", "README.md"];
         assert_eq!(names.map(page), [Some("how-to/load.md"), None, None, None]);
         assert!(has_link("[A](how-to/load.md)", "how-to/load.md") && has_link("[A](a.md#x)", "a.md"));

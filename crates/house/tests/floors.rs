@@ -24,7 +24,7 @@ fn check(name: &str, floors: &str, files: &[(&str, &str)]) -> (Option<i32>, Stri
 const LIB: (&str, &str) = ("lib.rs", "mod cellar;\nmod attic;\npub use cellar::Wine;\n");
 
 #[test]
-fn uses_that_look_down_pass() {
+fn uses_of_lower_floors_are_allowed() {
     let attic = ("attic.rs", "use crate::Wine;\nfn pour(_: Wine) {}\n");
     let (code, text) =
         check("down", r#""cellar", "attic""#, &[LIB, ("cellar.rs", "pub struct Wine;"), attic]);
@@ -60,7 +60,7 @@ fn a_macro_hides_no_use() {
 }
 
 #[test]
-fn siblings_in_a_circle_are_reported_at_every_depth_and_a_file_with_its_child_is_not() {
+fn cycles_of_siblings_are_reported_but_not_a_file_with_its_child() {
     let cellar = ("cellar.rs", "mod barrel;\nmod shelf;\npub struct Wine;\n");
     let barrel = ("cellar/barrel.rs", "use super::shelf::Shelf;\nuse super::Wine;\npub struct Barrel;\n");
     let lonely_shelf = ("cellar/shelf.rs", "pub struct Shelf;\n");

@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_topic_that_loses_messages_is_not_fit() {
+    fn settings_of_a_topic_that_can_lose_messages_are_reported() {
         let fit = TopicFacts {
             partitions: 1,
             replicas: 3,

@@ -110,7 +110,7 @@ fn a_topic_is_a_log() {
     let facts = topic_facts(&settings).unwrap();
     assert_eq!(facts.problems(), Vec::<String>::new());
     assert!((1_000_000..2_000_000).contains(&facts.message_bytes_max), "{facts:?}");
-    assert!(create_topic(&settings, 1).is_err(), "it is there");
+    assert!(create_topic(&settings, 1).is_err(), "the topic exists");
 
     connections_are_protected(&brokers, &settings);
 

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_forms_of_the_control_are_read() {
+    fn both_forms_of_the_control_decode() {
         let read = |value: &'static [u8]| EffectiveRightsRequest::decode(value);
         assert_eq!(read(b""), Some(EffectiveRightsRequest::default()));
         let identity = |identity| EffectiveRightsRequest { identity: Some(identity), attributes: Vec::new() };
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_round_trip() {
+    fn access_questions_decode_as_encoded() {
         for (attribute, over_tls) in [(None, false), (Some("mail"), true)] {
             let address = attribute.map(|_| "::1");
             let question = AccessQuestion {

@@ -140,14 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_above_max_int_count_as_that() {
+    fn numbers_above_max_int_are_reduced_to_it() {
         let most = AccountUsability::Usable(Some(NUMBER_MAX));
         assert_eq!(AccountUsability::Usable(Some(u32::MAX)).encode(), most.encode());
         assert_eq!(AccountUsability::decode(&[0x80, 5, 0, 0xff, 0xff, 0xff, 0xff]), Some(most));
     }
 
     #[test]
-    fn other_bytes_are_no_value() {
+    fn malformed_values_are_refused() {
         for bytes in [&b""[..], &[0x80], &[0x80, 0], &[0xa1, 1, 0], &[0xa1, 2, 0x85, 0], &[0x80, 1, 1, 0]] {
             assert_eq!(AccountUsability::decode(bytes), None, "{bytes:02x?}");
         }

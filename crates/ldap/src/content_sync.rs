@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_those_of_the_rfc() {
+    fn values_have_the_encoding_of_the_rfc() {
         let request = SyncRequest { persists: false, cookie: Some(b"ab"), reload_hint: true };
         assert_eq!(request.encode(), [0x30, 10, 10, 1, 1, 4, 2, b'a', b'b', 1, 1, 0xff]);
         let bare = SyncRequest { persists: true, cookie: None, reload_hint: false };

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_on_the_wire() {
+    fn requests_have_the_specified_encoding() {
         let specs = [
             DereferenceSpec { attribute: "member", wanted: vec!["uid", "cn"] },
             DereferenceSpec { attribute: "m", wanted: vec![] },
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_on_the_wire() {
+    fn responses_have_the_specified_encoding() {
         let uid = [0x30, 10, 4, 3, b'u', b'i', b'd', 0x31, 3, 4, 1, b'a'];
         let mut items = Vec::new();
         put_dereferenced(&mut items, "m", b"cn=a", uid.len());

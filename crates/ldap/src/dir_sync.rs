@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_have_the_form_of_ms_adts() {
+    fn values_have_the_encoding_of_ms_adts() {
         let request = DirSyncRequest { bytes_max: 256, cookie: b"c" };
         assert_eq!(request.encode(), b"\x30\x0b\x02\x02\x08\x00\x02\x02\x01\x00\x04\x01c");
         let answer = b"\x30\x0a\x02\x01\x01\x02\x01\x00\x04\x02ab";

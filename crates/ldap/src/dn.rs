@@ -562,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc_4514_examples() {
+    fn examples_of_rfc_4514_parse() {
         let check = |text: &str, expected: &str| assert_eq!(shape(text).as_deref(), Ok(expected), "{text}");
         check("UID=jsmith,DC=example,DC=net", "UID=jsmith | DC=example | DC=net");
         check("OU=Sales+CN=J.  Smith,DC=example,DC=net", "OU=Sales + CN=J.  Smith | DC=example | DC=net");
@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn unusual_but_valid() {
+    fn unusual_valid_dns_parse() {
         let check = |text: &str, expected: &str| assert_eq!(shape(text).as_deref(), Ok(expected), "{text}");
         check("", "");
         check("  ", "");
@@ -633,14 +633,14 @@ mod tests {
     }
 
     #[test]
-    fn common_names_borrow() {
+    fn plain_values_borrow_from_the_text() {
         let dn = Dn::parse("uid=user.1,ou=People,dc=example,dc=com").unwrap();
         let borrows = |ava: &Ava<'_>| matches!(ava.value, Cow::Borrowed(_));
         assert!(dn.rdns().all(|rdn| rdn.avas.iter().all(borrows)));
     }
 
     #[test]
-    fn parts_of_the_text() {
+    fn rdns_and_ancestors_keep_their_text() {
         let dn = Dn::parse(r" cn=a\ +sn= \41 , ou = b , dc=c ").unwrap();
         let texts: Vec<_> = dn.rdns().map(|rdn| rdn.text).collect();
         assert_eq!(texts, [r"cn=a\ +sn= \41", "ou = b", "dc=c"]);
@@ -657,7 +657,7 @@ mod tests {
     }
 
     #[test]
-    fn display_is_rfc_4514() {
+    fn display_writes_the_form_of_rfc_4514() {
         let check = |text: &str, expected: &str| {
             let rendered = Dn::parse(text).unwrap().to_string();
             assert_eq!(rendered, expected);
@@ -670,7 +670,7 @@ mod tests {
     }
 
     #[test]
-    fn one_rdn() {
+    fn a_single_rdn_parses() {
         assert_eq!(Dn::parse_rdn("cn=a+sn=b").unwrap().rdn().unwrap().avas.len(), 2);
         assert_eq!(Dn::parse_rdn("").unwrap_err().kind, DnErrorKind::BadAttribute);
         let error = Dn::parse_rdn("cn=a,dc=b").unwrap_err();
@@ -678,7 +678,7 @@ mod tests {
     }
 
     #[test]
-    fn length_is_bounded() {
+    fn the_number_of_avas_is_limited() {
         let mut text = vec!["dc=x"; DN_AVA_COUNT_MAX].join(",");
         assert_eq!(Dn::parse(&text).unwrap().len(), DN_AVA_COUNT_MAX);
         text.push_str(",dc=x");

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn hex_pairs() {
+    fn hex_pairs_parse() {
         assert_eq!(hex_pair(b"0fz"), Some(0x0f));
         assert_eq!(hex_pair(b"Aa"), Some(0xaa));
         assert_eq!(hex_pair(b"0"), None);

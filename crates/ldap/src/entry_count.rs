@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_on_the_wire() {
+    fn values_have_the_specified_encoding() {
         let no_op = encode_search_no_op(ResultCode::SIZE_LIMIT_EXCEEDED, 300, 2);
         assert_eq!(no_op, [0x30, 10, 2, 1, 4, 2, 2, 1, 44, 2, 1, 2]);
         assert_eq!(decode_search_no_op(&no_op), Some((ResultCode::SIZE_LIMIT_EXCEEDED, 300, 2)));

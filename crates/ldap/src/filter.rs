@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn valid_encodings() {
+    fn valid_encodings_decode() {
         let check = |bytes: &[u8], expected: &str| assert_eq!(decode(bytes).as_deref(), Ok(expected));
         check(b"\x87\x02cn", "(cn=*)");
         check(b"\xa3\x07\x04\x02cn\x04\x01a", "(cn=a)");
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_encodings() {
+    fn invalid_encodings_are_refused() {
         let check = |bytes: &[u8], expected: DecodeErrorKind| assert_eq!(decode(bytes), Err(expected));
         let ber = DecodeErrorKind::Ber;
         let truncated = ber(ber::BerError::Truncated);
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn limits() {
+    fn depth_and_number_of_terms_are_limited() {
         let check = |bytes: &[u8], limit: Limit, max: usize| {
             assert_eq!(decode(bytes), Err(DecodeErrorKind::LimitExceeded { limit, max }));
         };

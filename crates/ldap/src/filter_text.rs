@@ -473,7 +473,7 @@ mod tests {
     use crate::DecodeLimits;
 
     /// Parses the text, decodes the resulting BER, and returns the text form of the decoded filter.
-    fn round(text: &str) -> String {
+    fn round_trip(text: &str) -> String {
         let filter = FilterBuf::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let decoded = Filter::from_bytes(&filter.bytes, &DecodeLimits::default());
         assert_eq!(decoded, Ok(filter.as_filter()), "{text}");
@@ -515,12 +515,12 @@ mod tests {
             "(|)",
             "(!(&))",
         ];
-        texts.iter().for_each(|text| assert_eq!(round(text), **text));
+        texts.iter().for_each(|text| assert_eq!(round_trip(text), **text));
     }
 
     #[test]
     fn normalizes_other_spellings() {
-        let check = |text: &str, expected: &str| assert_eq!(round(text), expected);
+        let check = |text: &str, expected: &str| assert_eq!(round_trip(text), expected);
         check(r"(sn=Lu\c4\8di\c4\87)", "(sn=Lučić)");
         check("(:DN:2.4.6.8.10:=Dino)", "(:dn:2.4.6.8.10:=Dino)");
         check(" ( & ( a=b ) ( ! (c=d) ) ) ", "(&(a=b )(!(c=d)))");
@@ -559,19 +559,19 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_those_of_decoding() {
+    fn the_limits_of_decoding_apply() {
         let nested = |depth: usize| format!("{}(a=b){}", "(!".repeat(depth - 1), ")".repeat(depth - 1));
-        assert_eq!(round(&nested(FILTER_DEPTH_MAX)), nested(FILTER_DEPTH_MAX));
+        assert_eq!(round_trip(&nested(FILTER_DEPTH_MAX)), nested(FILTER_DEPTH_MAX));
         let error = FilterBuf::parse(&nested(FILTER_DEPTH_MAX + 1)).unwrap_err();
         assert_eq!(error.kind, FilterErrorKind::TooDeep);
 
         let wide = |terms: usize| format!("(|{})", "(a=b)".repeat(terms - 1));
-        assert_eq!(round(&wide(FILTER_TERMS_MAX)), wide(FILTER_TERMS_MAX));
+        assert_eq!(round_trip(&wide(FILTER_TERMS_MAX)), wide(FILTER_TERMS_MAX));
         let error = FilterBuf::parse(&wide(FILTER_TERMS_MAX + 1)).unwrap_err();
         assert_eq!(error.kind, FilterErrorKind::TooManyTerms);
 
         let pieces = |terms: usize| format!("(a={})", "x*".repeat(terms - 1));
-        assert_eq!(round(&pieces(FILTER_TERMS_MAX)), pieces(FILTER_TERMS_MAX));
+        assert_eq!(round_trip(&pieces(FILTER_TERMS_MAX)), pieces(FILTER_TERMS_MAX));
         let error = FilterBuf::parse(&pieces(FILTER_TERMS_MAX + 1)).unwrap_err();
         assert_eq!(error.kind, FilterErrorKind::TooManyTerms);
     }

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bind_as_openldap_sends_it() {
+    fn a_bind_request_of_openldap_decodes() {
         let bytes = message(b"\x60\x0f\x02\x01\x03\x04\x04cn=a\x80\x04pass");
         let Message { id, request, controls } = decode(&bytes).unwrap();
         assert_eq!(id, MessageId(5));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_carry_the_envelope() {
+    fn errors_contain_the_message_id_and_the_request_tag() {
         let check = |bytes: &[u8], id: Option<i32>, tag: Option<u8>, kind: DecodeErrorKind| {
             let error = decode(bytes).unwrap_err();
             let expected = (id.map(MessageId), tag.map(Tag), kind);

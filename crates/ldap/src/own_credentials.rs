@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_requests_are_none() {
+    fn malformed_requests_are_refused() {
         let of = |action: i64, arguments: &[&[u8]]| {
             sequence(|writer| {
                 writer.enumerated(action);

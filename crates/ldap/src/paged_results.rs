@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_on_the_wire() {
+    fn values_have_the_specified_encoding() {
         let long = [7; 300];
         let cases: [(u32, &[u8], &[u8]); 4] = [
             (0, b"", &[0x30, 5, 2, 1, 0, 4, 0]),

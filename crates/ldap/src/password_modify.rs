@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_on_the_wire() {
+    fn values_have_the_specified_encoding() {
         let request = |user_identity, old_password, new_password| PasswordModify {
             user_identity,
             old_password,

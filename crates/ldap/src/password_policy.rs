@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_are_no_value() {
+    fn malformed_values_are_refused() {
         for bytes in [&b""[..], &[0x30], &[0x30, 3, 0x81, 1, 10], &[0x30, 0, 0], &[0x30, 2, 0xa0, 0]] {
             assert_eq!(PolicyResponse::decode(bytes), None, "{bytes:02x?}");
         }

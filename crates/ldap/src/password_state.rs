@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_are_no_value() {
+    fn malformed_values_are_refused() {
         let many =
             encode_password_state("", &vec![StateOperation::<&[u8]> { kind: 0, values: Vec::new() }; 129]);
         let values = encode_password_state("", &[StateOperation { kind: 0, values: vec![b""; 1_025] }]);

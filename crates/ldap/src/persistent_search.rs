@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_those_of_the_draft() {
+    fn values_have_the_encoding_of_the_draft() {
         let all = PersistentSearch { change_types: 15, changes_only: true, returns_entry_changes: false };
         assert_eq!(all.encode(), [0x30, 9, 2, 1, 15, 1, 1, 0xff, 1, 1, 0]);
         assert_eq!(PersistentSearch::decode(&all.encode()), Some(all));

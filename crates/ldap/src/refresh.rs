@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_those_of_the_rfc() {
+    fn values_have_the_encoding_of_the_rfc() {
         let request = RefreshRequest { entry: "cn=a", ttl_seconds: 86_400 };
         let bytes = b"\x30\x0b\x80\x04cn=a\x81\x03\x01\x51\x80";
         assert_eq!(request.encode(), bytes);

@@ -172,7 +172,7 @@ mod tests {
     };
 
     /// Encodes a request with and without controls, and decodes the result.
-    fn round(request: Request<'_>) {
+    fn check_round_trip(request: Request<'_>) {
         let controls: ControlsBuf = [
             Control { oid: "1.2.3", critical: true, value: Some(b"v") },
             Control { oid: "1.2.4", critical: false, value: None },
@@ -200,41 +200,41 @@ mod tests {
             Authentication::Sasl { mechanism: "EXTERNAL", credentials: None },
             Authentication::Unrecognized(Tag::context(9)),
         ] {
-            round(Request::Bind(BindRequest { version: 3, name, authentication }));
+            check_round_trip(Request::Bind(BindRequest { version: 3, name, authentication }));
         }
-        round(Request::Unbind);
-        round(Request::Delete(DeleteRequest { entry: &long_name }));
-        round(Request::Abandon(MessageId(70_000)));
-        round(Request::Compare(CompareRequest { entry: name, description: "cn", value: b"a" }));
+        check_round_trip(Request::Unbind);
+        check_round_trip(Request::Delete(DeleteRequest { entry: &long_name }));
+        check_round_trip(Request::Abandon(MessageId(70_000)));
+        check_round_trip(Request::Compare(CompareRequest { entry: name, description: "cn", value: b"a" }));
         for value in [None, Some(&b""[..]), Some(&b"x"[..])] {
-            round(Request::Extended(ExtendedRequest { name: "1.2.3", value }));
+            check_round_trip(Request::Extended(ExtendedRequest { name: "1.2.3", value }));
         }
         for new_superior in [None, Some(""), Some("dc=b")] {
             let entry = &long_name;
             let request = ModifyDnRequest { entry, new_rdn: "cn=b", delete_old_rdn: true, new_superior };
-            round(Request::ModifyDn(request));
+            check_round_trip(Request::ModifyDn(request));
         }
     }
 
     #[test]
-    fn nested_parts_decode_to_the_same() {
+    fn requests_with_lists_decode_as_encoded() {
         let name = "cn=a,dc=example";
         let mut attributes = AttributesBuf::new();
         attributes.push("cn", ["a", "b"]);
         attributes.push("photo", [vec![0xff; 70_000]]);
-        round(Request::Add(AddRequest { entry: name, attributes: attributes.as_attributes() }));
+        check_round_trip(Request::Add(AddRequest { entry: name, attributes: attributes.as_attributes() }));
 
         let mut changes = ChangesBuf::new();
         changes.push(ChangeOperation::Add, "cn", ["x"]);
         changes.push::<&str>(ChangeOperation::Delete, "sn", []);
         changes.push(ChangeOperation::Replace, "title", [b"\xff\x00"]);
         changes.push(ChangeOperation::Increment, "uidNumber", ["1"]);
-        round(Request::Modify(ModifyRequest { object: name, changes: changes.as_changes() }));
+        check_round_trip(Request::Modify(ModifyRequest { object: name, changes: changes.as_changes() }));
 
         let filter = FilterBuf::parse("(&(cn=a*b*c)(!(sn>=x)))").unwrap();
         let attributes: SelectionBuf = ["cn", "+", "1.1"].into_iter().collect();
         for scope in [Scope::BaseObject, Scope::SingleLevel, Scope::WholeSubtree, Scope::Subordinate] {
-            round(Request::Search(SearchRequest {
+            check_round_trip(Request::Search(SearchRequest {
                 base_object: name,
                 scope,
                 deref_aliases: DerefAliases::Always,
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn nested_parts_read_back() {
+    fn lists_of_requests_can_be_read_before_encoding() {
         let mut changes = ChangesBuf::new();
         changes.push(ChangeOperation::Add, "cn", ["x", "y"]);
         let change = changes.as_changes().iter().next().unwrap();

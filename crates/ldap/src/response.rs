@@ -546,7 +546,7 @@ mod tests {
     use crate::{Control, ControlsBuf};
 
     #[test]
-    fn attributes_of_all_lengths_are_framed_like_others() {
+    fn attribute_frames_equal_the_general_encoding() {
         for description in [1, 2, 121, 122, 123, 124, 125, 126, 127, 128, 300].map(|len| "n".repeat(len)) {
             let frame = AttributeFrame::new(&description);
             for len in (0..130).chain([200, 255, 256, 257, 65_535, 65_536, 70_000]) {
@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn bare_results_are_encoded_like_others() {
+    fn results_without_texts_equal_the_general_encoding() {
         for id in [0, 1, 127, 128, 255, 256, 32_767, 32_768, 8_388_607, 8_388_608, i32::MAX].map(MessageId) {
             for code in [0, 3, 32, 80, 127, 128, 4096].map(ResultCode) {
                 let result = LdapResult::new(code, "");
@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn a_control_appended_in_parts_is_like_any_other() {
+    fn a_control_appended_in_parts_equals_the_general_encoding() {
         let (oid, value) = ("1.2.3", [7; 200]);
         let other = Control { oid: "1.2", critical: false, value: None };
         let last = Control { oid, critical: false, value: Some(&value) };
@@ -594,7 +594,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guessed_length_is_corrected() {
+    fn a_wrong_length_is_corrected() {
         let ids = [1, 127, 128, 70_000, i32::MAX].map(MessageId);
         let lens = [0, 1, 50, 90, 127, 128, 200, 255, 256, 700, 65_535, 65_536];
         for (id, dn_len) in ids.into_iter().flat_map(|id| [0, 20, 127, 200].map(|dn_len| (id, dn_len))) {

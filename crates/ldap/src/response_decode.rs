@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_result() {
+    fn short_results_decode_as_encoded() {
         let mut out = Vec::new();
         encode_result(&mut out, MessageId(1), ResponseOp::Add, &LdapResult::SUCCESS, Controls::NONE);
         assert_eq!(out, b"\x30\x0c\x02\x01\x01\x69\x07\x0a\x01\x00\x04\x00\x04\x00");
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_with_parts_of_their_own() {
+    fn bind_extended_and_other_special_responses_decode() {
         let mut out = Vec::new();
         let in_progress = LdapResult::new(ResultCode::SASL_BIND_IN_PROGRESS, "");
         encode_bind_response(&mut out, MessageId(1), &in_progress, Some(b"challenge"), Controls::NONE);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn search_entries_from_pieces() {
+    fn search_entries_written_in_pieces_decode() {
         let controls: ControlsBuf =
             [Control { oid: "1.2.3", critical: false, value: None }].into_iter().collect();
         let photo = vec![0xff; 70_000];
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_no_responses() {
+    fn requests_are_refused_as_responses() {
         let error = ResponseMessage::decode(b"\x30\x05\x02\x01\x05\x42\x00", &DecodeLimits::default());
         let error = error.unwrap_err();
         assert_eq!((error.id, error.kind), (Some(MessageId(5)), DecodeErrorKind::UnknownOperation));

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_numbers() {
+    fn named_result_codes_display_their_names() {
         assert_eq!(ResultCode::NO_SUCH_OBJECT.to_string(), "noSuchObject");
         assert_eq!(format!("{:?}", ResultCode::NOT_ALLOWED_ON_RDN), "notAllowedOnRDN (67)");
         assert_eq!(ResultCode(113).to_string(), "113");

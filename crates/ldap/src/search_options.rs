@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_on_the_wire() {
+    fn values_have_the_specified_encoding() {
         for (flags, domain_scope, phantom_root) in
             [(0, false, false), (1, true, false), (2, false, true), (3, true, true)]
         {

@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_read_and_written() {
+    fn urls_parse_and_display() {
         let check = |text: &str, expected: Result<&str, ServerUrlError>| {
             let found = text.parse::<ServerUrl>().map(|url| url.to_string());
             assert_eq!(found, expected.map(str::to_owned), "{text}");

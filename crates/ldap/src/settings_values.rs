@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_come_back() {
+    fn values_decode_as_encoded() {
         for request in [
             SettingsRequest::Read,
             SettingsRequest::Plan { text: "size_limit = 1" },

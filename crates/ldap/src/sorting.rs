@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_on_the_wire() {
+    fn sort_keys_have_the_specified_encoding() {
         let by = |attribute, rule, reverse| SortKey { attribute, rule, reverse };
         let cases: [(&[SortKey<'_>], &[u8]); 3] = [
             (&[by("cn", None, false)], &[0x30, 6, 0x30, 4, 4, 2, b'c', b'n']),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn results_on_the_wire() {
+    fn sort_results_have_the_specified_encoding() {
         let cases: [(u32, Option<&str>, &[u8]); 2] =
             [(0, None, &[0x30, 3, 10, 1, 0]), (16, Some("x"), &[0x30, 6, 10, 1, 16, 0x80, 1, b'x'])];
         for (code, attribute, encoded) in cases {

@@ -111,7 +111,7 @@ mod tests {
     use crate::{Control, ControlsBuf};
 
     #[test]
-    fn requests_on_the_wire() {
+    fn requests_have_the_specified_encoding() {
         let cases: [(EndTransaction<'_>, &[u8]); 3] = [
             (EndTransaction { commits: true, identifier: b"ab" }, &[0x30, 4, 4, 2, b'a', b'b']),
             (EndTransaction { commits: false, identifier: b"a" }, &[0x30, 6, 1, 1, 0, 4, 1, b'a']),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_on_the_wire() {
+    fn answers_have_the_specified_encoding() {
         let controls: ControlsBuf =
             [Control { oid: "1.2", critical: false, value: Some(b"x") }].into_iter().collect();
         let one = controls.as_controls();

@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc_4516_examples() {
+    fn examples_of_rfc_4516_parse() {
         let url = parse("ldap:///o=University%20of%20Michigan,c=US");
         assert_eq!((url.host.as_deref(), url.dn.as_str()), (None, "o=University of Michigan,c=US"));
         let url =
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_and_ports() {
+    fn hosts_and_ports_parse() {
         let check = |text: &str, host: Option<&str>, port: Option<u16>| {
             let url = parse(text);
             assert_eq!((url.host.as_deref(), url.port_or_default()), (host, port), "{text}");
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn display_encodes_what_it_must() {
+    fn display_percent_encodes_reserved_characters() {
         let mut url = parse("ldaps://h:636/dc=x?cn,sn?base?(a=b)?x=1,!y");
         assert_eq!(url.to_string(), "ldaps://h:636/dc=x?cn,sn?base?(a=b)?x=1,!y");
         url.dn = "cn=a#b?c%ä".into();

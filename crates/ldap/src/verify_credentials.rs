@@ -129,7 +129,7 @@ mod tests {
     use crate::Authentication;
 
     #[test]
-    fn values_are_those_of_ldapvc() {
+    fn values_have_the_encoding_of_ldapvc() {
         let value = b"\x30\x0c\x04\x04cn=a\x80\x04pass";
         assert_eq!(VerifyCredentials::encode_simple("cn=a", b"pass", Controls::NONE), value);
         let asked = VerifyCredentials::decode(Some(value)).unwrap();

@@ -128,7 +128,7 @@ fn a_slapd_conf_becomes_settings_and_decisions() {
 }
 
 #[test]
-fn a_slapd_d_has_the_same_meaning() {
+fn a_slapd_d_becomes_settings_and_decisions() {
     let text = "\
 dn: cn=config
 objectClass: olcGlobal
@@ -253,7 +253,7 @@ aci: (targetattr = \"*\")(version 3.0; acl \"all\"; allow (read,search,compare) 
         ],
     );
     assert!(proposal.settings().contains("access_rules"), "{}", proposal.settings());
-    assert!(!proposal.settings().contains("employeeNumber"), "an index of databases to come");
+    assert!(!proposal.settings().contains("employeeNumber"), "default indexes apply only to later databases");
     has(proposal.policies(), &["pwdLockout: TRUE", "pwdMaxFailure: 5"]);
     assert!(!proposal.policies().contains("pwdLockoutDuration"), "the lock does not end by itself");
     assert!(!proposal.policies().contains("pwdMaxAge"), "passwords do not expire");
@@ -334,7 +334,7 @@ ds-cfg-enabled: true
 }
 
 #[test]
-fn other_files_are_of_no_product() {
+fn other_files_give_no_proposal() {
     assert!(propose(&of_ldif("dn: cn=config\nobjectClass: top\n")).is_none());
     assert!(propose(&Configuration::default()).is_none());
 }
@@ -342,7 +342,7 @@ fn other_files_are_of_no_product() {
 /// Every secret in these configurations contains `s3cr`. The configurations are written in the forms of slapd.conf(5),
 /// slapd-ldap(5), slapd-config(5), 389 DS and OpenDJ.
 #[test]
-fn no_file_shows_a_password() {
+fn no_proposal_contains_a_password() {
     let conf = "\
 database mdb
 suffix dc=a
@@ -412,7 +412,7 @@ ds-cfg-trust-store-pin: s3cr2
 }
 
 #[test]
-fn attributes_of_secrets_have_names_of_this_kind() {
+fn attributes_with_secrets_are_recognized_by_name() {
     for name in
         "olcrootpw olcdbaclpasswd olcdbpass olcpseudorootpw nsds5replicacredentials nsmultiplexorcredentials \
                  nssymmetrickey ds-cfg-bind-password ds-cfg-key-store-pin userpassword"
@@ -429,7 +429,7 @@ fn attributes_of_secrets_have_names_of_this_kind() {
 }
 
 #[test]
-fn the_strength_of_connections_is_read_as_numbers() {
+fn security_strength_factors_are_compared_as_numbers() {
     let need = |lines: &str| {
         let text = format!("{lines}database mdb\nsuffix dc=a\naccess to * by users read\n");
         let proposal = propose(&of_conf(&text)).unwrap();
@@ -447,7 +447,7 @@ fn the_strength_of_connections_is_read_as_numbers() {
 
 /// The test has entries in the order of slapd.d, with the attributes that slapd itself adds.
 #[test]
-fn overlays_of_all_databases_and_after_a_chain_are_read() {
+fn overlays_of_all_databases_are_translated_even_after_a_chain() {
     let text = "\
 dn: olcDatabase={-1}frontend
 olcDatabase: {-1}frontend
@@ -494,7 +494,7 @@ olcMemberOfDangling: error
     let proposal = propose(&of_ldif(text)).unwrap();
     has(&proposal.settings(), &["\"unique1: uid\",", "\"manager\",", "\"dc=a\","]);
     let page = proposal.page();
-    let asked: Vec<&str> = page.lines().filter_map(|line| line.split('`').nth(1)).take(5).collect();
+    let found: Vec<&str> = page.lines().filter_map(|line| line.split('`').nth(1)).take(5).collect();
     let wanted = [
         "olcsecurity: ssf=128",
         "overlay chain",
@@ -502,12 +502,12 @@ olcMemberOfDangling: error
         "olcmemberofdangling: error",
         "there are none: anonymous clients read everything",
     ];
-    assert_eq!((asked, proposal.decisions()), (wanted.to_vec(), 5), "{page}");
+    assert_eq!((found, proposal.decisions()), (wanted.to_vec(), 5), "{page}");
     assert!(page.contains("`olcdbidassertbind`"), "{page}");
 }
 
 #[test]
-fn no_entry_of_a_dse_ldif_is_silent() {
+fn every_entry_of_a_dse_ldif_is_translated_or_reported() {
     let text = "\
 dn: cn=config
 nsslapd-rootdn: cn=Directory Manager

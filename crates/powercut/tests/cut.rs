@@ -19,7 +19,7 @@ const EIO: i32 = 5;
 
 /// Runs as the process under test. Otherwise does nothing.
 #[test]
-fn script() {
+fn process_under_test() {
     let Some(file) = std::env::var_os(SCRIPT) else { return };
     let file = PathBuf::from(file);
     let mut plain =
@@ -56,7 +56,7 @@ impl Scratch {
 
     fn run(&self, plan: impl Fn(PowerCut) -> PowerCut) -> Output {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["script", "--exact", "--nocapture"]).env(SCRIPT, self.file());
+        command.args(["process_under_test", "--exact", "--nocapture"]).env(SCRIPT, self.file());
         plan(PowerCut::new(&self.0.join("data"), &self.journal())).apply(&mut command);
         command.output().unwrap()
     }
@@ -80,14 +80,14 @@ fn contents(call: u64) -> (Vec<String>, Discarded) {
     for seed in 0..300 {
         fs::write(scratch.file(), &after_cut).unwrap();
         discarded = discard_unsynced(&scratch.journal(), seed).unwrap();
-        found.push(letters(&scratch.file()));
+        found.push(sector_letters(&scratch.file()));
     }
     found.sort();
     found.dedup();
     (found, discarded)
 }
 
-fn letters(file: &Path) -> String {
+fn sector_letters(file: &Path) -> String {
     fs::read(file)
         .unwrap()
         .chunks(512)
@@ -96,7 +96,7 @@ fn letters(file: &Path) -> String {
 }
 
 #[test]
-fn synced_bytes_stay_and_unsynced_ones_may_go() {
+fn synced_bytes_remain_and_unsynced_ones_may_be_lost() {
     // The sync at the cut has no effect, so each sector may have its old or its new content.
     let (found, discarded) = contents(2);
     assert_eq!(discarded.unsynced_sectors, 16);
@@ -149,17 +149,17 @@ fn a_failed_sync_loses_its_sectors_to_later_syncs() {
     // If a seed reverts the truncation, the file shows the disk's content of sector 8.
     let restored = (0..50).any(|seed| {
         discard_unsynced(&scratch.journal(), seed).unwrap();
-        letters(&scratch.file()) == "bcbbbbbb.ddddddddddddddd"
+        sector_letters(&scratch.file()) == "bcbbbbbb.ddddddddddddddd"
     });
     assert!(restored);
 }
 
 #[test]
-fn without_a_plan_nothing_changes() {
+fn without_a_plan_no_call_fails() {
     let scratch = Scratch::new("none");
     let output = scratch.run(|plan| plan);
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(letters(&scratch.file()), "bcbbbbbb");
+    assert_eq!(sector_letters(&scratch.file()), "bcbbbbbb");
     assert!(!scratch.journal().exists());
 }
 
@@ -168,22 +168,26 @@ fn a_killed_process_loses_no_write() {
     let scratch = Scratch::new("killed");
     let output = scratch.run(|plan| plan.kill_at(5));
     assert_eq!(output.status.signal(), Some(9), "{output:?}");
-    assert_eq!(letters(&scratch.file()), "bcbbbbbbaddddddddddddddd");
+    assert_eq!(sector_letters(&scratch.file()), "bcbbbbbbaddddddddddddddd");
     assert!(!scratch.journal().exists());
 }
 
 #[test]
-fn files_grow_as_far_as_there_is_room() {
+fn files_grow_only_while_space_is_left() {
     let scratch = Scratch::new("room");
     let (room, count) = (scratch.0.join("room"), scratch.0.join("count"));
     fs::write(&room, "12287").unwrap();
     let output = scratch.run(|plan| plan.room(&room));
     assert!(String::from_utf8_lossy(&output.stderr).contains("StorageFull"), "{output:?}");
-    assert_eq!(letters(&scratch.file()), "bcbbbbbbaaaaaaaa", "nothing of what does not fit");
+    assert_eq!(
+        sector_letters(&scratch.file()),
+        "bcbbbbbbaaaaaaaa",
+        "a write that does not fit is not made at all"
+    );
     fs::remove_file(scratch.file()).unwrap();
     fs::write(&room, "0").unwrap();
     assert!(!scratch.run(|plan| plan.room(&room)).status.success());
-    assert!(!scratch.file().exists(), "not even a name");
+    assert!(!scratch.file().exists(), "the file is not created");
     fs::write(&room, "12288\n").unwrap();
     assert!(scratch.run(|plan| plan.room(&room).count(&count)).status.success());
     assert_eq!(counted(&count).unwrap(), Counted { calls: 7, grown_bytes: 4096 });

@@ -24,7 +24,7 @@ const ENOSPC: i32 = 28;
 
 /// Runs as the process under test. Otherwise does nothing.
 #[test]
-fn script() {
+fn process_under_test() {
     let Some(folder) = std::env::var_os(SCRIPT).map(PathBuf::from) else { return };
     thread::scope(|scope| {
         let run = thread::Builder::new().name("worker".to_owned()).spawn_scoped(scope, || steps(&folder));
@@ -67,7 +67,7 @@ fn run(name: &str, faults: &[Fault]) -> (Vec<String>, Vec<String>) {
     fs::create_dir_all(&folder).unwrap();
     let log = folder.join("log");
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["script", "--exact", "--nocapture"]).env(SCRIPT, &folder);
+    command.args(["process_under_test", "--exact", "--nocapture"]).env(SCRIPT, &folder);
     inject_logged(&mut command, faults, &log);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -80,7 +80,7 @@ fn run(name: &str, faults: &[Fault]) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn calls_that_match_fail_and_others_do_not() {
+fn only_calls_that_match_fail() {
     let check = |name, fault: Fault, expected: &[&str]| {
         let (failed, logged) = run(name, &[fault.clone().thread("work*")]);
         assert_eq!(failed, expected, "{fault}");

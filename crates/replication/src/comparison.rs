@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_supplier_compares_what_replicas_report_at_its_marks() {
+    fn a_supplier_compares_the_digests_that_replicas_report() {
         let mut marks = Marks::default();
         assert_eq!((marks.next(), marks.for_replica(0)), (&b""[..], None));
         let first = Mark { position: 10, slice: slice(b"", b"e5") };
@@ -323,17 +323,17 @@ mod tests {
         for position in 11..11 + COMPARISONS_KEPT as u64 {
             marks.set(Mark { position, slice: slice(b"e5", b"") });
         }
-        assert_eq!(marks.judge(&report(&first, own)), Verdict::Unknown, "it is forgotten");
+        assert_eq!(marks.judge(&report(&first, own)), Verdict::Unknown, "only the latest marks are kept");
         assert_eq!(RollingDigest::default(), RollingDigest::of_bytes([0; 32]));
     }
 
     #[test]
-    fn a_difference_stands_until_its_slice_or_a_whole_round_is_equal() {
+    fn a_difference_remains_until_its_slice_or_a_whole_round_is_equal() {
         let mut found = Findings::default();
         let none = || names(&[]);
         assert!(!found.take(slice(b"", b"e5"), none()));
         assert!(found.take(slice(b"e5", b""), names(&["o=a"])));
-        assert!(!found.take(slice(b"e5", b""), names(&["o=a"])), "it is known");
+        assert!(!found.take(slice(b"e5", b""), names(&["o=a"])), "the difference is already known");
         assert_eq!((found.rounds(), found.parts()), (0, BTreeSet::from(["o=a"])));
         // First an unrelated slice is equal. Then a slice that covers the differing slice is equal.
         found.take(slice(b"", b"e6"), none());

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_a_minority_wrong_and_disputes_a_part_without_a_majority() {
+    fn a_minority_is_wrong_and_a_part_without_a_majority_is_disputed() {
         check(3, &[7, 7, 7], &[], false);
         check(3, &[7, 8, 7], &[2], false);
         check(3, &[7, 0, 7], &[2], false);

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lineage_is_read_back_and_checked() {
+    fn a_lineage_decodes_as_encoded_and_invalid_ones_are_refused() {
         let known = lineage(&[(1, 5), (2, 5), (3, 9)]);
         assert_eq!(Lineage::decode(&known.encode()), Some(known.clone()));
         assert_eq!(Lineage::decode(b""), Some(Lineage::default()));

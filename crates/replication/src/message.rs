@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_comes_back() {
+    fn a_group_decodes_as_encoded() {
         let size = GROUP_SIZE_MIN + record_size(3) + record_size(0);
         let proposal = Proposal { node: NodeId(3), incarnation: 2, number: 1 };
         let sealed = group_of(Some(proposal));
@@ -515,7 +515,7 @@ mod tests {
     }
 
     fn expect_group(bytes: &[u8], is_sealed: bool) {
-        let message = Message::decode(bytes, &keys(), 1).expect("it is whole");
+        let message = Message::decode(bytes, &keys(), 1).expect("the message decodes");
         assert_eq!((message.generation, Some(message.tag)), (GENERATION, Tag::of_message(bytes)));
         let Body::Group(group) = message.body else { panic!("{message:?}") };
         assert_eq!(
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_and_generations_come_back() {
+    fn claims_and_generations_decode_as_encoded() {
         let previous = Tag([4; 32]);
         let claim = Claim { node: NodeId(1), incarnation: 2, attempt: 3, position: 4, previous };
         let bytes = encode_claim(&keys(), 1, &GENERATION, &claim);
@@ -570,21 +570,21 @@ mod tests {
     }
 
     #[test]
-    fn digests_come_back() {
+    fn digests_decode_as_encoded() {
         let mut digest = RollingDigest::default();
         digest.add(b"key", b"value");
         let parts =
             Parts::from([("dc=example".to_owned(), digest), ("settings".to_owned(), Default::default())]);
         for parts in [parts, Parts::new()] {
             let bytes = encode_digests(&keys(), 1, &GENERATION, (NodeId(2), 9), &parts);
-            let message = Message::decode(&bytes, &keys(), 1).expect("it is whole");
+            let message = Message::decode(&bytes, &keys(), 1).expect("the message decodes");
             let Body::Digests(digests) = message.body else { panic!("{message:?}") };
             assert_eq!((digests.node, digests.mark, digests.parts()), (NodeId(2), 9, parts));
         }
     }
 
     #[test]
-    fn every_flipped_bit_is_noticed() {
+    fn every_flipped_bit_is_detected() {
         let bytes = group();
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
@@ -597,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_is_the_one_that_the_message_names() {
+    fn a_message_is_decoded_with_the_key_that_it_names() {
         let newer = KeyRing::new(2, ClusterKey::new(&[2; 32]));
         assert_eq!(Message::decode(&group(), &newer, 1), Err(MessageError::NotAuthentic));
         let both = newer.with(1, ClusterKey::new(&[1; 32]));

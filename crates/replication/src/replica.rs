@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_stops_for_one_epoch() {
+    fn a_writer_stops_for_one_epoch_only() {
         let known = lineage(&[(FIRST, 5)]);
         assert_eq!(known.fence(None, SECOND), FenceAnswer::Stops);
         assert_eq!(known.fence(None, FIRST), FenceAnswer::Unchanged);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_belong_to_epochs() {
+    fn positions_are_mapped_to_epochs() {
         let known = lineage(&[(FIRST, 5), (SECOND, 9)]);
         assert_eq!(
             [4, 5, 8, 9].map(|position| known.epoch_of(position)),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_supplier_without_the_next_record_refuses() {
+    fn a_supplier_that_lacks_the_next_record_refuses_the_request() {
         let (own, log) = (lineage(&[(FIRST, 9)]), RetainedLog { first: 6, newest: 12 });
         let check = |of: &[(EpochName, u64)], position, expected| {
             assert_eq!(own.refusal(log, &lineage(of), position), expected, "{of:?} at {position}");

@@ -64,7 +64,7 @@ fn run(seed: u64, defect: Option<Defect>) -> Result<Figures, Violation> {
 /// Without defects, no answer to a read lacks the state that the token of the read names, no acknowledged change is
 /// lost except by a promotion without the supplier, and all servers end with equal data.
 #[test]
-fn every_seed_holds() {
+fn no_seed_violates_the_guarantees() {
     let mut sum = Figures::default();
     for seed in seeds(400) {
         match run(seed, None) {
@@ -82,7 +82,7 @@ fn every_seed_holds() {
 /// Number of seeds in which a defect must be found.
 const DEFECT_SEEDS: u64 = 1_000;
 
-fn finds(defect: Defect) {
+fn expect_violation(defect: Defect) {
     let found = (1..=DEFECT_SEEDS).find_map(|seed| Some((seed, run(seed, Some(defect)).err()?)));
     let (seed, Violation(text)) = found.unwrap_or_else(|| panic!("{defect:?} is not found"));
     println!("{defect:?}, seed {seed}: {text}");
@@ -90,72 +90,72 @@ fn finds(defect: Defect) {
 
 #[test]
 fn finds_a_read_that_does_not_wait() {
-    finds(Defect::StaleRead);
+    expect_violation(Defect::StaleRead);
 }
 
 /// Positions alone do not suffice after a promotion without the supplier: the new writer uses the positions of lost
 /// changes again.
 #[test]
 fn finds_a_token_without_an_epoch() {
-    finds(Defect::TokenWithoutEpoch);
+    expect_violation(Defect::TokenWithoutEpoch);
 }
 
 #[test]
 fn finds_a_supplier_that_ignores_the_lineage() {
-    finds(Defect::LineageIgnored);
+    expect_violation(Defect::LineageIgnored);
 }
 
 #[test]
 fn finds_a_writer_that_ignores_the_fence() {
-    finds(Defect::FenceIgnored);
+    expect_violation(Defect::FenceIgnored);
 }
 
 #[test]
 fn finds_a_fence_that_is_not_durable() {
-    finds(Defect::FenceForgotten);
+    expect_violation(Defect::FenceForgotten);
 }
 
 #[test]
 fn finds_a_writer_that_stops_for_two_servers() {
-    finds(Defect::SeveralFences);
+    expect_violation(Defect::SeveralFences);
 }
 
 #[test]
 fn finds_a_replica_that_stops_its_supplier() {
-    finds(Defect::FencePassedOn);
+    expect_violation(Defect::FencePassedOn);
 }
 
 #[test]
 fn finds_an_epoch_that_is_adopted_too_early() {
-    finds(Defect::EpochAdoptedEarly);
+    expect_violation(Defect::EpochAdoptedEarly);
 }
 
 #[test]
 fn finds_a_position_that_the_supplier_has_not_confirmed() {
-    finds(Defect::UnconfirmedPosition);
+    expect_violation(Defect::UnconfirmedPosition);
 }
 
 #[test]
 fn finds_an_answer_before_the_data_shows_the_change() {
-    finds(Defect::AnswerBeforeShown);
+    expect_violation(Defect::AnswerBeforeShown);
 }
 
 #[test]
 fn finds_records_that_are_skipped_without_comparison() {
-    finds(Defect::OverlapSkipped);
+    expect_violation(Defect::OverlapSkipped);
 }
 
 #[test]
 fn finds_records_of_several_connections_in_one_commit() {
-    finds(Defect::ConnectionsMixed);
+    expect_violation(Defect::ConnectionsMixed);
 }
 
 #[test]
 fn finds_an_answer_before_the_commit() {
-    finds(Defect::AnswerBeforeDurable);
+    expect_violation(Defect::AnswerBeforeDurable);
 }
 
 #[test]
 fn finds_a_copy_without_its_lineage() {
-    finds(Defect::CopyWithoutLineage);
+    expect_violation(Defect::CopyWithoutLineage);
 }

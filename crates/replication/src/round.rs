@@ -151,7 +151,7 @@ fn put_point(out: &mut Vec<u8>, point: &[u8]) {
 mod tests {
     use super::*;
 
-    fn planned(from: &[u8], to: &[u8]) -> PlannedSlice {
+    fn planned_slice(from: &[u8], to: &[u8]) -> PlannedSlice {
         PlannedSlice { slice: Slice { from: from.to_vec(), to: to.to_vec() }, bytes: 10 }
     }
 
@@ -159,14 +159,19 @@ mod tests {
     fn slices_of_a_round_cover_all_rows() {
         let mut round = Round::default();
         let mut take = |from: &[u8], to: &[u8], at| {
-            let mark =
-                round.mark(NodeId(1), planned(from, to), at).expect("the planned slice is the next one");
+            let mark = round
+                .mark(NodeId(1), planned_slice(from, to), at)
+                .expect("the planned slice is the next one");
             assert!(round.take(&mark) && !round.take(&mark), "a repeated barrier has no effect");
             (round.clone(), mark)
         };
         let (first, late) = take(b"", b"m", 100);
         assert_eq!((first.ended, first.began_at, first.bytes, &*first.next), (0, 100, 10, &b"m"[..]));
-        assert_eq!(first.mark(NodeId(2), planned(b"", b"z"), 110), None, "a plan of what is compared");
+        assert_eq!(
+            first.mark(NodeId(2), planned_slice(b"", b"z"), 110),
+            None,
+            "the slice has already been compared"
+        );
         let (second, _) = take(b"m", b"", 120);
         let expected = Round {
             ended: 1,
@@ -188,10 +193,10 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_has_the_rows_between_its_points() {
+    fn a_slice_contains_the_rows_between_its_points() {
         let rows = [&b""[..], b"a", b"b", b"ba", b"c"];
         let check = |from: &[u8], to: &[u8], expected: &[&[u8]]| {
-            let slice = planned(from, to).slice;
+            let slice = planned_slice(from, to).slice;
             let found: Vec<&[u8]> = rows.into_iter().filter(|row| slice.has(row)).collect();
             assert_eq!(found, expected, "{slice:?}");
             assert!(slice.covers(&slice) && Slice::default().covers(&slice));
@@ -202,16 +207,16 @@ mod tests {
         check(b"b", b"c", &[b"b", b"ba"]);
         check(b"bb", b"", &[b"c"]);
         let covers = |one: (&[u8], &[u8]), other: (&[u8], &[u8])| {
-            planned(one.0, one.1).slice.covers(&planned(other.0, other.1).slice)
+            planned_slice(one.0, one.1).slice.covers(&planned_slice(other.0, other.1).slice)
         };
         assert!(covers((b"a", b"d"), (b"b", b"c")) && covers((b"a", b""), (b"b", b"")));
         assert!(!covers((b"a", b"d"), (b"b", b"")) && !covers((b"b", b""), (b"a", b"c")));
     }
 
     #[test]
-    fn a_mark_goes_forward_and_its_points_are_bounded() {
+    fn a_slice_mark_must_ascend_and_its_points_are_bounded() {
         let check = |from: &[u8], to: &[u8], is_right: bool| {
-            let mark = SliceMark { node: NodeId(1), round: 2, at: 3, planned: planned(from, to) };
+            let mark = SliceMark { node: NodeId(1), round: 2, at: 3, planned: planned_slice(from, to) };
             let mut bytes = Vec::new();
             mark.put(&mut bytes);
             assert_eq!(SliceMark::decode(&mut Reader(&bytes)), is_right.then_some(mark));

@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_come_back() {
+    fn rows_decode_as_encoded() {
         let epoch = Some(Epoch { offset: 5, node: NodeId(6) });
         for epoch in [None, epoch] {
             let cursor = Cursor {

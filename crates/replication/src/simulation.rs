@@ -68,7 +68,7 @@ pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {
 
 /// Without defects, no acknowledged change is lost, none is applied twice, and all nodes are equal.
 #[test]
-fn every_seed_holds() {
+fn no_seed_violates_the_guarantees() {
     let mut sum = world::Figures::default();
     for seed in seeds(2_000) {
         match run(seed, None) {
@@ -121,7 +121,7 @@ fn finds_an_altered_value_within_one_round() {
 /// Number of seeds in which a defect must be found. It is far below the number of seeds that are run without a defect.
 const DEFECT_SEEDS: u64 = 100;
 
-fn finds(defect: Defect) {
+fn expect_violation(defect: Defect) {
     let found = (1..=DEFECT_SEEDS).find_map(|seed| Some((seed, run(seed, Some(defect)).err()?)));
     let (seed, Violation(text)) = found.unwrap_or_else(|| panic!("{defect:?} is not found"));
     println!("{defect:?}, seed {seed}: {text}");
@@ -129,60 +129,60 @@ fn finds(defect: Defect) {
 
 #[test]
 fn finds_answers_before_acceptance() {
-    finds(Defect::AnswerBeforeAccept);
+    expect_violation(Defect::AnswerBeforeAccept);
 }
 
 #[test]
 fn finds_a_missing_check_of_epochs() {
-    finds(Defect::NoEpochCheck);
+    expect_violation(Defect::NoEpochCheck);
 }
 
 #[test]
 fn finds_that_a_missing_group_is_accepted() {
-    finds(Defect::MissingGroupAccepted);
+    expect_violation(Defect::MissingGroupAccepted);
 }
 
 #[test]
 fn finds_retries_without_their_id() {
-    finds(Defect::RetryWithoutId);
+    expect_violation(Defect::RetryWithoutId);
 }
 
 #[test]
 fn finds_a_snapshot_without_operation_ids() {
-    finds(Defect::WindowLostInSnapshot);
+    expect_violation(Defect::WindowLostInSnapshot);
 }
 
 #[test]
 fn finds_that_any_copy_is_decided() {
-    finds(Defect::AnyCopyDecided);
+    expect_violation(Defect::AnyCopyDecided);
 }
 
 #[test]
 fn finds_stale_reads() {
-    finds(Defect::StaleRead);
+    expect_violation(Defect::StaleRead);
 }
 
 #[test]
 fn finds_rows_that_are_committed_late() {
-    finds(Defect::RowsCommittedLate);
+    expect_violation(Defect::RowsCommittedLate);
 }
 
 #[test]
 fn finds_that_a_slice_is_ignored() {
-    finds(Defect::SliceIgnored);
+    expect_violation(Defect::SliceIgnored);
 }
 
 #[test]
 fn finds_that_a_round_is_forgotten() {
-    finds(Defect::RoundForgotten);
+    expect_violation(Defect::RoundForgotten);
 }
 
 #[test]
 fn finds_that_an_old_key_is_accepted() {
-    finds(Defect::OldKeyAccepted);
+    expect_violation(Defect::OldKeyAccepted);
 }
 
 #[test]
 fn finds_that_a_rotation_without_its_key_is_ignored() {
-    finds(Defect::RotationIgnored);
+    expect_violation(Defect::RotationIgnored);
 }

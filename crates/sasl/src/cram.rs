@@ -148,7 +148,7 @@ mod tests {
     const CHALLENGE: &str = "<1896.697170952@postoffice.reston.mci.net>";
 
     #[test]
-    fn the_exchange_of_the_rfc() {
+    fn the_exchange_of_the_rfc_is_verified() {
         let key = CramKey::derive(b"tanstaaftanstaaf");
         let answer = Answer::parse(b"tim b913a602c7eda7a495b4e6e7334d3890").ok().unwrap();
         assert_eq!(answer.name, "tim");
@@ -161,7 +161,7 @@ mod tests {
 
     /// A key that is longer than a block is hashed first. The result is the same as the result of the library's HMAC.
     #[test]
-    fn keys_of_every_length() {
+    fn proofs_equal_the_hmac_for_keys_of_every_length() {
         use hmac::{Hmac, KeyInit as _, Mac as _};
         for length in [1, 16, 63, 64, 65, 200] {
             let password = vec![b'x'; length];
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_not_keys() {
+    fn malformed_answers_and_keys_are_refused() {
         let long = format!("{} {}", "a".repeat(NAME_SIZE_MAX + 1), "0".repeat(32));
         for bad in [
             &b""[..],

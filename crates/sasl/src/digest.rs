@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exchanges_of_the_rfc() {
+    fn the_exchanges_of_the_rfc_are_verified() {
         let key = DigestKey::derive("chris", REALM, "secret");
         assert_eq!(DigestKey::parse(&key.text()), Some(key.clone()));
         for (service, nonce, said, expected) in [
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_is_of_one_password_exchange_realm_and_spelling() {
+    fn a_proof_is_valid_for_one_password_exchange_and_realm() {
         let (exchange, _) = Exchange::begin(REALM, "OA6MG9tEQGm2hh");
         let key = DigestKey::derive("chris", REALM, "secret");
         let check = |exchange: &Exchange, said: &str, key: Option<&DigestKey>| {
@@ -399,7 +399,7 @@ mod tests {
 
     /// Names and passwords are hashed in ISO 8859-1 if that is possible, whichever encoding the client uses.
     #[test]
-    fn letters_beyond_ascii() {
+    fn names_and_passwords_are_hashed_in_latin_1_if_possible() {
         let latin = DigestKey::derive("jörg", "r", "größe");
         assert_eq!(latin.secret, md5(&[b"j\xf6rg:r:gr\xf6\xdfe"]));
         let wide = DigestKey::derive("日$本", "r", "größe");
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authorization_identity_is_proved_too() {
+    fn the_proof_covers_the_authorization_identity() {
         let key = DigestKey::derive("chris", "r", "secret");
         let (exchange, _) = Exchange::begin("r", "n");
         let said = |proof: &str| {
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_not_keys() {
+    fn malformed_responses_and_keys_are_refused() {
         let check = |said: &str, expected: &str| match parse(said) {
             Ok(_) => panic!("{said}"),
             Err(error) => assert!(error.to_string().contains(expected), "{said}: {error}"),

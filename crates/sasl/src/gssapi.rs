@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_choice_is_no_layer_and_an_identity() {
+    fn only_the_choice_of_no_security_layer_is_accepted() {
         assert_eq!(chosen(b"\x01\0\0\0"), Ok(""));
         assert_eq!(chosen(b"\x01\xff\xff\xffu:anna"), Ok("u:anna"));
         for layer in [0, 2, 3, 4, 7] {

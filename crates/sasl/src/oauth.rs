@@ -101,7 +101,7 @@ mod tests {
     use crate::limits::NAME_SIZE_MAX;
 
     #[test]
-    fn messages_are_taken_apart() {
+    fn messages_are_parsed_or_refused() {
         // The example in RFC 7628 section 4.1.
         let message = b"n,a=user@example.com,\x01host=server.example.com\x01port=143\x01\
                         auth=Bearer vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==\x01\x01";
@@ -141,9 +141,9 @@ mod tests {
     #[test]
     fn failures_name_the_issuer() {
         assert_eq!(failure("invalid_token", "urn:x\""), r#"{"status":"invalid_token"}"#);
-        let told = failure("invalid_token", "https://login.example.com/");
+        let text = failure("invalid_token", "https://login.example.com/");
         let expected = "https://login.example.com/.well-known/openid-configuration";
-        assert_eq!(told, format!(r#"{{"status":"invalid_token","openid-configuration":"{expected}"}}"#));
+        assert_eq!(text, format!(r#"{{"status":"invalid_token","openid-configuration":"{expected}"}}"#));
         assert!(is_acknowledgement(b"\x01") && !is_acknowledgement(b""));
     }
 }

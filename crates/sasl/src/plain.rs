@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_taken_apart() {
+    fn messages_are_parsed_or_refused() {
         // The example in RFC 4616 section 4.
         let plain = Plain::parse(b"\0tim\0tanstaaftanstaaf").ok().unwrap();
         assert_eq!((plain.authorization, plain.authentication), ("", "tim"));

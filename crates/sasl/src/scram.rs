@@ -264,7 +264,7 @@ mod tests {
 
     /// The examples in RFC 5802 section 5 and RFC 7677 section 3.
     #[test]
-    fn the_exchanges_of_the_rfcs() {
+    fn the_exchanges_of_the_rfcs_are_verified() {
         let cases = [
             (
                 Hash::Sha1,
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_right_proof_for_this_channel_is_taken() {
+    fn only_the_right_proof_for_this_channel_is_accepted() {
         let same = |text| text;
         // SASLprep replaces a no-break space by a space.
         assert!(exchange("geheim 1", None, b"", same).is_ok());
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn first_messages_of_all_kinds() {
+    fn first_messages_are_parsed_or_refused() {
         let long = format!("n,,n={},r=x", "a".repeat(2_000));
         let nonce = format!("n,,n=a,r={}", "x".repeat(600));
         for bad in [

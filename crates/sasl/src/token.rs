@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_issuer_s_keys_count() {
+    fn only_keys_of_the_issuer_verify_a_token() {
         let other = Ed25519KeyPair::from_seed_unchecked(&[8; 32]).unwrap();
         let rules = rules(&format!("{},{}", jwk(&other, "other"), jwk(&ed25519(), "one")));
         let user = |token: &str| rules.user(token, NOW);
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_and_rsa() {
+    fn elliptic_curve_and_rsa_signatures_are_verified() {
         let random = SystemRandom::new();
         let made = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
         let pair =

@@ -473,7 +473,7 @@ mod tests {
         make(&Schema::shipped(), value, &mut out).map(|()| out)
     }
 
-    fn of_certificate(value: &[u8]) -> Result<Vec<u8>, Fault> {
+    fn key_of_certificate(value: &[u8]) -> Result<Vec<u8>, Fault> {
         key(|schema, value, out| certificate_key(schema, value, 0, out), value)
     }
 
@@ -488,7 +488,7 @@ mod tests {
             (&[0x80], "-128"),
             (&[0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0, 0x11], "335812727670730321937"),
         ] {
-            let value = of_certificate(&certificate(serial)).unwrap();
+            let value = key_of_certificate(&certificate(serial)).unwrap();
             for assertion in [
                 format!("{{ serialNumber {decimal}, issuer rdnSequence:\"CN=root É+ou=ca,O=EXAMPLE\" }}"),
                 format!("{{issuer rdnSequence:\"ou=CA+cn=Root é, o=Example\",serialNumber {decimal}}}"),
@@ -522,18 +522,18 @@ mod tests {
     fn every_truncation_is_refused() {
         let whole = certificate(&[1]);
         for size in 0..whole.len() {
-            assert!(of_certificate(&whole[..size]).is_err(), "{size}");
+            assert!(key_of_certificate(&whole[..size]).is_err(), "{size}");
         }
-        assert!(of_certificate(&[&whole[..], &[0]].concat()).is_err());
+        assert!(key_of_certificate(&[&whole[..], &[0]].concat()).is_err());
         for offset in 0..whole.len() {
             let mut broken = whole.clone();
             broken[offset] ^= 0xff;
-            let _ = of_certificate(&broken); // must not panic
+            let _ = key_of_certificate(&broken); // must not panic
         }
     }
 
     #[test]
-    fn lists_pairs_and_algorithms() {
+    fn lists_pairs_and_algorithms_match_their_assertions() {
         let time = element(0x17, b"260102030405Z");
         let body = [element(2, &[1]), element(0x30, &[]), issuer(), time].concat();
         let list = element(0x30, &[element(0x30, &body), element(0x30, &[])].concat());

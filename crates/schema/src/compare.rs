@@ -59,7 +59,7 @@ mod tests {
     use crate::SchemaBuilder;
 
     #[test]
-    fn changes_that_affect_stored_values() {
+    fn changes_that_affect_stored_values_are_reported() {
         let schema = |text: &str| SchemaBuilder::new().add_text("a", text).build().unwrap();
         const STRING: &str = "SYNTAX 1.3.6.1.4.1.1466.115.121.1.15";
         let base = schema(&format!("attributetype ( 1.1.1 NAME 'a' EQUALITY caseIgnoreMatch {STRING} )"));

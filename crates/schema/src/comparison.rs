@@ -197,7 +197,7 @@ mod tests {
         assert!(comparison.has_equality("cn") && !comparison.has_equality("jpegPhoto"));
     }
     #[test]
-    fn corrections_give_an_entry_other_values() {
+    fn corrections_restore_earlier_values_of_an_entry() {
         let comparison = Comparison::new(Schema::shipped());
         let entry = |values: &[(&str, &[&str])]| -> EntryValues {
             let texts = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect();

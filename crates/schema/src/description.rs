@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn descriptions() {
+    fn descriptions_parse_and_normalize() {
         let schema = Schema::shipped();
         for (text, returned, options, binary) in [
             ("CN", "cn", "", false),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn subtypes_and_options() {
+    fn a_description_includes_its_subtypes_and_options() {
         let schema = Schema::shipped();
         for (stored, requested, expected) in [
             ("cn", "name", true),

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sequences() {
+    fn sequences_and_quoted_values_parse() {
         let text = r#"{ serialNumber 12, issuer rdnSequence:"cn=a, b ""c""", inner { x 1, y 2 } }"#;
         let components = sequence(text).unwrap();
         assert_eq!(

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn invalid_integers_are_refused() {
         for (value, expected) in [
             ("", Fault::Empty),
             ("-", Fault::Expected { offset: 1, what: "a digit" }),

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_a_prefix_of_those_below_and_of_no_others() {
+    fn a_key_is_a_prefix_of_the_keys_of_descendants_only() {
         let names = [
             "",
             "dc=a",
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_entries_must_be_right() {
+    fn invalid_names_of_entries_are_refused() {
         assert_eq!(entry("unknown=x,dc=a"), Err(NameError::UnknownType("unknown".into())));
         assert_eq!(entry("jpegPhoto=x"), Err(NameError::NoEquality("jpegPhoto".into())));
         assert_eq!(entry("cn=x+CommonName=y"), Err(NameError::RepeatedType("cn".into())));

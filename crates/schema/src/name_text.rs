@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uid_stays_after_the_name() {
+    fn a_unique_identifier_is_kept_after_the_name() {
         for (value, expected) in [
             ("cn=a;o=b#'0101'B", "cn=a,o=b#'0101'B"),
             ("cn=\"a;b\" #''B", r"cn=a\;b#''B"),

@@ -88,7 +88,7 @@ mod tests {
     use super::NameTable;
 
     #[test]
-    fn finds_names_in_any_case_and_nothing_else() {
+    fn names_are_found_in_any_letter_case() {
         let mut table = NameTable::default();
         assert_eq!(table.find("cn"), None);
         for index in 0..2000 {

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_forms() {
+    fn numeric_oids_and_descriptors_are_recognized() {
         for (text, numeric, descriptor) in [
             ("2.5.4.3", true, false),
             ("1.0", true, false),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn octets() {
+    fn numeric_oids_are_encoded_as_octets() {
         for (text, expected) in [
             ("2.5.4.3", Some(&[0x55, 4, 3][..])),
             ("0.9.2342.19200300.100.1.25", Some(&[9, 0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 1, 25])),

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn shortcuts_agree_with_keys() {
+    fn matching_without_keys_agrees_with_keys() {
         let schema = Schema::shipped();
         let assertions = [
             "*b*", "*ab*", "a*", "*b", "a*b", "*a*b*", "b*b*b", "*a b*", "*a *", "* b*", "*bab*ab",
@@ -335,19 +335,19 @@ mod tests {
         for rule in rules.map(|name| MatchingRule::find(name).unwrap()) {
             for text in assertions {
                 let Ok(assertion) = SubstringAssertion::parse(rule, text.as_bytes()) else { continue };
-                let mut told = 0;
+                let mut decided = 0;
                 for value in texts() {
                     let Some(found) = assertion.matches_plain(value.as_bytes()) else { continue };
                     let mut key = Vec::new();
                     rule.normalize(&schema, value.as_bytes(), &mut key).unwrap();
                     assert_eq!(found, assertion.matches(&key), "{rule:?} {text:?} {value:?}");
-                    told += 1;
+                    decided += 1;
                 }
                 // If the rule removes spaces, the required character is the only shortcut. This shortcut is not used if
                 // a substring is bound to an end.
                 let has_sign = text.starts_with('*') && text.ends_with('*');
                 let has_shortcut = has_sign || rule.name() != "telephoneNumberSubstringsMatch";
-                assert_eq!(told > 100, has_shortcut, "{rule:?} {text:?}: {told}");
+                assert_eq!(decided > 100, has_shortcut, "{rule:?} {text:?}: {decided}");
             }
         }
     }
@@ -355,7 +355,7 @@ mod tests {
     /// A required character is found at every position, in values that are searched in blocks and in values shorter
     /// than a block.
     #[test]
-    fn a_sign_is_found_at_every_position() {
+    fn a_required_character_is_found_at_every_position() {
         let form = MatchingRule::find("caseIgnoreSubstringsMatch").unwrap().form();
         let [sign, second] =
             RequiredCharacter::of(form, [&b"lazy dog"[..], b"-zz"].into_iter()).map(Option::unwrap);
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_compared_without_making_them() {
+    fn values_are_compared_without_computing_keys() {
         let schema = Schema::shipped();
         for (rule, value, asserted, expected) in [
             ("caseIgnoreMatch", "Paris", "PARIS", Some(true)),

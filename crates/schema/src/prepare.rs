@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn printable_is_what_each_byte_is() {
+    fn text_is_printable_if_each_byte_is() {
         for len in 0..20 {
             assert!(is_printable(&b"abcdefgh ~!z 0123456789"[..len]), "{len}");
             for place in 0..len {
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_strings() {
+    fn strings_are_prepared_as_keys() {
         for (preparation, value, expected) in [
             (IGNORE, "Foo", "foo"),
             (EXACT, "Foo", "Foo"),
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rfc_form_comes_back() {
+    fn keys_expand_to_the_form_of_the_rfc() {
         for (value, expected) in [("foo bar  ", " foo  bar "), ("", "  "), ("   ", "  "), ("a", " a ")] {
             let mut out = Vec::new();
             expand_spaces(key(IGNORE, value).as_bytes(), &mut out);
@@ -414,7 +414,7 @@ mod tests {
     /// There are three functions for preparing text: for plain ASCII, for other ASCII, and for text beyond ASCII. All
     /// must produce the same keys.
     #[test]
-    fn shortcuts_change_nothing() {
+    fn ascii_shortcuts_do_not_change_keys() {
         const ALPHABET: [u8; 6] = [b'a', b'B', b'-', b' ', b'\t', 0];
         for size in 0..=5u32 {
             for code in 0..6usize.pow(size) {

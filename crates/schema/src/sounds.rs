@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_have_the_codes_of_the_national_archives() {
+    fn words_have_the_soundex_codes_of_the_national_archives() {
         for (text, expected) in [
             ("Washington", &["W252"][..]),
             ("Lee", &["L000"]),

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn spaces_at_the_edges_of_pieces() {
+    fn spaces_at_the_edges_of_substrings_match_as_in_the_rfc() {
         const RULE: &str = "caseIgnoreSubstringsMatch";
         for (assertion, value, expected) in [
             ("foo*", "Foobar", true),
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn other_rules() {
+    fn each_substrings_rule_matches_in_its_own_form() {
         for (rule, assertion, value, expected) in [
             ("caseExactSubstringsMatch", "foo*", "Foo", false),
             ("caseExactSubstringsMatch", "Fo*", "Foo", true),
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn invalid_assertions_are_refused() {
         for (rule, assertion) in [
             ("caseIgnoreSubstringsMatch", "abc"),
             ("caseIgnoreSubstringsMatch", "a**b"),
@@ -379,7 +379,7 @@ mod tests {
     /// Checks for every pair of short strings that matching in the RFC's form and matching by keys give the same
     /// result.
     #[test]
-    fn agrees_with_the_rfc_form_exhaustively() {
+    fn matching_by_keys_agrees_with_the_form_of_the_rfc() {
         let rule = MatchingRule::find("caseIgnoreSubstringsMatch").unwrap();
         let schema = Schema::shipped();
         let strings: Vec<String> = (0..=5u32)

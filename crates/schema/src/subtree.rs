@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn base_and_depths_are_read() {
+    fn base_and_depths_parse() {
         let all = SubtreeSpecification::default();
         assert_eq!(read("{}"), Some(all.clone()));
         assert_eq!(read(" { } "), Some(all.clone()));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn exclusions_and_filters_are_read() {
+    fn exclusions_and_filters_parse() {
         let text = "{ specificExclusions { chopBefore:\"ou=a,ou=b\", chopAfter:\"\" }, \
                     specificationFilter and:{ item:person, or:{}, not:item:2.5.6.7 } }";
         let found = read(text).unwrap();

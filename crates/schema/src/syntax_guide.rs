@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn guides() {
+    fn guides_are_valid_or_refused() {
         for (value, good) in [
             ("person#(sn$EQ)#oneLevel", true),
             (" person # sn$SUBSTR&!(cn$GE|?true) # wholeSubtree", true),

@@ -398,7 +398,7 @@ mod tests {
 
     /// Separate code parses times in the usual form. It must produce the same keys as the general code.
     #[test]
-    fn the_usual_form_has_the_key_of_any_other() {
+    fn the_usual_form_has_the_same_key_as_other_forms() {
         let mut usual = 0;
         for seed in 0..20_000_u64 {
             let part = |range: u64, at: u32| (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> at) % range;
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_sort_as_time_passes() {
+    fn keys_sort_chronologically() {
         let times = [
             "00000101000000Z",
             "19991231235959Z",
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn invalid_times_are_refused() {
         for (value, expected) in [
             ("", Fault::Expected { offset: 0, what: "a four-digit year" }),
             ("2020", Fault::Expected { offset: 4, what: "a month" }),
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn utc_times() {
+    fn utc_times_have_the_keys_of_generalized_times() {
         let utc = |value: &str| {
             let mut out = Vec::new();
             utc_key(value.as_bytes(), &mut out).map(|()| out)
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn change_sequence_numbers() {
+    fn change_sequence_numbers_have_ordered_keys() {
         let csn = |value: &str| {
             let mut out = Vec::new();
             csn_key(value.as_bytes(), &mut out).map(|()| out)

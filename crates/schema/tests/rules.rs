@@ -111,7 +111,7 @@ fn keys_sort_as_values_do() {
 }
 
 #[test]
-fn values_without_a_key() {
+fn invalid_values_have_no_key() {
     for (name, value) in [
         ("caseIgnoreMatch", "é\u{FFFD}"),
         ("caseIgnoreIA5Match", "é"),
@@ -155,7 +155,7 @@ fn rules_of_one_family_share_keys() {
 
 /// Tests assertions of extensible filters.
 #[test]
-fn assertions_of_every_kind() {
+fn assertions_of_extensible_filters_match() {
     let schema = Schema::shipped();
     for (name, assertion, value, expected) in [
         ("caseExactMatch", "Foo", "Foo", true),
@@ -214,7 +214,7 @@ fn assertions_of_every_kind() {
 }
 
 #[test]
-fn rules_apply_where_the_syntax_suits() {
+fn rules_apply_to_attributes_with_a_suitable_syntax() {
     let schema = Schema::shipped();
     for (name, attribute, expected) in [
         ("caseExactMatch", "cn", true),

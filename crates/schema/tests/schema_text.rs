@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use schema::{ClassKind, Schema, SchemaBuilder};
 
-fn with(file: &str, text: &str) -> Arc<Schema> {
+fn schema_with(file: &str, text: &str) -> Arc<Schema> {
     let mut builder = SchemaBuilder::shipped();
     builder.add_text(file, text).build().unwrap()
 }
 
 #[test]
-fn slapd_conf_layout() {
-    let schema = with("slapd_conf.schema", include_str!("../testdata/slapd_conf.schema"));
+fn schema_in_the_layout_of_slapd_conf_loads() {
+    let schema = schema_with("slapd_conf.schema", include_str!("../testdata/slapd_conf.schema"));
     let colour = schema.attribute_type("ACMECOLOR").unwrap();
     assert_eq!((colour.oid.as_str(), colour.name()), ("1.3.6.1.4.1.99999.77.1.1", "acmeColour"));
     assert_eq!(colour.description.as_deref(), Some("what's written"));
@@ -42,8 +42,8 @@ fn slapd_conf_layout() {
 }
 
 #[test]
-fn ldif_of_389_ds() {
-    let schema = with("ds389.ldif", include_str!("../testdata/ds389.ldif"));
+fn schema_ldif_of_389_ds_loads() {
+    let schema = schema_with("ds389.ldif", include_str!("../testdata/ds389.ldif"));
     let shape = schema.attribute_type("dsShape").unwrap();
     assert_eq!(shape.equality.unwrap().name(), "caseIgnoreMatch");
     let shade = schema.attribute_type("dsHue").unwrap();
@@ -55,8 +55,8 @@ fn ldif_of_389_ds() {
 }
 
 #[test]
-fn ldif_of_cn_config() {
-    let schema = with("olc.ldif", include_str!("../testdata/olc.ldif"));
+fn schema_ldif_of_cn_config_loads() {
+    let schema = schema_with("olc.ldif", include_str!("../testdata/olc.ldif"));
     let two = schema.attribute_type("olcTwo").unwrap();
     assert_eq!((two.oid.as_str(), two.single_value), ("1.3.6.1.4.1.99999.79.2", true));
     assert_eq!(schema.attribute_type("olcThree").unwrap().description.as_deref(), Some("é"));
@@ -64,12 +64,12 @@ fn ldif_of_cn_config() {
 }
 
 #[test]
-fn repeating_a_definition_is_harmless() {
+fn a_repeated_definition_has_no_effect() {
     let text = "attributetype ( 2.5.4.3 NAME ( 'commonName' 'CN' ) DESC 'again' SUP NAME )\n\
                 attributetype ( 0.9.2342.19200300.100.1.3 NAME ( 'mail' 'rfc822Mailbox' ) \
                 EQUALITY caseIgnoreIA5Match\n \
                 SUBSTR caseIgnoreIA5SubstringsMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.26{320} )";
-    let schema = with("again.schema", text);
+    let schema = schema_with("again.schema", text);
     assert_eq!(schema.attribute_types().len(), Schema::shipped().attribute_types().len());
     assert_eq!(schema.attribute_type("cn").unwrap().name(), "cn");
 }
@@ -87,7 +87,7 @@ fn skips_text_that_is_no_definition() {
         format!("# first\n  folded\n\n{aa}aci: (target=\"ldap:///cn=schema\")(version 3.0;acl \"x\";)\n{bb}"),
         format!("\u{feff}{conf}"),
     ] {
-        let schema = with("mine.ldif", &text);
+        let schema = schema_with("mine.ldif", &text);
         let found = ["aa", "bb"].map(|name| schema.attribute_type(name).is_some());
         assert_eq!(found, [true, true], "{text}");
     }
@@ -113,14 +113,15 @@ fn reports_definitions_without_effect() {
                 ditstructurerule ( 8 NAME 'loop' FORM byName SUP ( 8 9 ) )\n\
                 ditstructurerule ( 9 FORM byName SUP 8 )\n";
     builder.add_text("mine.schema", text).build().unwrap();
-    let told: Vec<_> = builder.without_effect().into_iter().map(|one| (one.line, one.text)).collect();
+    let notices_found: Vec<_> =
+        builder.without_effect().into_iter().map(|one| (one.line, one.text)).collect();
     let idle = |line, text: &str| (line, format!("{text} has no effect here"));
     let unreachable = |line, text: &str| {
         let why = "no entry can be governed by the rule: its superior rules do not lead to an active rule without SUP";
         (line, format!("{text}: {why}"))
     };
     assert_eq!(
-        told,
+        notices_found,
         [
             idle(2, "\"b\": X-SUBST"),
             idle(2, "\"b\": X-ORDERED"),
@@ -135,7 +136,7 @@ const STRING: &str = "SYNTAX 1.3.6.1.4.1.1466.115.121.1.15";
 
 /// Every mistake has its message, with file and line.
 #[test]
-fn mistakes() {
+fn each_mistake_is_reported_with_its_line() {
     for (text, expected) in [
         // Mistakes of grammar.
         ("attributetype 1.2.3", "1: expected '(', found 1.2.3"),
@@ -358,7 +359,7 @@ fn whole_schema_of_389_ds_loads() {
         objectClasses: ( 2.16.840.1.113730.3.2.3 NAME 'mailRecipient' SUP top AUXILIARY MAY mailAlternateAddress )\n\
         objectClasses: ( 2.16.840.1.113730.3.2.326 NAME 'dynamicGroup' SUP top AUXILIARY MAY dsOnlyMemberUid )\n\
         attributeTypes: ( 2.16.840.1.113730.3.1.2154 NAME 'dsOnlyMemberUid' SYNTAX 1.3.6.1.4.1.1466.115.121.1.26 )\n";
-    let schema = with("mine.schema", text);
+    let schema = schema_with("mine.schema", text);
     let (own, shipped) = (schema.attribute_type("mailAlternateAddress").unwrap(), "mailLocalAddress");
     assert_eq!(own.oid, "1.3.6.1.4.1.99999.2.205");
     assert_eq!(schema.attribute_type("2.16.840.1.113730.3.1.13").unwrap().name(), shipped);
@@ -367,7 +368,7 @@ fn whole_schema_of_389_ds_loads() {
     assert!(notices[1].starts_with("4: \"dynamicGroup\": stays as shipped: OID "), "{notices:?}");
     // The reader accepts a published definition.
     let published = format!("attributeTypes: {}\n", own.definition);
-    assert_eq!(with("again", &published).attribute_type("mailAlternateAddress").unwrap().oid, own.oid);
+    assert_eq!(schema_with("again", &published).attribute_type("mailAlternateAddress").unwrap().oid, own.oid);
     // If the definition has another name, its OID still counts as taken.
     let other = text.replace("'mailAlternateAddress'", "'mailAlternateAddress' 'another'");
     assert!(SchemaBuilder::shipped().add_text("a", &other).build().is_err());
@@ -411,7 +412,7 @@ fn named_files_load() {
 
 /// Files of other servers define shipped attributes and classes in their own way.
 #[test]
-fn shipped_definitions_stay_and_the_difference_is_reported() {
+fn differences_from_shipped_definitions_are_reported_and_ignored() {
     for (text, expected) in [
         // The same meaning, written differently.
         (
@@ -479,7 +480,7 @@ fn shipped_definitions_stay_and_the_difference_is_reported() {
     // Alternative names and OIDs of a shipped definition are accepted.
     let text = "attributetype ( 1.2.3 NAME ( 'surname' 'lastName' ) SUP name )\n\
                 objectclass ( 1.2.4 NAME 'named' AUXILIARY MAY lastName )";
-    let schema = with("mine.schema", text);
+    let schema = schema_with("mine.schema", text);
     assert_eq!(schema.attribute_type("lastname").unwrap().name(), "sn");
     assert_eq!(schema.attribute_type("1.2.3").unwrap().oid, "2.5.4.4");
     assert_eq!(schema.attribute_types().len(), Schema::shipped().attribute_types().len());

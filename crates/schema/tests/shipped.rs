@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use schema::{ClassKind, MatchingRule, Schema, SchemaBuilder};
 
 #[test]
-fn definitions_that_people_look_for() {
+fn common_definitions_are_shipped() {
     let schema = Schema::shipped();
     for name in [
         "objectClass",
@@ -147,7 +147,7 @@ fn published_schema_is_complete_and_parses() {
 
 /// All rules of RFC 4517 section 4.2.
 #[test]
-fn the_rules_of_rfc_4517_are_there() {
+fn the_rules_of_rfc_4517_are_shipped() {
     for (oid, name) in [
         ("2.5.13.16", "bitStringMatch"),
         ("2.5.13.13", "booleanMatch"),

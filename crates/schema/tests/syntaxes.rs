@@ -5,7 +5,7 @@ use schema::SchemaBuilder;
 const STEM: &str = "1.3.6.1.4.1.1466.115.121.1";
 
 #[test]
-fn good_and_bad_values() {
+fn syntaxes_accept_valid_and_refuse_invalid_values() {
     for (syntax, good, bad) in [
         (
             ".3",
@@ -86,7 +86,7 @@ fn good_and_bad_values() {
 }
 
 #[test]
-fn messages_say_what_is_wrong() {
+fn messages_state_the_fault_and_its_position() {
     let schema = schema::Schema::shipped();
     for (attribute, value, expected) in [
         ("cn", &b""[..], "not valid as Directory String: the value is empty"),

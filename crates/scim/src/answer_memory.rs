@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_address_gets_half_and_dropped_shares_are_free_again() {
+    fn one_address_gets_half_of_the_memory_and_dropped_shares_are_freed() {
         let memory = Arc::new(AnswerMemory::default());
         let share = |last: u8, octets: usize| {
             let mut share = memory.share(IpAddr::from([192, 0, 2, last]));

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_place_is_forgotten() {
+    fn a_new_place_replaces_the_oldest_one() {
         let places = Places::default();
         let place = |total| Place { cookie: vec![1], total };
         for index in 0..=PLACES_MAX {

@@ -69,7 +69,7 @@ fn wait_for(admin: &mut Connection, name: &str, is_reached: impl Fn(u64) -> bool
         if is_reached(value) {
             return value;
         }
-        assert!(Instant::now() < deadline, "{name} stays {value}");
+        assert!(Instant::now() < deadline, "{name} remains {value}");
     }
 }
 
@@ -88,7 +88,7 @@ fn anonymous(folder: &Folder) -> server::Config {
 /// Eight connections send 1,024 searches each. The filter of each has 600 terms. Without a limit in octets, each search
 /// would occupy 130 KB for its compiled filter, and all of them a gigabyte.
 #[test]
-fn searches_wait_in_the_socket_when_those_outstanding_hold_enough() {
+fn a_connection_reads_no_more_searches_once_its_memory_is_used() {
     let folder = Folder::new();
     let running = Running::start(anonymous(&folder));
     add_devices(&running, 100, 10);
@@ -119,7 +119,7 @@ fn searches_wait_in_the_socket_when_those_outstanding_hold_enough() {
 }
 
 #[test]
-fn a_slow_reader_holds_what_the_limits_say() {
+fn the_memory_of_slow_readers_is_limited() {
     let folder = Folder::new();
     let running = Running::start(anonymous(&folder));
     add_devices(&running, 100, 900);
@@ -142,7 +142,7 @@ fn a_slow_reader_holds_what_the_limits_say() {
 }
 
 #[test]
-fn reads_abandon_and_unbind_after_a_waiting_request() {
+fn abandon_and_unbind_are_read_after_a_waiting_request() {
     let folder = Folder::new();
     let mut config = anonymous(&folder);
     config.online.outstanding_max = 1;
@@ -197,7 +197,7 @@ fn an_unbind_does_not_overtake_changes() {
 /// Sources that use much memory are answered `busy` as soon as all memory is in use. A source that uses less than its
 /// share is served, and so is the administrator.
 #[test]
-fn a_used_budget_is_the_trouble_of_those_who_use_it() {
+fn an_exhausted_budget_refuses_only_sources_above_their_share() {
     let folder = Folder::new();
     let mut config = anonymous(&folder);
     config.request_memory_bytes = 0;

@@ -44,7 +44,7 @@ fn number_of(key: &str, rng: &mut Rng) -> u64 {
     }
 }
 
-fn generated(rng: &mut Rng) -> DirectorySettings {
+fn generate_settings(rng: &mut Rng) -> DirectorySettings {
     let mut stated = DirectorySettings::default();
     let suffixes = ["dc=example,dc=com", "o=A \\+ B", "o=\"x, y\",c=DE", "o=Æsa", "c=DE"];
     stated.suffixes = suffixes.iter().filter(|_| rng.bool()).map(|dn| (*dn).to_owned()).collect();
@@ -168,7 +168,7 @@ fn exported_settings_apply_without_a_change() {
             .unwrap_or_else(|error| panic!("{error}\n{text}"))
     };
     for round in 0..ROUNDS {
-        let stated = generated(&mut rng);
+        let stated = generate_settings(&mut rng);
         let expected =
             directory::settings::check(&stated).unwrap_or_else(|problems| panic!("{problems:?}")).settings;
         let written = text::write(&stated);

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_has_memory() {
+    fn memory_sizes_are_read_from_the_system() {
         assert_eq!(total_bytes("MemTotal:       24 kB\nMemFree: 1 kB\n"), Some(24 << 10));
         assert_eq!(total_bytes("MemFree: 1 kB\n"), None);
         assert!(available_memory_bytes().is_some_and(|bytes| bytes > 1 << 20));

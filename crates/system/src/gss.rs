@@ -382,7 +382,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_keytab_that_is_not_there_is_an_error() {
+    fn a_missing_keytab_is_an_error() {
         let open = |mechanism| Acceptor::open(mechanism, Path::new("/nowhere/keytab"), None).err().unwrap();
         assert!(open(GssMechanism::Kerberos).to_string().contains("/nowhere/keytab"));
         assert!(open(GssMechanism::Spnego).to_string().contains("SPNEGO"));

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_much_takes_so_long() {
+    fn the_due_time_is_the_amount_divided_by_the_rate() {
         let due = |per_second, done| RateLimit::new(per_second).due(done).as_millis();
         assert_eq!(due(48 << 20, 0), 0);
         assert_eq!(due(48 << 20, 24 << 20), 500);

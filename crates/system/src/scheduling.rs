@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_wait_is_followed_by_long_work() {
+    fn work_lasts_as_long_as_the_wait_within_bounds() {
         assert_eq!(work_after(Duration::ZERO), WORK_MIN);
         assert_eq!(work_after(Duration::from_millis(4)), Duration::from_millis(4));
         assert_eq!(work_after(Duration::from_secs(1)), WORK_MAX);

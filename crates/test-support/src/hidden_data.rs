@@ -160,7 +160,7 @@ fn run_pair(world: World, rng: &mut Rng, until: usize, done: &mut RunResult) {
         let end = until.min(done.requests + SCENE);
         let mut dice = Dice { rng, world: &world, sync_cookie: None, position: None, follows: false };
         while done.difference.is_none() && done.requests < end {
-            pair.window(&mut dice, done);
+            pair.send_requests(&mut dice, done);
         }
     }
 }
@@ -268,7 +268,7 @@ impl Pair {
     }
 
     /// Sends some requests at once on one connection.
-    fn window(&mut self, dice: &mut Dice<'_>, done: &mut RunResult) {
+    fn send_requests(&mut self, dice: &mut Dice<'_>, done: &mut RunResult) {
         let mut requests = Vec::new();
         match dice.rng.u32(..20) {
             0 => return self.binds(dice, done),
@@ -291,7 +291,7 @@ impl Pair {
         // point.
         for sent in requests.chunk_by(|one, other| !one.follows && !other.follows) {
             if done.difference.is_none() {
-                self.ask(place, sent, dice, done);
+                self.send_and_compare(place, sent, dice, done);
             }
         }
         // Request the next pages of a paged search.
@@ -308,7 +308,7 @@ impl Pair {
             page.unwrap().value = Some([encode(&one), encode(&other)]);
             self.own.iter_mut().for_each(|own| own.page_cookie = None);
             let next = [request.clone()];
-            self.ask(place, &next, dice, done);
+            self.send_and_compare(place, &next, dice, done);
         }
     }
 
@@ -351,7 +351,7 @@ impl Pair {
             }
             let who = Operation::Extended { name: oids::WHO_AM_I.to_owned(), value: Sent(None) };
             let who = TestRequest::plain(who);
-            self.ask(self.links.len() - 1, &[request, who], dice, done);
+            self.send_and_compare(self.links.len() - 1, &[request, who], dice, done);
         }
         self.links.pop();
     }
@@ -393,7 +393,13 @@ impl Pair {
     }
 
     /// Sends requests to both servers, and compares the answers.
-    fn ask(&mut self, place: usize, requests: &[TestRequest], dice: &mut Dice<'_>, done: &mut RunResult) {
+    fn send_and_compare(
+        &mut self,
+        place: usize,
+        requests: &[TestRequest],
+        dice: &mut Dice<'_>,
+        done: &mut RunResult,
+    ) {
         let first = self.next_id;
         self.next_id += requests.len() as i32 * 2;
         let links = &mut self.links[place];

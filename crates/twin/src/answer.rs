@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_have_one_spelling() {
+    fn equal_names_have_one_normal_form() {
         assert_eq!(normal_dn("UID=Anna,  OU=My  People,dc=X"), normal_dn("uid=anna,ou=my people,DC=x"));
         assert_eq!(normal_dn("a=1+b=2,c=3"), normal_dn("B=2+A=1,C=3"));
         assert_ne!(normal_dn("cn=a\\,b,c=x"), normal_dn("cn=a,cn=b,c=x"));

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_lose_their_values() {
+    fn values_are_removed_from_filters() {
         for (filter, expected) in [
             ("(uid=anna)", "(uid=)"),
             ("(&(uid=*)(!(cn=a*b)))", "(&(uid=*)(!(cn=)))"),

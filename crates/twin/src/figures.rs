@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slower_server_is_a_difference() {
+    fn a_slower_server_is_reported_as_a_difference() {
         let mut figures = Figures::default();
         for _ in 0..LATENCY_COUNT_MIN {
             for (kind, new) in [(Kind::Add, 500), (Kind::Bind, 9_000)] {

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions_of_places_are_read_and_others_refused() {
+    fn patterns_of_dns_are_parsed_and_others_refused() {
         let check = |expression: &str, expected: Option<(Reach, &str, Option<&str>)>| {
             let read = Pattern::read(expression);
             let read = read.map(|read| (read.place.unwrap_or((Reach::In, String::new())), read.rdn));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_group_of_a_name_is_expanded() {
+    fn the_capture_group_of_a_pattern_is_expanded() {
         let expanded = |expression| Pattern::read(expression).and_then(|read| read.expanded);
         assert_eq!(expanded("^uid=([^,]+),ou=a,dc=x$").as_deref(), Some("uid=$1,ou=a,dc=x"));
         for without in ["^uid=[^,]+,ou=a,dc=x$", "^([^,]+),ou=a,dc=x$", "^uid=(.+),ou=a,dc=x$"] {

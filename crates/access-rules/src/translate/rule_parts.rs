@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_free_and_short_enough() {
+    fn rule_names_are_unique_and_short() {
         let taken = ["Read: x".to_owned(), "read 2: y".to_owned()];
         for (wanted, expected) in [
             ("read", "read 3"),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_at_or_below_others() {
+    fn dns_at_or_below_another_are_recognized() {
         for (dn, above, expected) in [
             ("ou=a,dc=x", "DC=X", true),
             ("ou=a, dc=x", "ou=A,dc=x", true),

@@ -7,10 +7,10 @@ use audit::{Event, Events, Field, Values, verify};
 pub(crate) fn audit(bytes: &[u8]) {
     for event in Events::of(bytes) {
         let Ok(event) = event else { break };
-        look_at(event);
+        read_all_fields(event);
     }
     if let Some(event) = Event::parse(bytes) {
-        look_at(event);
+        read_all_fields(event);
     }
     let folder = std::env::temp_dir().join(format!("pando-audit-property-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for the segment");
@@ -21,7 +21,7 @@ pub(crate) fn audit(bytes: &[u8]) {
     std::fs::remove_dir_all(&folder).expect("the folder is removed");
 }
 
-fn look_at(event: Event<'_>) {
+fn read_all_fields(event: Event<'_>) {
     for &field in Field::ALL {
         let _ = (event.number(field), event.text(field), event.texts(field).count());
     }

@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_of_another_version_is_named() {
+    fn an_agent_of_another_version_is_refused() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let agent = std::thread::spawn(move || {
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_add_up_to_the_whole() {
+    fn clients_and_rates_are_divided_among_the_agents() {
         let workload = crate::workload::shipped("oid-search-sequential").unwrap();
         let options = Options { clients: Some(10), rate: Some(300.0), ..Options::default() };
         let orders = orders(&workload, &[], &options, 3).unwrap();

@@ -145,7 +145,7 @@ mod tests {
     use ldap::{Control, Controls, ControlsBuf, LdapResult, MessageId, ResponseOp, ResultCode, response};
 
     #[test]
-    fn answers_are_read() {
+    fn answers_are_parsed() {
         let mut octets = Vec::new();
         let (dn, value) = ("cn=a,dc=b", b"x".repeat(200));
         let values_len = response::value_len(value.len());
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn dns_are_compared_as_servers_write_them() {
+    fn dns_are_compared_regardless_of_case_and_spaces() {
         for (left, right, is_same) in [
             ("uid=a,dc=b", "UID=A,DC=b", true),
             ("uid=a,dc=b", "uid=a, dc = b", true),

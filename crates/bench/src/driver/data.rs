@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_come_from_the_template() {
+    fn columns_are_generated_from_the_template() {
         let names = ColumnNames(vec!["dn".to_owned(), "cn".to_owned(), "telephonenumber".to_owned()]);
         let data = "template = 'directorymark'\nrdn = 'cn'\ndn = '{dn}'";
         let data = KeyData::of_template(&toml::from_str(data).unwrap(), 100, 1, &names).unwrap();

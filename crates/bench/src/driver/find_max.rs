@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_knee_is_where_more_load_brings_no_more() {
+    fn the_knee_is_the_last_load_that_raises_the_rate() {
         // The rate grows at first, then only the latency grows.
         assert_eq!(knee(&[(100.0, 10), (190.0, 11), (300.0, 14), (303.0, 28), (304.0, 56)]), (4, 4));
         // The second step brings no gain, but its latency is not much higher. So the search tries another step, which

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_in_order_are_given_once_to_all_clients() {
+    fn sequential_and_shuffled_keys_are_drawn_once_per_round() {
         assert_eq!(take(&mut streams(KeyOrder::Sequential, 100, 1), 100), (0..100).collect::<Vec<_>>());
         for order in [KeyOrder::Sequential, KeyOrder::Shuffled] {
             for count in [1, 2, 3, 32, 1000, 4096, 4097] {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn shuffled_keys_are_in_no_order() {
+    fn shuffled_keys_are_not_ascending() {
         let drawn = take(&mut streams(KeyOrder::Shuffled, 10_000, 1), 10_000);
         assert_eq!(drawn.iter().collect::<BTreeSet<_>>().len(), 10_000);
         let ascending = drawn.windows(2).filter(|pair| pair[0] < pair[1]).count();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_knows_how_often_it_began_anew() {
+    fn a_sequence_counts_its_rounds() {
         let sequence = Arc::new(KeySequence::part(KeyOrder::Sequential, 0..64, 1));
         let mut stream = KeyStream::new(sequence.clone(), 0);
         assert_eq!((0..63).map(|_| stream.next_position()).last(), Some(62));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_those_of_a_template() {
+    fn parts_match_those_of_a_template() {
         for (count, parts) in [(100, 50), (103, 50), (7, 7), (1000, 3), (50, 50)] {
             let data = KeyData::numbers(1, count);
             for part in 0..parts {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_draw_different_keys() {
+    fn threads_draw_different_random_keys() {
         let mut streams = streams(KeyOrder::Random, 1 << 40, 2);
         let both: BTreeSet<u64> =
             (0..1000).flat_map(|_| [streams[0].next_position(), streams[1].next_position()]).collect();

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_seen() {
+    fn the_cost_of_a_process_is_observed_every_second() {
         let schedule = Schedule { start: 0, warm_up_end: 0, from: 0, to: 3 * NANOS_PER_SECOND };
         let mut observer = Observer::new(&[std::process::id()]);
         for now in 0..=3 {

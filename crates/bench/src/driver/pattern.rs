@@ -281,7 +281,7 @@ pub(crate) mod tests {
         }
     }
 
-    fn filled(text: &str, key: &Fixed) -> Result<String, PatternError> {
+    fn fill_pattern(text: &str, key: &Fixed) -> Result<String, PatternError> {
         let mut columns = ColumnNames::default();
         let pattern = Placeholders::new(&mut columns).pattern(text)?;
         let mut out = Vec::new();
@@ -290,7 +290,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn places_are_filled() {
+    fn placeholders_are_filled() {
         let key = Fixed(1_000_017, "Jörg");
         for (text, expected) in [
             ("", ""),
@@ -300,15 +300,15 @@ pub(crate) mod tests {
             ("{part:50}", "17"),
             ("{SSHA}abc{n}", "{SSHA}abc1000017"),
         ] {
-            assert_eq!(filled(text, &key).as_deref(), Ok(expected), "{text}");
+            assert_eq!(fill_pattern(text, &key).as_deref(), Ok(expected), "{text}");
         }
-        let random = filled("<{random:numeric:11}>", &key).unwrap();
+        let random = fill_pattern("<{random:numeric:11}>", &key).unwrap();
         assert!(random.len() == 13 && random[1..12].bytes().all(|octet| octet.is_ascii_digit()), "{random}");
-        assert_eq!(filled("{random:base64:2048}", &key).unwrap().len(), 2048);
+        assert_eq!(fill_pattern("{random:base64:2048}", &key).unwrap().len(), 2048);
     }
 
     #[test]
-    fn invalid_places_are_refused() {
+    fn invalid_placeholders_are_refused() {
         for (text, error) in [
             ("a{n", PatternError::Unclosed),
             ("{random:digits:6}", PatternError::Random("random:digits:6".to_owned())),
@@ -316,7 +316,7 @@ pub(crate) mod tests {
             ("{cn:x}", PatternError::Unknown("cn:x".to_owned())),
             ("{a b}", PatternError::Unknown("a b".to_owned())),
         ] {
-            assert_eq!(filled(text, &Fixed(1, "")), Err(error), "{text}");
+            assert_eq!(fill_pattern(text, &Fixed(1, "")), Err(error), "{text}");
         }
     }
 }

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cram_md5_as_in_rfc_2195() {
+    fn cram_md5_matches_the_example_of_rfc_2195() {
         let mut exchange =
             Exchange::new(BindMechanism::CramMd5, b"tim".to_vec(), b"tanstaaftanstaaf".to_vec(), 1);
         assert_eq!(exchange.first(), None);
@@ -155,7 +155,7 @@ mod tests {
 
     /// The examples of RFC 5802 section 5 and RFC 7677 section 3.
     #[test]
-    fn scram_as_in_its_rfcs() {
+    fn scram_matches_the_examples_of_its_rfcs() {
         for (mechanism, nonce, challenge, last, verifier) in [
             (
                 BindMechanism::ScramSha1,

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn no_certificate_is_trusted_without_an_option() {
+    fn ldaps_requires_an_option_about_trusted_certificates() {
         let targets = Targets::resolve(&["ldap://127.0.0.1:1389", "ldaps://127.0.0.1"]).unwrap();
         assert_eq!(targets.addresses()[1].port(), 636);
         let mut options = Options::default();

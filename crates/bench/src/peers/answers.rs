@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn order_case_and_escapes_are_no_differences() {
+    fn order_case_and_escapes_do_not_count_as_differences() {
         let one = answer("cn=A\\2cB, O=x", &["1", "2"]);
         assert_eq!(difference(&one, &answer("CN=a\\,b,o=X", &["2", "1"])), None);
         let check = |other: Answer, part: &str| {
@@ -247,7 +247,7 @@ mod tests {
     /// OpenDJ returns a clear-text password with a scheme prefix; other servers return it as it was given. This does
     /// not count as a difference.
     #[test]
-    fn clear_passwords_are_each_server_s_own() {
+    fn the_form_of_clear_passwords_does_not_count_as_a_difference() {
         let answer = |password: &str, passwords: Passwords| {
             let attribute = |name: &str, value: &str| Attribute {
                 description: name.to_owned(),

@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_are_hashed_whatever_the_pieces() {
+    fn passwords_are_hashed_for_any_split_of_the_input() {
         let text = "dn: o=a\nobjectClass: top\no: a\n\ndn: cn=b,o=a\nuserPassword: secret\nuserPassword:: MTIzNA==\n\
                     userPassword: {SSHA}xyz\ncn: b\n";
         for size in [1, 7, 4096] {
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_hashes_are_computed_a_few_times() {
+    fn few_slow_hashes_are_computed_and_reused() {
         let text = "dn: o=a\nuserPassword: secret\n\n".repeat(40);
         let mut out = Vec::new();
         let mut filter = Filter::new(&mut out, 1, 1, Passwords::Slow);
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_becomes_a_file() {
+    fn a_template_generates_a_data_file() {
         let path = std::env::temp_dir().join(format!("pando-peers-data-{}.ldif", std::process::id()));
         let parameters = Parameters { entries: Some(500), ..Parameters::default() };
         let data = Data::generate("people", &parameters, 1, &path).unwrap();

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn definitions_come_out_one_a_line_types_first() {
+    fn definitions_are_one_per_line_with_attribute_types_first() {
         let schema = "# vendor\nobjectclass ( 2 NAME 'c' SUP top\n    MAY a )\n\n\
             attributetype ( 1 NAME 'a'\n  SYNTAX x )\n";
         let values = as_values(schema);

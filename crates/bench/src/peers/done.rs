@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_done_when_every_server_has_every_round() {
+    fn a_group_is_complete_once_every_server_has_all_rounds() {
         let mut result = RunResult::begin("pando".to_owned(), Environment::default());
         let mut group = Group::load_only("people", None, Vec::new());
         group.workloads = vec![shipped("people-search").unwrap(), shipped("people-read").unwrap()];

@@ -300,7 +300,7 @@ mod tests {
         dn: cn=parentid,cn=default indexes, cn=config,cn=ldbm database,cn=plugins,cn=config\nnssystemindex: true\n";
 
     #[test]
-    fn the_template_is_filled_in() {
+    fn the_configuration_template_is_filled_with_the_setup() {
         let indexes = vec!["cn:equality,substring".parse().unwrap()];
         let setup = Setup::new("dc=example,dc=com", indexes, 0);
         let text = configuration(SMALL_TEMPLATE, Path::new("/f"), &setup).unwrap();
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn its_output_is_understood() {
+    fn version_and_import_count_are_parsed() {
         assert_eq!(version_in("389 Project\n389-Directory/2.3.1 B2025.016.1616\n"), Some("2.3.1"));
         let output = "x Import complete.  Processed 2002 entries in 9 seconds. (222.44 entries/sec)\n";
         assert_eq!(imported_in(output), Some(2002));

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_is_changed_where_the_setup_says() {
+    fn the_configuration_is_adapted_to_the_setup() {
         let indexes = vec!["cn:equality,presence".parse().unwrap(), "entryUUID".parse().unwrap()];
         let setup = Setup::new("dc=example,dc=com", indexes, 0);
         let clear = Setup { passwords: Passwords::Clear, ..setup.clone() };
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn the_heap_follows_the_memory() {
+    fn the_heap_size_depends_on_the_memory() {
         let mut setup = Setup::new("dc=example,dc=com", Vec::new(), 0);
         setup.memory_bytes = 24 << 30;
         assert!(server_arguments(&setup).contains("-Xms6144m -Xmx6144m"));
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn its_output_is_understood() {
+    fn version_and_import_count_are_parsed() {
         assert_eq!(version_in("OpenDJ Server 5.0.3\nBuild 20260204063702\n"), Some("5.0.3"));
         let output =
             "msg=Processed 2002 entries, imported 2002, skipped 0, rejected 0 and migrated 0 in 2 s\n";

@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_configuration_has_what_the_setup_says() {
+    fn the_configuration_contains_the_setup() {
         let indexes = vec!["uid".parse().unwrap(), "cn:equality,substring,presence".parse().unwrap()];
         let mut setup = Setup::new("o=a b,c=GB", indexes, 1 << 40);
         setup.schema = Some("attributetype ( 1 )".to_owned());
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_has_the_lines_of_its_role() {
+    fn the_configuration_of_a_replica_contains_its_role() {
         let setup = Setup::new("dc=a", vec!["uid".parse().unwrap()], 0);
         let text = |syncrepl| {
             let amendments = Amendments { syncrepl, ..Amendments::default() };
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_found() {
+    fn the_version_is_parsed() {
         assert_eq!(version_in("@(#) $OpenLDAP: slapd 2.5.13+dfsg-5 (Feb  8 2023) $"), Some("2.5.13"));
         assert_eq!(version_in("nothing"), None);
     }

@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_settings_file_has_what_the_setup_says() {
+    fn the_settings_file_contains_the_setup() {
         let indexes = vec!["cn:equality,presence".parse().unwrap(), "member".parse().unwrap()];
         let mut setup = Setup::new("o=a \"b\",c=GB", indexes, 0);
         setup.schema = Some(String::new());

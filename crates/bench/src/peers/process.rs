@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_ends_is_no_server() {
+    fn a_server_program_that_ends_is_an_error() {
         let log = std::env::temp_dir().join(format!("pando-no-server-{}", std::process::id()));
         let address = super::super::free_address().unwrap();
         let mut command = Command::new("sh");
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_come_from_proc() {
+    fn memory_and_disk_sizes_are_read_from_the_system() {
         assert!(memory_bytes() > 1 << 28);
         assert_eq!(status_kib("VmRSS:\t  120 kB\nRssAnon:\t 7 kB\n", "RssAnon:"), Some(7));
         assert!(free_disk_bytes(&std::env::temp_dir()).unwrap() > 0);

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_server_is_divided_by_the_others() {
+    fn ratios_divide_the_first_server_by_each_other_server() {
         let mut unsupported = round("w", "C", 0.0, 0.0);
         unsupported.unsupported = Some("cannot".to_owned());
         let all = [

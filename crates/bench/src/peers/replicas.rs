@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_are_equal_when_changes_are() {
+    fn states_are_equal_if_replicas_have_the_same_changes() {
         let entry = |description: &str, values: &[&str]| {
             let values = values.iter().map(|value| value.as_bytes().to_vec()).collect();
             let attributes = vec![Attribute { description: description.to_owned(), values }];

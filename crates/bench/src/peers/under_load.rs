@@ -447,7 +447,7 @@ mod tests {
     }
 
     /// Returns a workload of renames, which update every index.
-    fn changing(name: &str, indexes: &str) -> Workload {
+    fn rename_workload(name: &str, indexes: &str) -> Workload {
         let text = workload(name, indexes, "").text.replace("kind = \"search\"", "kind = \"rename\"");
         let text =
             text.replace("base = \"dc=example,dc=com\"", "dn = \"uid=user.{n},ou=people,dc=example,dc=com\"");
@@ -463,14 +463,14 @@ mod tests {
     }
 
     #[test]
-    fn workloads_share_data_that_they_can_share() {
+    fn workloads_with_compatible_needs_share_data() {
         let workloads = vec![
             workload("a", "\"uid\", \"cn:sub\"", ""),
             workload("b", "\"uid\"", ""),
             workload("c", "\"cn:substring\", \"uid:eq\"", ""),
             workload("d", "\"uid\"", "operation_log = true"),
             workload("h", "\"uid\"", "audit = true"),
-            changing("g", "\"sn\""),
+            rename_workload("g", "\"sn\""),
             by_name("e", ""),
             by_name("f", "settings = [\"no index on cn\"]"),
         ];
@@ -499,14 +499,14 @@ mod tests {
     }
 
     #[test]
-    fn workloads_without_a_server_are_left_out() {
+    fn workloads_that_no_server_supports_are_left_out() {
         let grouped = super::groups(vec![workload("a", "", "password_scheme = \"md5\"")], None, &[]);
         let (left_out, reason) = &grouped.left_out[0];
         assert!(grouped.groups.is_empty() && left_out.name == "a" && reason.contains("md5"), "{reason}");
     }
 
     #[test]
-    fn slow_operations_are_run_for_longer() {
+    fn workloads_with_slow_operations_run_longer() {
         let delay = "constant:700ms".parse().unwrap();
         let faults = crate::responder::Faults { delay, ..Default::default() };
         let responder = crate::responder::Responder::start("127.0.0.1:0".parse().unwrap(), faults).unwrap();
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_of_failures_is_no_rate() {
+    fn a_workload_whose_operations_all_fail_is_unsupported() {
         let mut result = WorkloadResult::default();
         let totals = crate::result::OperationTotals {
             operations: 5,

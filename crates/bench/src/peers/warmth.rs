@@ -48,15 +48,15 @@ pub(super) fn sentence(warm_up: &WarmUp) -> String {
 mod tests {
     use super::*;
 
-    fn warmed(figures: &[f64]) -> WarmUp {
+    fn warm_up_with(figures: &[f64]) -> WarmUp {
         warm_up(|number| Some((3.0, figures[number.min(figures.len() - 1)]))).unwrap()
     }
 
     #[test]
-    fn a_server_that_still_gets_faster_is_not_warm() {
+    fn the_warm_up_lasts_until_the_cost_no_longer_falls() {
         // These figures were measured on a server that had just started.
         let falling = [14.2, 10.6, 10.1, 9.9, 9.0, 8.1, 7.6, 7.5, 7.4, 7.4];
-        let done = warmed(&falling);
+        let done = warm_up_with(&falling);
         assert!(done.is_steady);
         assert_eq!(done.cpu_micros, falling);
         assert_eq!(done.seconds, 30.0);
@@ -64,16 +64,16 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_no_change_and_endless_change_is_reported() {
+    fn noise_counts_as_steady_and_a_missing_steady_state_is_reported() {
         assert!(is_steady(&[10.0, 11.0, 11.0, 10.0]));
         let rising: Vec<f64> = (10..10 + WINDOWS_MAX).map(|number| number as f64).collect();
-        let done = warmed(&rising);
+        let done = warm_up_with(&rising);
         assert!(!done.is_steady && done.cpu_micros.len() == WINDOWS_MAX);
         assert!(sentence(&done).starts_with("NOT STEADY after 60 s"), "{}", sentence(&done));
     }
 
     #[test]
-    fn few_figures_and_none_are_no_agreement() {
+    fn too_few_figures_are_not_steady() {
         assert!(!is_steady(&[]) && !is_steady(&[1.0; 3]) && !is_steady(&[0.0; 4]));
         assert!(is_steady(&[1.0, 1.0, 1.03, 1.03]) && !is_steady(&[1.0, 1.0, 1.04, 1.04]));
         assert!(is_steady(&[9.0, 1.0, 1.0, 1.0, 1.0]));

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_round_and_few() {
+    fn ticks_are_few_round_numbers() {
         let check = |axis: Axis, expected: &[&str]| assert_eq!(labels(&axis), expected);
         check(Axis::linear(Quantity::Number, 106_432.0), &["0", "25 k", "50 k", "75 k", "100 k", "125 k"]);
         check(Axis::linear(Quantity::Number, 0.0), &["0", "0.2", "0.4", "0.6", "0.8", "1"]);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn values_outside_are_kept_at_the_edge() {
+    fn values_outside_an_axis_are_drawn_at_its_edge() {
         let axis = Axis::linear(Quantity::Number, 100.0);
         assert_eq!((axis.place(-5.0), axis.place(500.0)), (0.0, 100.0));
         assert!(axis.has(100.0) && !axis.has(101.0));

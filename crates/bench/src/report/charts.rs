@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_runs_keep_their_spikes() {
+    fn reduced_series_keep_their_spikes() {
         let values: Vec<_> =
             (0..3600).map(|second| (f64::from(second), if second == 1805 { 0.0 } else { 100.0 })).collect();
         let (points, band) = reduce(&values, Reduce::Mean);

@@ -410,7 +410,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shipped_tables_are_whole() {
+    fn rows_of_shipped_tables_have_a_cell_per_column() {
         let documents: Vec<Document> = DOCUMENTS.iter().map(|text| parse(text)).collect();
         let tables: usize = documents.iter().map(|document| document.table.len()).sum();
         assert_eq!(tables, 24, "the tables of the five documents");
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_and_shipped_workloads_agree() {
+    fn tables_and_shipped_workloads_refer_to_each_other() {
         let documents: Vec<Document> = DOCUMENTS.iter().map(|text| parse(text)).collect();
         let mut named: Vec<(String, String)> = Vec::new();
         for document in &documents {
@@ -446,13 +446,13 @@ mod tests {
             let workload = crate::workload::shipped(name).expect("one of the shipped");
             // Tables show bulk loads as a measure, so only workloads with requests must be named in a table.
             if workload.document.is_some() && !workload.jobs.is_empty() {
-                assert!(named.iter().any(|(_, other)| other == name), "{name} stands in no table");
+                assert!(named.iter().any(|(_, other)| other == name), "{name} is in no table");
             }
         }
     }
 
     #[test]
-    fn full_speed_is_when_the_rate_has_come_up() {
+    fn full_speed_begins_when_the_rate_stops_rising() {
         let second = |(index, count): (usize, u64)| Second {
             second: index as u64,
             operations: [(OperationKind::Search, count)].into(),

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_those_of_the_command() {
+    fn entry_counts_are_rounded_to_the_requested_size() {
         for (entries, size) in [(100_053, 100_000), (1_000_002, 1_000_000), (2_053, 2_100), (7, 7), (0, 0)] {
             assert_eq!(round_size(entries), size);
         }

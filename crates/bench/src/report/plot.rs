@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_do_not_overlap_and_stay_inside() {
+    fn labels_do_not_overlap_and_lie_within_the_plot() {
         for (mut places, expected) in [
             (vec![10.0, 12.0, 14.0], vec![10.0, 20.0, 30.0]),
             (vec![95.0, 98.0, 99.0], vec![80.0, 90.0, 100.0]),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_the_pages_and_text_is_escaped() {
+    fn plots_use_the_page_s_colours_and_escape_text() {
         let line = Line::new("A & \"B\" <c>".to_owned(), Paint::Series(1), vec![(0.0, 1.0), (9.0, 2.0)]);
         let floor = Line::new("floor".to_owned(), Paint::Floor, vec![(0.0, 3.0)]);
         let plot = Plot {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plot_of_nothing_is_drawn() {
+    fn an_empty_plot_is_drawn() {
         let plot = Plot {
             description: String::new(),
             x: Axis::exact(Quantity::Seconds, 0.0..0.0),

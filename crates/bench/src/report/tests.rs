@@ -1,7 +1,7 @@
 use super::*;
 use crate::result::{DocumentFigure, DocumentRow, Load, WorkloadResult, setting};
 use crate::{Seeded, result};
-use sample::{SECONDS, broken, comparison, run, sweep};
+use sample::{SECONDS, comparison, faulty_comparison, run, sweep};
 
 mod sample;
 
@@ -23,8 +23,8 @@ fn a_clean_run_is_reported_as_clean() {
 
 #[test]
 fn problems_are_reported_at_the_top_and_with_the_figure() {
-    let page = html(broken());
-    assert!(!Report::new(vec![broken()]).is_clean());
+    let page = html(faulty_comparison());
+    assert!(!Report::new(vec![faulty_comparison()]).is_clean());
     let top = &page[page.find("role=\"alert\"").unwrap()..page.find("id=\"glance\"").unwrap()];
     for part in [
         "wrong answers: 3 of ",
@@ -47,12 +47,12 @@ fn unsupported_workloads_are_marked_next_to_other_servers() {
     let run = comparison();
     let runs = [run];
     let groups = Groups::new(&runs, None);
-    assert_eq!(groups.groups.len(), 5, "unsupported results join the group of those who can");
+    assert_eq!(groups.groups.len(), 5, "unsupported results are in the group of the other servers");
     assert_eq!(groups.groups[4].rows.len(), 4);
 }
 
 #[test]
-fn many_workloads_have_a_table_of_all_before_them() {
+fn many_workloads_are_preceded_by_an_overview_table() {
     let page = html(comparison());
     let start = page.find("id=\"overview\"").unwrap();
     assert!(start < page.find("id=\"glance\"").unwrap());
@@ -68,7 +68,7 @@ fn many_workloads_have_a_table_of_all_before_them() {
 }
 
 #[test]
-fn a_run_without_requests_is_listed_with_the_others() {
+fn a_run_without_requests_is_listed_in_the_tables() {
     let mut run = comparison();
     let is_one = |result: &&mut WorkloadResult| {
         result.workload == "m-vault-bind-scram" && result.server.product.starts_with("389")
@@ -89,7 +89,7 @@ fn a_run_without_requests_is_listed_with_the_others() {
 }
 
 #[test]
-fn a_server_that_could_not_be_set_up_is_a_problem_not_a_lack() {
+fn a_server_that_cannot_be_set_up_counts_as_a_problem() {
     let mut run = comparison();
     let server = run.workloads[0].server.clone();
     let mut failed = WorkloadResult::unsupported("bulk-load", "Load", server, "slapd is not here".to_owned());
@@ -110,7 +110,7 @@ fn a_server_that_could_not_be_set_up_is_a_problem_not_a_lack() {
 }
 
 #[test]
-fn loads_are_in_the_tables_of_loads() {
+fn bulk_loads_are_in_the_tables_of_load_times() {
     let mut run = comparison();
     let mut loaded = run.workloads[0].clone();
     loaded.workload = "m-vault-load".to_owned();
@@ -159,7 +159,7 @@ fn servers_are_compared_with_the_named_one() {
 }
 
 #[test]
-fn the_same_product_set_up_otherwise_is_another_server() {
+fn a_product_with_other_settings_is_another_server() {
     let mut run = comparison();
     let mut other = run.workloads[0].clone();
     other.server.set(setting::DURABILITY, "none");
@@ -171,7 +171,7 @@ fn the_same_product_set_up_otherwise_is_another_server() {
 }
 
 #[test]
-fn hostile_names_stay_text() {
+fn markup_in_names_is_escaped() {
     let mut run = comparison();
     for result in &mut run.workloads {
         result.server.product = "<script>alert(1)</script>\"'&".to_owned();
@@ -182,7 +182,7 @@ fn hostile_names_stay_text() {
 }
 
 #[test]
-fn results_without_seconds_cost_or_answers_make_a_page() {
+fn results_without_seconds_or_costs_are_reported() {
     let bare = WorkloadResult { workload: "search".to_owned(), complete: true, ..WorkloadResult::default() };
     let page = html(RunResult { limits: Vec::new(), ..run(vec![bare]) });
     assert!(page.contains("were not measured"));
@@ -203,14 +203,14 @@ fn an_open_loop_is_not_compared_by_rate() {
 }
 
 #[test]
-fn sweeps_are_curves() {
+fn sweeps_are_drawn_as_curves() {
     let page = html(sweep());
     assert!(page.contains("over entries") && page.contains("CPU a request") && page.contains("1,000,000"));
     assert!(!page.contains("id=\"glance\""), "steps of a sweep are no comparison");
 }
 
 #[test]
-fn figures_for_programs_have_a_row_each() {
+fn csv_and_json_have_one_row_for_each_result() {
     let run = comparison();
     let rows = run.workloads.len() + run.limits.len();
     let report = Report::new(vec![run]);

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_as_people_read_them() {
+    fn figures_are_formatted_for_people() {
         for (number, text) in
             [(0, "0"), (999, "999"), (1000, "1,000"), (441_029, "441,029"), (1_234_567, "1,234,567")]
         {

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ratios_become_a_sentence() {
+    fn ratios_are_summarized_in_a_sentence() {
         let check = |rates: &[f64], expected: &str| assert_eq!(rates_text(&mut rates.to_vec()), expected);
         check(&[], "No workload to compare");
         check(&[1.5], "Faster in 1 of 1 workload");

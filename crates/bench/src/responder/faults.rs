@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_are_read() {
+    fn delays_are_parsed() {
         let millis = Duration::from_millis;
         for (text, expected) in [
             ("none", Some(Delay::None)),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_are_distributed_as_named() {
+    fn delays_follow_the_named_distribution() {
         let millis = Duration::from_millis;
         let mean = |delay: Delay| {
             let mut random = Seeded::new(1);

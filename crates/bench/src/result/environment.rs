@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_linux_says() {
+    fn the_environment_is_parsed_from_proc_files() {
         let cpuinfo = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nphysical id\t: 0\ncore id\t\t: 0\n\
             flags\t\t: fpu hypervisor\n\n\
                        processor\t: 1\nmodel name\t: Some CPU @ 2 GHz\nphysical id\t: 0\ncore id\t\t: 0\n";

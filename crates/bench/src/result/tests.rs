@@ -45,7 +45,7 @@ fn run(workloads: Vec<WorkloadResult>) -> RunResult {
 }
 
 #[test]
-fn latencies_survive_their_text() {
+fn latencies_parse_as_written() {
     let cases: [&[u64]; 4] = [&[], &[1], &[0, 999_999_999_999], &[120, 130, 5_000, 1_000_000]];
     for micros in cases {
         let before = latency(micros);
@@ -63,7 +63,7 @@ fn latencies_survive_their_text() {
 }
 
 #[test]
-fn texts_that_are_no_such_histogram_are_refused() {
+fn invalid_histogram_texts_are_refused() {
     let other_bounds = {
         use base64::Engine;
         use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
@@ -113,7 +113,7 @@ fn load_machines_add_up_exactly() {
 }
 
 #[test]
-fn a_second_that_one_machine_lacks_is_kept() {
+fn a_second_that_only_one_machine_has_is_kept() {
     let mut merged = part(10);
     merged.seconds.remove(0);
     merged.merge(&part(1000)).unwrap();
@@ -154,7 +154,7 @@ fn files_round_trip() {
 }
 
 #[test]
-fn the_distribution_goes_as_far_as_there_are_operations() {
+fn the_distribution_ends_at_the_slowest_operation() {
     let points = latency(&(1..=1000).collect::<Vec<_>>()).distribution();
     assert_eq!((points.first(), points.last()), (Some(&(0.0, 1)), Some(&(3.0, 1000))));
     assert!(points.contains(&(2.0, 990)), "{points:?}");
@@ -172,7 +172,7 @@ fn random_latency(random: &mut Seeded, count: u64, typical_micros: usize) -> Lat
 }
 
 #[test]
-fn a_thin_histogram_shows_what_the_whole_one_does() {
+fn a_thinned_histogram_has_the_same_figures() {
     let figures = |latency: &Latency| {
         let table =
             [50.0, 90.0, 99.0, 99.9, 99.99, 100.0].map(|percentile| latency.percentile_micros(percentile));
@@ -209,7 +209,7 @@ fn a_thin_histogram_shows_what_the_whole_one_does() {
         }
         let again = WorkloadResult { operations: thin.operations.clone(), ..WorkloadResult::default() };
         thin.thin_histograms();
-        assert_eq!(thin.operations, again.operations, "what is thin stays as it is");
+        assert_eq!(thin.operations, again.operations, "thinning twice has no further effect");
         if count > 10_000 {
             let lengths = [&whole, &thin].map(|result| result.latency().histogram().iter_recorded().count());
             assert!(lengths[1] * 2 < lengths[0], "{lengths:?} buckets");
@@ -218,7 +218,7 @@ fn a_thin_histogram_shows_what_the_whole_one_does() {
 }
 
 #[test]
-fn files_to_keep_are_compressed_and_show_the_same() {
+fn compressed_result_files_read_as_written() {
     let folder = std::env::temp_dir().join(format!("pando-result-kept-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("run.json.zst");
@@ -236,12 +236,12 @@ fn files_to_keep_are_compressed_and_show_the_same() {
     assert!(packed.starts_with(&ZSTANDARD_MAGIC) && packed.len() < unpacked.len());
     assert_eq!(read.workloads[0].latency().distribution(), part(10).latency().distribution());
     assert_eq!(read.workloads[0].seconds, part(10).seconds);
-    assert_eq!(bounds, [true, false], "what it unpacks to is bounded");
+    assert_eq!(bounds, [true, false], "the unpacked size is bounded");
     assert!(matches!(broken, ResultError::Io { .. }), "{broken}");
 }
 
 #[test]
-fn other_files_are_refused_with_the_reason() {
+fn files_that_are_no_results_are_refused_with_the_reason() {
     let check = |text: &str, part: &str| {
         let error = RunResult::parse(text.as_bytes(), Path::new("x.json")).unwrap_err().to_string();
         assert!(error.contains(part) && error.contains("x.json"), "{text}: {error}");

@@ -40,7 +40,7 @@ fn ldif(suffix: &str) -> Vec<u8> {
 }
 
 #[test]
-fn every_run_makes_the_same_sample() {
+fn the_sample_has_a_constant_digest() {
     assert_eq!(
         HEXLOWER.encode(&Sha1::digest(ldif(SUFFIX))),
         "706323aad154d94e55dc6e558d77218da9885990",
@@ -70,7 +70,7 @@ fn the_ldif_reads_back_as_the_sample() {
 }
 
 #[test]
-fn parents_come_before_children_and_no_entry_comes_twice() {
+fn parents_precede_children_and_each_dn_occurs_once() {
     for suffix in [SUFFIX, "o=foo", "ou=Größe,o=foo", "c=CH"] {
         let entries = sample(suffix);
         assert_eq!(entries[0].dn, suffix);
@@ -83,7 +83,7 @@ fn parents_come_before_children_and_no_entry_comes_twice() {
 }
 
 #[test]
-fn every_attribute_has_a_value_and_every_description_comes_once() {
+fn attributes_have_values_and_descriptions_occur_once() {
     for entry in sample(SUFFIX) {
         let descriptions: HashSet<&str> = entry.attributes.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(descriptions.len(), entry.attributes.len(), "{}", entry.dn);
@@ -98,7 +98,7 @@ fn every_attribute_has_a_value_and_every_description_comes_once() {
 }
 
 #[test]
-fn every_link_leads_somewhere() {
+fn every_link_refers_to_another_entry() {
     let entries = sample(SUFFIX);
     let dns: HashSet<&str> = entries.iter().map(|entry| entry.dn.as_str()).collect();
     let links = ["member", "uniqueMember", "manager", "secretary", "owner", "seeAlso", "aliasedObjectName"];
@@ -117,7 +117,7 @@ fn every_link_leads_somewhere() {
 }
 
 #[test]
-fn members_come_before_and_after_their_groups() {
+fn some_groups_precede_and_some_follow_their_members() {
     let entries = sample(SUFFIX);
     let position: HashMap<&str, usize> = entries.iter().map(|entry| entry.dn.as_str()).zip(0..).collect();
     let forward = |group: &SampleEntry| position[values(group, "member")[0]] > position[group.dn.as_str()];
@@ -126,7 +126,7 @@ fn members_come_before_and_after_their_groups() {
 }
 
 #[test]
-fn a_thousand_people_as_promised() {
+fn the_sample_has_a_thousand_people_with_the_documented_values() {
     let entries = sample(SUFFIX);
     let people: Vec<_> =
         entries.iter().filter(|entry| entry.dn.ends_with(",ou=people,dc=example,dc=com")).collect();
@@ -150,7 +150,7 @@ fn a_thousand_people_as_promised() {
 }
 
 #[test]
-fn everyone_has_the_documented_password_salted_apart() {
+fn all_people_have_the_documented_password_with_their_own_salts() {
     let mut seen = HashSet::new();
     for entry in sample(SUFFIX) {
         for stored in values(&entry, "userPassword") {
@@ -164,7 +164,7 @@ fn everyone_has_the_documented_password_salted_apart() {
 }
 
 #[test]
-fn suffixes_of_every_kind() {
+fn the_suffix_entry_is_valid_for_every_naming_attribute() {
     for (suffix, class, naming, mail) in [
         ("dc=example,dc=com", "dcObject", ("dc", "example"), "@example.com"),
         ("DC=sub,DC=example,DC=org", "dcObject", ("DC", "sub"), "@sub.example.org"),

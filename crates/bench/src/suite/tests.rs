@@ -58,7 +58,7 @@ fn invalid_suites_are_refused_with_the_reason() {
 }
 
 #[test]
-fn variables_are_put_into_steps() {
+fn variables_are_substituted_in_steps() {
     assert_eq!(suite("").steps[0].run, "peers --entries 1000 --workload a.toml");
     let set = [("entries".to_owned(), "5".to_owned())];
     let suite = Suite::parse("s.toml", HEAD, &set).unwrap();
@@ -90,7 +90,7 @@ fn a_goal_is_compared_with_medians() {
 }
 
 #[test]
-fn doubtful_figures_do_not_count_as_measured() {
+fn missing_and_failed_figures_do_not_count_as_measured() {
     let suite = suite("[[goal]]\nfigure = 'cpu-micros'\nof = 'reads/a/pando'\nat_most = 100\n");
     let why = |results: &BTreeMap<String, RunResult>| match &suite.verdicts(results)[0].outcome {
         Outcome::NotMeasured(why) => why.clone(),
@@ -112,7 +112,7 @@ fn doubtful_figures_do_not_count_as_measured() {
 }
 
 #[test]
-fn loads_and_sweeps_have_figures() {
+fn goals_can_refer_to_loads_and_sweeps() {
     let suite = suite(
         "[[goal]]\nfigure = 'loaded-per-second'\nof = 'reads/bulk-load/pando'\nat_least = 100\n\
          [[goal]]\nfigure = 'disk-per-ldif'\nof = 'reads/bulk-load/pando'\nat_most = 1.4\n\
@@ -142,7 +142,7 @@ fn loads_and_sweeps_have_figures() {
 }
 
 #[test]
-fn a_long_run_is_steady_or_not() {
+fn steadiness_and_growth_of_a_long_run_are_computed() {
     assert_eq!(steady_share(&[100.0, 100.0, 100.0, 86.0, 84.0]), Some(0.8));
     assert_eq!(steady_share(&[]), None);
     assert_eq!(trend(&[90.0, 100.0, 110.0]), Some(0.2));

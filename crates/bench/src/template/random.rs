@@ -163,7 +163,7 @@ mod tests {
     use base64::Engine as _;
 
     #[test]
-    fn characters_are_of_the_alphabet_and_all_of_them() {
+    fn all_characters_of_an_alphabet_are_drawn_equally_often() {
         for alphabet in [&Alphabet::of(ALPHA.to_vec()), &*DIGIT, &*BASE64] {
             let mut out = Vec::new();
             alphabet.put(&mut Seeded::new(3), 10_000, &mut out);

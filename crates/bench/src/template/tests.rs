@@ -53,19 +53,19 @@ fn tags_generate_their_values() {
             assert!(value.len() == 1 && is_right(&value[0]), "{text}: {value:?}");
         }
     };
-    fn of(value: &str, length: usize, set: impl Fn(u8) -> bool) -> bool {
+    fn consists_of(value: &str, length: usize, set: impl Fn(u8) -> bool) -> bool {
         value.len() == length && value.bytes().all(set)
     }
     check("plain", &|value| value == "plain");
-    check("<random:alpha:5>", &|value| of(value, 5, |c| c.is_ascii_lowercase()));
+    check("<random:alpha:5>", &|value| consists_of(value, 5, |c| c.is_ascii_lowercase()));
     check("<random:alpha:2:4>", &|value| (2..=4).contains(&value.len()));
-    check("<Random:Numeric:6>", &|value| of(value, 6, |c| c.is_ascii_digit()));
+    check("<Random:Numeric:6>", &|value| consists_of(value, 6, |c| c.is_ascii_digit()));
     check("<random:numeric:-5:5>", &|value| (-5..=5).contains(&value.parse::<i64>().unwrap()));
-    check("<random:numeric:1:9:000>", &|value| of(value, 3, |c| c.is_ascii_digit()));
-    check("<random:alphanumeric:80>", &|value| of(value, 80, |c| c.is_ascii_alphanumeric()));
-    check("<random:hex:8>", &|value| of(value, 8, |c| c.is_ascii_hexdigit()));
+    check("<random:numeric:1:9:000>", &|value| consists_of(value, 3, |c| c.is_ascii_digit()));
+    check("<random:alphanumeric:80>", &|value| consists_of(value, 80, |c| c.is_ascii_alphanumeric()));
+    check("<random:hex:8>", &|value| consists_of(value, 8, |c| c.is_ascii_hexdigit()));
     check("<random:base64:16>", &|value| value.len() == 16);
-    check("<random:chars:XY:3>", &|value| of(value, 3, |c| matches!(c, b'X' | b'Y')));
+    check("<random:chars:XY:3>", &|value| consists_of(value, 3, |c| matches!(c, b'X' | b'Y')));
     check("<random:chars:XY:1:3>", &|value| (1..=3).contains(&value.len()));
     check("<random:telephone>", &|value| value.starts_with("+1 ") && value.len() == 15);
     check("<random:month>", &|value| value.len() >= 3);
@@ -109,14 +109,14 @@ fn presence_and_conditions_leave_lines_out() {
 }
 
 #[test]
-fn weights_are_kept() {
+fn values_of_a_list_are_chosen_by_weight() {
     let chosen = values(6000, "<list:a;3:b;2:c;1>");
     let count = |wanted: &str| chosen.iter().filter(|value| value[0] == wanted).count();
     assert!((2800..3200).contains(&count("a")) && (850..1150).contains(&count("c")));
 }
 
 #[test]
-fn first_and_last_are_unique_together() {
+fn pairs_of_first_and_last_names_are_unique() {
     let names: HashSet<_> = values(20_000, "<first> <last>").into_iter().flatten().collect();
     assert_eq!(names.len(), 20_000);
     let again = values(50, "<first>|<first>");
@@ -141,7 +141,7 @@ fn sequences_start_over_below_a_new_parent_unless_false() {
 }
 
 #[test]
-fn templates_extend_and_branches_get_what_they_lack() {
+fn templates_extend_others_and_branches_get_missing_attributes() {
     let text = "# a comment\ndefine suffix=dc=example,dc=com\ndefine mail=@[suffix]\n\nbranch: [suffix]\n\
                 description: top of\n  [suffix]\n\nbranch: ou=a\\, b,[suffix]\nsubordinateTemplate: two:1\n\n\
                 template: one\nrdnAttr: cn+sn\ncn: c, d\nsn: s\n\ntemplate: two\nextends: one\n\
@@ -162,7 +162,7 @@ fn templates_extend_and_branches_get_what_they_lack() {
 }
 
 #[test]
-fn mistakes_are_named_with_their_line() {
+fn errors_of_templates_name_the_line() {
     let check = |text: &str, line: u32, part: &str| {
         let error = match Template::of_text("t", text, None, &Parameters::default()) {
             Err(error) => error,
@@ -251,7 +251,7 @@ fn files_are_found_in_the_folder_of_the_template() {
 
 /// Returns a template with 14,000 people below units. The people are members of 3 groups that are larger than a piece,
 /// and of 2,000 small groups. The names are random.
-fn crowd() -> Template {
+fn large_groups_template() -> Template {
     template(
         "branch: o=x\nsubordinateTemplate: unit:4\nsubordinateTemplate: large:3\nsubordinateTemplate: small:2000\n\n\
          template: unit\nrdnAttr: ou\nsubordinateTemplate: person:3500\nou: <random:alpha:12>\n\n\
@@ -264,8 +264,8 @@ fn crowd() -> Template {
 }
 
 #[test]
-fn threads_make_no_difference() {
-    let crowd = crowd();
+fn the_number_of_threads_does_not_change_the_data() {
+    let crowd = large_groups_template();
     let alone = ldif(&crowd, 5, 1);
     for threads in [2, 3, 8] {
         assert!(ldif(&crowd, 5, threads) == alone, "{threads} threads");
@@ -275,7 +275,7 @@ fn threads_make_no_difference() {
 
 #[test]
 fn each_entry_is_in_one_group_of_a_kind() {
-    let entries = read(&ldif(&crowd(), 5, 2));
+    let entries = read(&ldif(&large_groups_template(), 5, 2));
     let people: HashSet<_> =
         entries.iter().map(|(dn, _)| dn.as_str()).filter(|dn| dn.matches(',').count() == 2).collect();
     assert_eq!(people.len(), 14_000);
@@ -300,7 +300,7 @@ fn each_entry_is_in_one_group_of_a_kind() {
 
 /// A group with 50,000 members and all people are written in pieces that are far smaller than the group.
 #[test]
-fn a_large_group_is_never_in_memory() {
+fn large_groups_are_written_in_parts() {
     struct Largest(usize, u64);
     impl io::Write for Largest {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -324,7 +324,7 @@ fn a_large_group_is_never_in_memory() {
 }
 
 #[test]
-fn a_failing_writer_ends_it() {
+fn a_failing_writer_ends_the_generation() {
     struct Full(usize);
     impl io::Write for Full {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -336,7 +336,9 @@ fn a_failing_writer_ends_it() {
         }
     }
     for threads in [1, 4] {
-        let error = crowd().generate(1, NonZeroUsize::new(threads).unwrap(), &mut Full(5)).unwrap_err();
+        let error = large_groups_template()
+            .generate(1, NonZeroUsize::new(threads).unwrap(), &mut Full(5))
+            .unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }
 }

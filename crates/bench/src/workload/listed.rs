@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_read() {
+    fn lists_of_searches_are_parsed() {
         let text = "# comment\n(uid=a)\n\no=x\tone\t(cn=b*)\nldap:///cn=c,o=x?cn,sn?base?(sn=*)\n";
         let listed = Listed::parse("l", text, "dc=com", &["1.1".to_owned()]).unwrap();
         let expected = [
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_are_read() {
+    fn searches_are_parsed_from_logs() {
         let slapd = r#"
 Nov 20 12:00:00 host slapd[1]: conn=1000 op=0 BIND dn="cn=admin" method=128
 Nov 20 12:00:00 host slapd[1]: conn=1000 op=0 BIND dn="cn=admin" mech=SIMPLE ssf=0

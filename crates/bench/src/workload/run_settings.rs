@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_take_the_place_of_those_that_are_there() {
+    fn run_settings_override_the_base_settings() {
         let text = "access_rules = [\"a: b\"]\n[limits]\nsize_limit = 5\n[bench]\naudit = true\n\
                     user = true\nentries = [\"dn: cn=a\\ncn: a\"]\n[bench.node]\nmetrics.listen = \"x\"\n";
         let read = RunSettings::parse("some/rules-50.toml", text).unwrap();

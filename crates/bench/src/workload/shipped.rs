@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shipped_workload_is_right() {
+    fn every_shipped_workload_is_valid() {
         for (name, text) in SHIPPED {
             let workload = Workload::parse(name, text).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(workload.name, *name);

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_come_whole_or_not_at_all() {
+    fn keys_are_received_completely_or_refused() {
         let receive = |frame: &[u8]| {
             let mut sent = Vec::new();
             write_frame(&mut sent, frame).unwrap();

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_comes_whole_or_not_at_all() {
+    fn a_snapshot_is_received_completely_or_refused() {
         let data: Vec<u8> = (0..3 * PART_BYTES as u64 / 2).map(|number| (number / 7) as u8).collect();
         let mut sent = Vec::new();
         write_frame(&mut sent, &[WAIT]).unwrap();

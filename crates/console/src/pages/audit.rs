@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_is_offered() {
+    fn every_event_kind_can_be_selected() {
         assert!(Kind::ALL.iter().all(|kind| KINDS.contains(kind)));
     }
 }

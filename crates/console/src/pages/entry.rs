@@ -173,12 +173,12 @@ mod tests {
 
     #[test]
     fn parents_begin_at_the_root() {
-        let way = parents("cn=a\\,b,ou=c,dc=d,dc=e", &[]);
-        let names: Vec<_> = way.iter().map(|step| step["name"].as_str().unwrap()).collect();
+        let path = parents("cn=a\\,b,ou=c,dc=d,dc=e", &[]);
+        let names: Vec<_> = path.iter().map(|step| step["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["dc=e", "dc=d", "ou=c"]);
-        assert_eq!(way[2]["dn"], "ou=c,dc=d,dc=e");
+        assert_eq!(path[2]["dn"], "ou=c,dc=d,dc=e");
         assert!(["dc=e", "", "=,="].iter().all(|dn| parents(dn, &[]).is_empty()));
-        let way = parents("cn=a,ou=c,dc=d,dc=e", &["o=x".to_owned(), "DC=d,dc=e".to_owned()]);
-        assert_eq!((way.len(), &way[0]["name"]), (2, &json!("dc=d")));
+        let path = parents("cn=a,ou=c,dc=d,dc=e", &["o=x".to_owned(), "DC=d,dc=e".to_owned()]);
+        assert_eq!((path.len(), &path[0]["name"]), (2, &json!("dc=d")));
     }
 }

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_compared_with_the_ones_before() {
+    fn settings_are_compared_with_earlier_versions() {
         let list = [
             settings(9, &[("limits.size_limit", "5"), ("anonymous_read", "false")]),
             settings(7, &[("indexes.cn", "equality")]),

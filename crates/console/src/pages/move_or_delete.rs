@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_split_at_their_first_part() {
+    fn names_are_split_after_the_rdn() {
         let of = |dn: &str| split(dn);
         let own = |rdn: &str, parent: &str| (rdn.to_owned(), parent.to_owned());
         assert_eq!(of("cn=a\\,b+sn=c,ou=d,dc=e"), own("cn=a\\,b+sn=c", "ou=d,dc=e"));

@@ -52,7 +52,7 @@ fn shape(record: &LdifRecord<'_>) -> String {
 }
 
 #[test]
-fn entries() {
+fn entries_parse() {
     let check = |text: &str, expected: &[&str]| assert_eq!(read(text), expected, "{text:?}");
     check("", &[]);
     check("\n\n\n", &[]);
@@ -76,7 +76,7 @@ fn entries() {
 }
 
 #[test]
-fn entry_errors() {
+fn invalid_entries_are_refused_with_their_line() {
     let check = |text: &str, expected: &[&str]| assert_eq!(read(text), expected, "{text:?}");
     check("version: 2\ndn: a=b\n", &["line 1: only LDIF version 1 is known"]);
     check("cn: a\n\ndn: dc=b\n", &["line 1: record must start with 'dn:'", "3: dc=b "]);
@@ -98,7 +98,7 @@ fn entry_errors() {
 }
 
 #[test]
-fn rfc_2849_changes() {
+fn changes_of_rfc_2849_parse() {
     let text = "\
 version: 1
 # Add a new entry
@@ -156,7 +156,7 @@ changetype: delete
 }
 
 #[test]
-fn change_variations() {
+fn variants_of_changes_parse_or_are_refused() {
     let check = |body: &str, expected: &str| {
         assert_eq!(read(format!("dn: a=b\nchangetype: {body}")), [expected], "{body:?}");
     };
@@ -206,7 +206,7 @@ fn input_errors_end_reading() {
 /// here a compile error.
 #[test]
 fn every_kind_of_error_has_a_message() {
-    fn place(kind: &LdifErrorKind) -> usize {
+    fn index_of(kind: &LdifErrorKind) -> usize {
         match kind {
             LdifErrorKind::UnknownVersion => 0,
             LdifErrorKind::StrayContinuation => 1,
@@ -247,12 +247,12 @@ fn every_kind_of_error_has_a_message() {
     for (text, expected) in samples {
         let error = LdifReader::with_record_size_max(text, 80).next_record().unwrap_err();
         assert_eq!(error.to_string(), expected);
-        seen[place(&error.kind)] = true;
+        seen[index_of(&error.kind)] = true;
     }
     let broken = BufReader::new(Cursor::new("dn: a=b\n").chain(Broken));
     let error = LdifReader::new(broken).next_record().unwrap_err();
     assert_eq!(error.to_string(), "line 2: broken disk");
-    seen[place(&error.kind)] = true;
+    seen[index_of(&error.kind)] = true;
     assert_eq!(seen, [true; 14], "a kind without a sample");
 }
 
@@ -266,7 +266,7 @@ impl Read for Broken {
 }
 
 #[test]
-fn values_become_attributes() {
+fn values_are_grouped_by_attribute() {
     let mut reader = LdifReader::new(&b"dn: a=b\ncn: 1\nSN: x\ncn: 2\nsn: y\nCn: 3\n"[..]);
     let record = reader.next_record().unwrap().unwrap();
     let LdifBody::Entry(values) = record.body else { panic!() };
@@ -281,7 +281,7 @@ fn values_become_attributes() {
 }
 
 /// Writes with `write`, checks the length of the lines, and returns the text.
-fn written(write: impl FnOnce(&mut LdifWriter<Vec<u8>>) -> std::io::Result<()>) -> String {
+fn write_text(write: impl FnOnce(&mut LdifWriter<Vec<u8>>) -> std::io::Result<()>) -> String {
     let mut writer = LdifWriter::new(Vec::new());
     write(&mut writer).unwrap();
     let text = String::from_utf8(writer.into_inner()).unwrap();
@@ -292,7 +292,7 @@ fn written(write: impl FnOnce(&mut LdifWriter<Vec<u8>>) -> std::io::Result<()>) 
 #[test]
 fn values_are_written_safely() {
     let check = |value: &str, expected: &str| {
-        let text = written(|writer| writer.entry("a=b", [("x", value.as_bytes())]));
+        let text = write_text(|writer| writer.entry("a=b", [("x", value.as_bytes())]));
         assert_eq!(text, format!("dn: a=b\n{expected}\n\n"));
         let read_back = format!("1: a=b x={}", value.as_bytes().escape_ascii());
         assert_eq!(read(&text), [read_back], "{text}");
@@ -337,7 +337,7 @@ fn changes_are_written_and_read_back() {
         Control { oid: "1.2.3", critical: true, value: Some(b"\xff") },
         Control { oid: "1.2.4", critical: false, value: None },
     ];
-    let text = written(|writer| {
+    let text = write_text(|writer| {
         writer.version()?;
         writer.comment("two\rlines\nof it")?;
         writer.add("cn=ä", &[], [("cn", "ä".as_bytes())])?;

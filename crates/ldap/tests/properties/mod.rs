@@ -235,7 +235,7 @@ pub(crate) fn dn(bytes: &[u8]) {
         Err(error) => return assert!(error.offset <= text.len()),
     };
     let rendered = dn.to_string();
-    let again = Dn::parse(&rendered).expect("what is rendered parses");
+    let again = Dn::parse(&rendered).expect("the rendered DN parses");
     assert_eq!(again.len(), dn.len());
     assert!(again.rdns().zip(dn.rdns()).all(|(left, right)| left.avas == right.avas), "{rendered}");
     assert_eq!(again.to_string(), rendered);
@@ -247,11 +247,11 @@ pub(crate) fn dn(bytes: &[u8]) {
     assert_eq!(again.normal_text(|attribute| attribute), normal);
     assert!(!ldap::is_plain_dn_text(bytes) || normal == text, "{text}");
     for (index, rdn) in dn.rdns().enumerate() {
-        let alone = Dn::parse_rdn(rdn.text).expect("an RDN is one");
+        let alone = Dn::parse_rdn(rdn.text).expect("the text of an RDN parses");
         assert_eq!(alone.rdn().map(|alone| alone.avas), Some(rdn.avas));
         let ancestor = dn.ancestor(index);
         assert_eq!(ancestor.rdn().map(|first| first.text), Some(rdn.text));
-        let parsed = Dn::parse(dn.text_from(index)).expect("what is left is a DN");
+        let parsed = Dn::parse(dn.text_from(index)).expect("the remaining RDNs are a DN");
         assert_eq!(parsed.to_string(), ancestor.to_string());
     }
     assert_eq!(dn.parent().is_none(), dn.is_empty());

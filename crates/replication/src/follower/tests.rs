@@ -22,19 +22,19 @@ impl Fixture {
         let (message, tag) = message::encode_generation(&keys(), 1, &GENERATION, &generation);
         let (follower, rows) = Follower::seed((keys(), 1), TOPIC, GENERATION, &generation, 0, tag);
         let mut fixture = Fixture { follower, rows: BTreeMap::new(), log: vec![message] };
-        fixture.keep(rows);
+        fixture.store(rows);
         fixture
     }
 
     /// Returns a topic in epoch 1, with node 1 as the writer.
-    fn led() -> Fixture {
+    fn with_writer() -> Fixture {
         let mut fixture = Fixture::new();
         let claim = fixture.follower.claim_of(NodeId(1), 1, 1);
         assert_eq!(fixture.push(claim), "epoch 1");
         fixture
     }
 
-    fn keep(&mut self, rows: Vec<RowChange>) {
+    fn store(&mut self, rows: Vec<RowChange>) {
         for RowChange { key, value } in rows {
             match value {
                 Some(value) => drop(self.rows.insert(key, value)),
@@ -50,26 +50,26 @@ impl Fixture {
         match self.follower.step(offset, &message) {
             Verdict::Apply(accepted) => {
                 let text = format!("apply {}..{}", accepted.first_position, self.follower.position());
-                self.keep(accepted.rows);
+                self.store(accepted.rows);
                 text
             }
             Verdict::NewEpoch(new) => {
-                self.keep(new.rows);
+                self.store(new.rows);
                 format!("epoch {}", new.epoch.offset)
             }
             Verdict::Member(update) => {
-                self.keep(update.rows);
+                self.store(update.rows);
                 format!("{}: {:?}", update.node, update.announcement)
             }
             Verdict::Key(update) => {
-                self.keep(update.rows);
+                self.store(update.rows);
                 format!("{:?}", update.what)
             }
             Verdict::Mark(mark) if !mark.rows.is_empty() => {
                 let [from, to] =
                     [&mark.slice.from, &mark.slice.to].map(|point| String::from_utf8_lossy(point));
                 let text = format!("mark {from:?}..{to:?}");
-                self.keep(mark.rows);
+                self.store(mark.rows);
                 text
             }
             other => format!("{other:?}"),
@@ -109,7 +109,7 @@ fn operation(sequence: u64) -> OperationId {
 
 #[test]
 fn groups_of_the_epoch_are_accepted_in_order() {
-    let mut fixture = Fixture::led();
+    let mut fixture = Fixture::with_writer();
     for (sequences, verdict) in [(vec![1], "apply 101..101"), (vec![2, 3], "apply 102..103")] {
         let group = fixture.group(&sequences, |_| ());
         assert_eq!(fixture.push(group), verdict);
@@ -123,7 +123,7 @@ fn groups_of_the_epoch_are_accepted_in_order() {
 #[test]
 fn ignores_or_rejects_a_group_that_is_not_the_next_of_its_epoch() {
     fn check(change: impl FnOnce(&mut GroupHead), verdict: &str) {
-        let mut fixture = Fixture::led();
+        let mut fixture = Fixture::with_writer();
         let group = fixture.group(&[1], |_| ());
         fixture.push(group);
         let claim = fixture.follower.claim_of(NodeId(2), 1, 1);
@@ -150,7 +150,7 @@ fn ignores_or_rejects_a_group_that_is_not_the_next_of_its_epoch() {
 
 #[test]
 fn a_stopped_follower_restarts_after_its_last_accepted_message() {
-    let mut fixture = Fixture::led();
+    let mut fixture = Fixture::with_writer();
     let group = fixture.group(&[1], |head| head.number = 2);
     assert_eq!(fixture.push(group), "Alarm(Gap { number: 2, expected: 1 })");
     let right = fixture.group(&[1], |_| ());
@@ -163,7 +163,7 @@ fn a_stopped_follower_restarts_after_its_last_accepted_message() {
 
 #[test]
 fn an_operation_is_applied_once() {
-    let mut fixture = Fixture::led();
+    let mut fixture = Fixture::with_writer();
     let twice = fixture.group(&[1, 1], |_| ());
     assert_eq!(fixture.push(twice), "Alarm(RepeatedOperation)");
     let group = fixture.group(&[1, 2], |_| ());
@@ -201,7 +201,7 @@ fn records_of_a_transaction_follow_each_other() {
 
 #[test]
 fn ids_below_the_window_are_too_old() {
-    let mut fixture = Fixture::led();
+    let mut fixture = Fixture::with_writer();
     // The operations are not in the order of their ids, and number 3 is missing.
     let last = IDS_PER_NODE as u64 + 4;
     for sequence in [2, 1, 4].into_iter().chain(5..=last) {
@@ -225,7 +225,7 @@ fn ids_below_the_window_are_too_old() {
 
 #[test]
 fn ignores_claims_older_than_the_last_of_the_node() {
-    let mut fixture = Fixture::led();
+    let mut fixture = Fixture::with_writer();
     let late = fixture.follower.claim_of(NodeId(1), 1, 2);
     let newer = fixture.follower.claim_of(NodeId(1), 1, 3);
     assert_eq!(fixture.push(newer.clone()), "epoch 2");
@@ -236,9 +236,9 @@ fn ignores_claims_older_than_the_last_of_the_node() {
 }
 
 #[test]
-fn a_claim_on_another_history_stops() {
+fn a_claim_with_another_history_stops_the_node() {
     fn check(claim: impl FnOnce(u64, Tag) -> (u64, Tag), verdict: &str) {
-        let mut fixture = Fixture::led();
+        let mut fixture = Fixture::with_writer();
         let group = fixture.group(&[1], |_| ());
         fixture.push(group);
         let (position, previous) = claim(101, fixture.follower.cursor().previous);
@@ -269,7 +269,7 @@ fn the_number_of_nodes_is_limited() {
 
 #[test]
 fn a_new_generation_ends_its_predecessor() {
-    let mut fixture = Fixture::led();
+    let mut fixture = Fixture::with_writer();
     let after = |follows| {
         let generation = Generation { follows, position: 500 };
         message::encode_generation(&keys(), 1, &[9; 16], &generation).0
@@ -281,7 +281,7 @@ fn a_new_generation_ends_its_predecessor() {
 
 #[test]
 fn a_restart_continues_only_on_the_same_log() {
-    let mut fixture = Fixture::led();
+    let mut fixture = Fixture::with_writer();
     let group = fixture.group(&[1], |_| ());
     fixture.push(group);
     let follower = fixture.reload();
@@ -303,7 +303,7 @@ fn a_restart_continues_only_on_the_same_log() {
 
 #[test]
 fn a_node_that_left_cannot_write_or_return() {
-    let mut fixture = Fixture::led();
+    let mut fixture = Fixture::with_writer();
     let announcement =
         |fixture: &Fixture, node, announcement| fixture.follower.announcement_of(NodeId(node), announcement);
     for (node, what) in [(1, Announcement::Durable(1)), (2, Announcement::Durable(1))] {
@@ -334,8 +334,8 @@ fn a_node_that_left_cannot_write_or_return() {
 }
 
 #[test]
-fn a_level_takes_effect_once_all_nodes_support_it_and_stops_others() {
-    let mut fixture = Fixture::led();
+fn a_level_takes_effect_once_all_nodes_support_it() {
+    let mut fixture = Fixture::with_writer();
     let announcement =
         |fixture: &Fixture, node, announcement| fixture.follower.announcement_of(NodeId(node), announcement);
     assert_eq!(fixture.follower.level(), 1);
@@ -367,8 +367,8 @@ fn a_level_takes_effect_once_all_nodes_support_it_and_stops_others() {
 }
 
 #[test]
-fn marks_and_digests_change_nothing() {
-    let mut fixture = Fixture::led();
+fn marks_and_digests_do_not_change_the_state() {
+    let mut fixture = Fixture::with_writer();
     let before = *fixture.follower.cursor();
     let mark = mark_of(&fixture, 1, (b"", b"m"));
     let expected = Mark { offset: before.offset + 1, slice: Slice::default(), rows: Vec::new() };
@@ -432,7 +432,7 @@ fn the_log_alone_determines_the_slices_of_a_round() {
 
 #[test]
 fn announcements_determine_the_deletable_part_of_the_log() {
-    let mut fixture = Fixture::led();
+    let mut fixture = Fixture::with_writer();
     let mut announce = |node, announcement| {
         let message = fixture.follower.announcement_of(NodeId(node), announcement);
         fixture.push(message);
@@ -458,7 +458,7 @@ fn announcements_determine_the_deletable_part_of_the_log() {
 /// Returns a follower whose nodes 1 and 2 support key rotation, with node 1 as the writer, and a new key with its
 /// number.
 fn with_two_nodes() -> (Fixture, ClusterKey, u32) {
-    let mut fixture = Fixture::led();
+    let mut fixture = Fixture::with_writer();
     for (node, announcement) in [1, 2]
         .map(|node| (node, Announcement::Durable(1)))
         .into_iter()
@@ -502,10 +502,10 @@ fn a_key_that_most_nodes_have_replaces_the_previous_one() {
         assert_eq!(fixture.push(message), verdict);
     }
     let mut again = fixture.reload();
-    assert_eq!(again.key_holders().collect::<Vec<_>>().len(), 2, "it is part of the state");
+    assert_eq!(again.key_holders().collect::<Vec<_>>().len(), 2, "the holders are part of the state");
     again.set_keys(keys().with(number, key.clone()));
-    assert!(again.holder_of(NodeId(1), "host:2").is_none(), "it has said so");
-    assert!(again.holder_of(NodeId(1), "host:3").is_some(), "it is reached elsewhere now");
+    assert!(again.holder_of(NodeId(1), "host:2").is_none(), "the node has already announced it");
+    assert!(again.holder_of(NodeId(1), "host:3").is_some(), "the address of the node has changed");
 
     // A node without the key stops reading, whatever messages follow, until it has the key.
     let before = fixture.reload();
@@ -564,7 +564,7 @@ fn a_leaving_node_ends_a_key_offer_and_makes_a_new_key_due() {
 
 #[test]
 fn ignores_messages_of_a_level_before_it_is_in_force() {
-    let mut fixture = Fixture::led();
+    let mut fixture = Fixture::with_writer();
     let offered = offer(&fixture, &ClusterKey::new(&[7; 32]));
     assert_eq!(fixture.push(offered), "Alarm(Malformed)");
     let seal = message::Proposal { node: NodeId(1), incarnation: 1, number: 1 };

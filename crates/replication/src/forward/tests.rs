@@ -86,7 +86,7 @@ fn answers() -> Vec<Answer> {
 }
 
 #[test]
-fn frames_come_back() {
+fn frames_decode_as_encoded() {
     assert!(decode_requests(&encode_requests(&requests())) == Some(requests()));
     assert!(decode_answers(&encode_answers(&answers())) == Some(answers()));
     assert!(decode_requests(&encode_requests(&[])) == Some(Vec::new()));
@@ -132,7 +132,7 @@ fn diagnostics_of_requests_contain_no_values() {
 }
 
 #[test]
-fn only_the_last_copy_is_decided() {
+fn only_the_latest_copy_of_a_request_is_admitted() {
     let (mut gate, requests) = (Gate::default(), requests());
     let (node, [first, second, ..]) = (NodeId(2), &requests[..]) else { panic!() };
     assert!(gate.admits(node, first, 6) && !gate.admits(node, first, 7));

@@ -54,7 +54,7 @@ impl Server {
     }
 
     /// Returns the length of the common prefix of the records of both servers.
-    fn agrees(&self, other: &Server) -> u64 {
+    fn common_prefix(&self, other: &Server) -> u64 {
         self.records.iter().zip(&other.records).take_while(|(own, other)| own == other).count() as u64
     }
 }
@@ -93,7 +93,7 @@ impl Model {
             }
             Relation::Diverged { since } => {
                 // A writer that was restored from a backup reuses positions of the epoch for other records.
-                let agree = theirs.agrees(&consumer);
+                let agree = theirs.common_prefix(&consumer);
                 let is_known = self.is_restored || since <= agree + 1;
                 assert!(is_known, "step {}: {since}, but they agree up to {agree}", self.step);
                 self.counts.diverged += 1;
@@ -144,7 +144,7 @@ impl Model {
         self.counts.planned += 1;
     }
 
-    fn go_on(&mut self) {
+    fn run_step(&mut self) {
         let one = self.rng.usize(..SERVERS);
         let step = self.step;
         match self.rng.u32(..40) {
@@ -208,7 +208,7 @@ fn a_continuing_consumer_has_a_prefix_of_its_suppliers_records() {
         (1..SERVERS).for_each(|number| model.servers[number].supplier = Some((number - 1, false)));
         for step in 0..STEPS {
             model.step = step;
-            model.go_on();
+            model.run_step();
         }
     }
     let Counts { continued, diverged, other_last_record, replaced, planned } = model.counts;

@@ -22,7 +22,7 @@ impl Cluster {
     }
 
     /// Returns a cluster with node 0 as the writer.
-    fn led() -> Cluster {
+    fn with_writer() -> Cluster {
         let mut cluster = Cluster::new(2);
         let claim = cluster.members[0].claim().unwrap();
         assert_eq!(cluster.append(claim), None);
@@ -54,7 +54,7 @@ impl Cluster {
 
 #[test]
 fn keeps_a_batch_until_its_group_is_read_back() {
-    let mut cluster = Cluster::led();
+    let mut cluster = Cluster::with_writer();
     for sequence in 1..3 {
         assert!(cluster.members[0].may_decide());
         let group = cluster.propose(0, sequence);
@@ -71,7 +71,7 @@ fn keeps_a_batch_until_its_group_is_read_back() {
 
 #[test]
 fn another_claim_before_the_group_drops_the_batch() {
-    let mut cluster = Cluster::led();
+    let mut cluster = Cluster::with_writer();
     let group = cluster.propose(0, 1);
     let claim = cluster.members[1].claim().unwrap();
     assert_eq!(cluster.append(claim), Some(GroupOutcome::Dropped));
@@ -84,7 +84,7 @@ fn another_claim_before_the_group_drops_the_batch() {
 fn a_claim_determines_the_outcome_of_a_group() {
     // The group reaches the log before the claim, or after it.
     for lands in [true, false] {
-        let mut cluster = Cluster::led();
+        let mut cluster = Cluster::with_writer();
         let group = cluster.propose(0, 1);
         assert_eq!(cluster.members[0].group_failed(AppendError::Unknown), None);
         assert_eq!(cluster.role(), Role::Doubtful { epoch: 1 });
@@ -105,8 +105,8 @@ fn a_claim_determines_the_outcome_of_a_group() {
 }
 
 #[test]
-fn a_group_in_doubt_may_precede_any_claim() {
-    let mut cluster = Cluster::led();
+fn a_group_with_unknown_outcome_is_accepted_before_a_claim() {
+    let mut cluster = Cluster::with_writer();
     let group = cluster.propose(0, 1);
     cluster.members[0].group_failed(AppendError::Unknown);
     assert_eq!(cluster.append(group), Some(GroupOutcome::Accepted));
@@ -115,8 +115,8 @@ fn a_group_in_doubt_may_precede_any_claim() {
 }
 
 #[test]
-fn a_group_that_never_left_is_dropped_and_the_epoch_goes_on() {
-    let mut cluster = Cluster::led();
+fn a_group_that_was_not_appended_is_dropped_and_the_epoch_continues() {
+    let mut cluster = Cluster::with_writer();
     cluster.propose(0, 1);
     assert_eq!(cluster.members[0].group_failed(AppendError::NotAppended), Some(GroupOutcome::Dropped));
     let group = cluster.propose(0, 1);
@@ -126,7 +126,7 @@ fn a_group_that_never_left_is_dropped_and_the_epoch_goes_on() {
 }
 
 #[test]
-fn only_the_latest_claim_makes_the_writer() {
+fn only_the_latest_claim_determines_the_writer() {
     let mut cluster = Cluster::new(2);
     let first = cluster.members[0].claim().unwrap();
     let second = cluster.members[0].claim().unwrap();
@@ -145,7 +145,7 @@ fn only_the_latest_claim_makes_the_writer() {
 #[test]
 fn a_resigned_writer_keeps_its_batch_until_the_outcome_is_known() {
     for lands in [true, false] {
-        let mut cluster = Cluster::led();
+        let mut cluster = Cluster::with_writer();
         let group = cluster.propose(0, 1);
         cluster.members[0].resign();
         assert_eq!((cluster.role(), cluster.members[0].holds_batch()), (Role::Doubtful { epoch: 1 }, true));
@@ -159,14 +159,14 @@ fn a_resigned_writer_keeps_its_batch_until_the_outcome_is_known() {
         assert_eq!(cluster.append(claim), expected);
         assert_eq!((cluster.role(), cluster.members[0].holds_batch()), (Role::Following, false));
     }
-    let mut cluster = Cluster::led();
+    let mut cluster = Cluster::with_writer();
     cluster.members[0].resign();
     assert_eq!(cluster.role(), Role::Following);
 }
 
 #[test]
 fn drops_an_own_group_that_is_not_accepted() {
-    let mut cluster = Cluster::led();
+    let mut cluster = Cluster::with_writer();
     let group = cluster.propose(0, 1);
     assert_eq!(cluster.append(group), Some(GroupOutcome::Accepted));
     // The caller wrongly proposes the same operation again.
@@ -177,7 +177,7 @@ fn drops_an_own_group_that_is_not_accepted() {
 
 #[test]
 fn a_stopped_node_does_not_know_the_outcome() {
-    let mut cluster = Cluster::led();
+    let mut cluster = Cluster::with_writer();
     cluster.propose(0, 1);
     let mut group = GroupBuilder::new(1 << 20);
     group.push(&OperationId { node: NodeId(0), incarnation: 1, sequence: 1 }, b"");
@@ -189,11 +189,11 @@ fn a_stopped_node_does_not_know_the_outcome() {
 }
 
 #[test]
-fn an_acknowledgement_below_what_was_read_stops_the_node() {
+fn an_acknowledged_offset_with_another_message_stops_the_node() {
     let tag = |message: &[u8]| Tag::of_message(message).unwrap();
     // An acknowledgement may come late, or for a message that is in the log twice. The node has read the message at the
     // acknowledged offset.
-    let mut cluster = Cluster::led();
+    let mut cluster = Cluster::with_writer();
     let group = cluster.propose(0, 1);
     assert_eq!(cluster.append(group.clone()), Some(GroupOutcome::Accepted));
     assert_eq!(cluster.append(group.clone()), None);

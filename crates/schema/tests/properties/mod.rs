@@ -16,11 +16,11 @@ pub(crate) fn schema_text(bytes: &[u8]) {
             let lines = 1..=text.lines().count().max(1);
             assert!(errors.all().iter().all(|error| lines.contains(&error.line)), "{errors}");
         }
-        Ok(schema) => published_reads_back(&schema),
+        Ok(schema) => check_published(&schema),
     }
 }
 
-fn published_reads_back(schema: &Schema) {
+fn check_published(schema: &Schema) {
     let published = schema.publish();
     let mut text = String::new();
     for (keyword, values) in [

@@ -429,7 +429,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_from_the_storage_become_short_lines() {
+    fn storage_errors_are_escaped_and_truncated() {
         let error = |text: String| {
             explained(&object_store::Error::Generic { store: "S3", source: text.into() }).to_string()
         };
@@ -443,7 +443,7 @@ mod tests {
 
     /// Starts an imitation of the storage. It answers one request per connection with the next element of `answers`.
     /// After the last answer, it sends `endless` repeatedly until the client closes the connection.
-    fn rogue(answers: Vec<Vec<u8>>, endless: &'static [u8]) -> (Bucket, JoinHandle<()>) {
+    fn start_rogue_storage(answers: Vec<Vec<u8>>, endless: &'static [u8]) -> (Bucket, JoinHandle<()>) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let server = std::thread::spawn(move || {
@@ -479,7 +479,7 @@ mod tests {
         static CHUNK: LazyLock<Vec<u8>> =
             LazyLock::new(|| [&b"10000\r\n"[..], &vec![b' '; 0x1_0000], b"\r\n"].concat());
         let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
-        let (bucket, server) = rogue(vec![head], &CHUNK);
+        let (bucket, server) = start_rogue_storage(vec![head], &CHUNK);
         let error = bucket.list().unwrap_err().to_string();
         assert!(error.contains("an answer is longer than 16777216 bytes"), "{error}");
         drop(bucket);
@@ -494,7 +494,7 @@ mod tests {
             "HTTP/1.1 206 Partial Content\r\n{head}Content-Range: bytes 50-99/100\r\nContent-Length: 5000\r\n\r\n{}",
             "b".repeat(5_000)
         );
-        let (bucket, server) = rogue(vec![first.into_bytes(), rest.into_bytes()], b"");
+        let (bucket, server) = start_rogue_storage(vec![first.into_bytes(), rest.into_bytes()], b"");
         let mut content = Vec::new();
         let error = bucket.open("o").unwrap().read_to_end(&mut content).unwrap_err().to_string();
         assert!(error.contains("longer than the 100 bytes"), "{error}");

@@ -120,7 +120,7 @@ mod tests {
     use crate::config::backup::BackupPlace;
 
     #[test]
-    fn a_moment_needs_the_newest_rows_before_it() {
+    fn a_restore_begins_with_the_newest_rows_before_its_time() {
         use Kind::{Changes, Rows};
         let storage = open(&BackupPlace::Folder("/nowhere".into()), None).unwrap();
         let parts = [

@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_continue_the_same_history() {
+    fn changes_continue_only_the_same_history() {
         let before = Moment { generation: [1; 16], position: 9, micros: 7, fingerprint: [2; 16] };
         let after = Moment { position: 12, fingerprint: [3; 16], ..before };
         let heading = Heading { kind: Kind::Changes, moment: after, follows: Some([2; 16]), first: 10 };

@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_says_what_is_kept() {
+    fn the_audit_table_selects_the_recorded_operations() {
         let text = "folder = \"trail\"\nwhat = [\"binds\", \"delete\"]\nvalues = \"new\"\noverload = \"count\"\n\
                     except = [{ what = [\"reads\"], who = [\"cn=monitor\"], targets = [\"dc=example\"] }]\n\
                     segment_bytes = 1\n";

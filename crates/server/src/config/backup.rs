@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_says_where_and_how_often() {
+    fn the_backup_table_sets_the_place_and_the_interval() {
         let settings = |text: &str| toml::from_str::<BackupKeys>(text).unwrap().settings();
         assert_eq!(settings("").unwrap(), None);
         for alone in ["minutes = 5", "full_days = 5", "keep_days = 0", "region = \"x\""] {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_has_an_address_and_keys_of_its_own() {
+    fn bucket_settings_require_a_valid_bucket_address() {
         let settings = |text: &str| toml::from_str::<BackupKeys>(text).unwrap().settings();
         let text =
             "folder = \"s3://b/a/p/\"\nendpoint = \"https://s3\"\nregion = \"r\"\ncredentials_file = \"c\"";

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_this_machine_is_served_in_the_clear() {
+    fn the_console_without_tls_listens_only_on_loopback() {
         let settings = |text: &str| ConsoleSettings::of(toml::from_str(text).unwrap());
         assert_eq!(settings("").unwrap(), None);
         assert_eq!(settings("listen = []").unwrap(), None);

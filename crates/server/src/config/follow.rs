@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_stay_on_this_machine_without_tls() {
+    fn passwords_to_other_machines_require_tls() {
         let with = |url: &str, more: &str| {
             settings(&format!(
                 "url = \"{url}\"\nbase = \"o=a\"\nbind_dn = \"cn=b\"\npassword_file = \"p\"\n{more}"
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_names_source_and_identity() {
+    fn the_follow_table_requires_a_source_and_an_identity() {
         assert!(settings("base = \"o=a\"").unwrap_err().contains("url and base"));
         assert!(settings("url = \"ldap://localhost\"\nbase = \"o=a\"").unwrap_err().contains("bind_dn"));
         let socket = settings("url = \"ldapi://%2Fs\"\nbase = \"o=a\"").unwrap();

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn principals_become_names_of_trusted_realms() {
+    fn principals_of_trusted_realms_are_mapped_to_names() {
         let usual = Stated {
             keytab: PathBuf::new(),
             principal: None,

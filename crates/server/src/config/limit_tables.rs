@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_who_it_is() {
+    fn a_limit_table_matches_the_clients_it_names() {
         let listener = "ldap://:389".parse().unwrap();
         let client = |is_anonymous| LimitedClient {
             address: Some("::ffff:10.1.2.3".parse().unwrap()),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_states_a_limit_decides() {
+    fn the_first_table_that_states_a_limit_decides() {
         let stated = |size, outstanding| StatedLimits {
             search: RequesterLimits { size, ..RequesterLimits::default() },
             outstanding,

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mistakes_name_their_key() {
+    fn invalid_mail_settings_are_reported_with_their_key() {
         let read = |text: &str| toml::from_str::<MailKeys>(text).unwrap().settings(true);
         let usual = "server = \"mail.example.org:587\"\nsender = \"Directory <d@example.org>\"\n";
         let usual = format!("{usual}console_url = \"https://d.example.org\"\n");
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_two_lines() {
+    fn a_credentials_file_has_two_lines() {
         let of = |text: &str| credentials(&Secret(text.as_bytes().to_vec()));
         assert_eq!(of("user\np w").unwrap(), ("user".to_owned(), Secret(b"p w".to_vec())));
         for text in ["", "user", "user\n", "\npassword", "user\npassword\nmore"] {

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_does_not_go_over_the_network_in_the_clear() {
+    fn a_metrics_token_requires_tls_except_on_loopback() {
         let settings = |text: &str| MetricsSettings::of(toml::from_str(text).unwrap());
         assert_eq!(settings("").unwrap(), None);
         let open = settings("listen = \"0.0.0.0:9389\"").unwrap().unwrap();

@@ -36,7 +36,7 @@ mod tests {
     use super::{explained, nearest};
 
     #[test]
-    fn a_misspelt_key_has_a_nearest_one() {
+    fn the_nearest_key_is_found_for_a_misspelt_key() {
         let candidates = ["suffixes", "schema_files", "limits.size_limit", "indexes"];
         for (key, expected) in [
             ("sufixes", Some("suffixes")),
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_the_library_say_what_to_write() {
+    fn parser_messages_suggest_the_correct_form() {
         let message = explained("metrics.listn", "unknown field `listn`, expected one of `listen`, `tls`");
         assert_eq!(
             message,

@@ -398,7 +398,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_is_explained() {
+    fn every_key_is_documented() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/settings.md");
         let page = std::fs::read_to_string(page).unwrap();
         let tables = [
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn relative_paths_start_at_the_file() {
+    fn relative_paths_are_resolved_from_the_folder_of_the_file() {
         let text = "data = \"data\"\nadmin_password_file = \"/password\"\n[log]\nfile = \"log\"";
         let file = NodeFile::parse(text, Path::new("/etc/pando/node.toml")).unwrap();
         assert_eq!(file.data.unwrap(), Path::new("/etc/pando/data"));

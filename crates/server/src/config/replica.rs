@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_names_supplier_and_identity() {
+    fn the_replica_table_requires_a_supplier_and_an_identity() {
         assert!(settings("").unwrap_err().contains("supplier"));
         assert!(settings("supplier = \"ldap://localhost\"").unwrap_err().contains("bind_dn"));
         let socket = settings("supplier = \"ldapi://%2Fs\"\nname = \"west\"\nread_age_seconds = 5").unwrap();

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mistakes_name_their_key() {
+    fn invalid_scim_settings_are_reported_with_their_key() {
         let settings = |more: &str| {
             let text = format!("users = \"ou=people,dc=x\"\ngroups = \"ou=groups,dc=x\"\n{more}");
             toml::from_str::<ScimKeys>(&text).unwrap().settings(true).map_err(|error| error.to_string())

@@ -13,16 +13,16 @@ fn merged(arguments: Arguments, file: &str) -> Result<Config, ConfigError> {
 }
 
 #[test]
-fn defaults_serve_this_machine_only() {
+fn by_default_the_server_listens_only_on_loopback() {
     let config = merged(Arguments::default(), "").unwrap();
     assert_eq!(config.listen[0].to_string(), "ldap://127.0.0.1:1389");
-    assert!(config.suffixes.is_empty() && config.initial.is_none(), "as the directory has them");
+    assert!(config.suffixes.is_empty() && config.initial.is_none(), "taken from the directory");
     assert!(!config.anonymous_read && config.admin_password.is_none());
     assert!(config.threads >= 1 && config.hash_threads >= 1);
 }
 
 #[test]
-fn silence_has_its_timeouts_but_on_this_machine() {
+fn idle_timeouts_do_not_apply_in_trusted_networks() {
     let of = |file: &str| merged(Arguments::default(), file).unwrap().online;
     let usual = of("");
     assert_eq!(usual.idle_timeout, Some(limits::IDLE_TIMEOUT));
@@ -80,13 +80,13 @@ fn a_listener_has_its_own_rules() {
 }
 
 #[test]
-fn data_directory_is_needed() {
+fn a_data_directory_is_required() {
     let error = Config::load(&Arguments::default()).unwrap_err();
     assert!(matches!(error, ConfigError::NoDataDirectory));
 }
 
 #[test]
-fn password_file_loses_one_newline() {
+fn one_trailing_newline_of_a_password_file_is_ignored() {
     let directory = std::env::temp_dir().join(format!("pando-config-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let file = directory.join("password");
@@ -111,7 +111,7 @@ fn debug_output_contains_no_password() {
 }
 
 #[test]
-fn changes_say_what_needs_a_restart() {
+fn changed_settings_are_listed_with_their_need_for_a_restart() {
     let old = merged(Arguments::default(), "").unwrap();
     let new = merged(Arguments::default(), "threads = 77\n[log]\nlevel = \"debug\"\n").unwrap();
     assert_eq!(old.changes(&new), [("threads", false), ("log", true)]);

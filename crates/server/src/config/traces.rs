@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_refused() {
+    fn invalid_trace_settings_are_refused() {
         let with = |rest: &str| settings(&format!("endpoint = \"http://192.0.2.1/v1/traces\"\n{rest}"));
         assert_eq!(with("sample_ratio = 1.0").unwrap().unwrap().sampled, u64::MAX);
         assert_eq!(with("sample_ratio = 0.0").unwrap().unwrap().sampled, 0);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_a_header_in_each_line() {
+    fn a_header_file_has_one_header_per_line() {
         let file = std::env::temp_dir().join(format!("pando-trace-headers-{}", std::process::id()));
         let with_file = |text: &str| {
             std::fs::write(&file, text).unwrap();

@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dns_and_levels_are_checked() {
+    fn invalid_dns_and_log_levels_are_refused() {
         assert_eq!("o=a, c=b".parse::<DnText>().unwrap().as_str(), "o=a, c=b");
         assert!("nonsense".parse::<DnText>().unwrap_err().to_string().contains("\"nonsense\" is no DN"));
         assert!("".parse::<DnText>().is_err());

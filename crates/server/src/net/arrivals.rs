@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_has_its_share_and_its_rate() {
+    fn connections_of_a_source_are_limited_in_number_and_rate() {
         let (mut sources, now) = (HashMap::new(), Instant::now());
         let source = |last| Source::Network(IpAddr::from([192, 0, 2, last]));
         let bounds = Bounds { open_max: 3, in_second_max: 5 };

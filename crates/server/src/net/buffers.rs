@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_come_back_empty_and_bounded() {
+    fn reused_buffers_are_empty_and_bounded_in_total() {
         let mut buffers = Buffers::default();
         let mut buffer = buffers.take();
         buffer.extend_from_slice(b"abc");
@@ -71,7 +71,7 @@ mod tests {
     /// Regression: clients that read no answers made the buffers grow. The pool limited the number of its buffers but
     /// not their size. Therefore it kept 16 MiB for each event loop, and the allocator's pages around the buffers.
     #[test]
-    fn large_buffers_count_with_their_size() {
+    fn large_buffers_count_by_their_capacity() {
         let mut buffers = Buffers::default();
         for _ in 0..64 {
             buffers.give(Vec::with_capacity(BUFFERS_KEPT_BYTES_MAX / 4));

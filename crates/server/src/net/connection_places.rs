@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_released_and_survive_a_reload() {
+    fn places_are_released_and_still_counted_after_a_reload() {
         let places = ConnectionPlaces::default();
         let limit = |who: &str, connections_max| ConnectionsLimit {
             connections_max,

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn some_descriptors_are_reserved_and_some_of_these_for_the_administrator() {
+    fn descriptors_are_reserved_for_the_server_and_the_administrator() {
         let check = |open_max, first_kept, first_kept_from_all| {
             let limits = DescriptorLimits::of(open_max);
             assert!(limits.admits(first_kept - 1, false) && !limits.admits(first_kept, false), "{open_max}");

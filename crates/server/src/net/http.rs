@@ -416,7 +416,7 @@ mod tests {
     use crate::net::listener::listen_for_requests;
 
     #[test]
-    fn the_token_is_compared_whole() {
+    fn the_whole_token_is_compared() {
         let token = Secret(b"abc".to_vec());
         let check = |authorization: Option<&[u8]>, expected| {
             assert_eq!(is_authorized(Some(&token), authorization), expected, "{authorization:?}")

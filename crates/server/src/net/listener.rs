@@ -361,13 +361,13 @@ mod tests {
     }
 
     #[test]
-    fn host_names_resolve() {
+    fn hosts_resolve_to_socket_addresses() {
         assert_eq!(resolve("[::1]", 77).unwrap(), ["[::1]:77".parse().unwrap()]);
         assert_eq!(resolve("", 5).unwrap(), ["[::]:5".parse().unwrap()]);
     }
 
     #[test]
-    fn the_socket_of_a_data_directory_is_its_owner_s() {
+    fn only_the_owner_can_use_the_socket_of_a_data_directory() {
         let folder = Folder::new("owner");
         let path = folder.0.join(SOCKET_NAME);
         // The socket of a server that has died is replaced. A file of another kind is not replaced.
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn long_paths_work() {
+    fn a_socket_path_may_exceed_the_system_limit() {
         let folder = Folder::new(&"long".repeat(40));
         let listener = Listener::open_in(&folder.0).unwrap();
         assert_eq!(listener.address().unwrap(), ServerUrl::local(folder.0.join(SOCKET_NAME)));

@@ -208,7 +208,7 @@ mod tests {
 
     const LIMITS: PersistentSearchLimits = PersistentSearchLimits { count_max: 32, share_max: None };
 
-    fn from(address: u8) -> Source {
+    fn source_at(address: u8) -> Source {
         Source::Network(IpAddr::V4(Ipv4Addr::new(192, 0, 2, address)))
     }
 
@@ -221,25 +221,25 @@ mod tests {
     }
 
     #[test]
-    fn one_identity_or_source_leaves_places_to_others() {
+    fn an_identity_or_a_source_cannot_take_all_places() {
         let (places, now) = (Arc::<ListeningPlaces>::default(), Instant::now());
         let take = |client| places.take(LIMITS, client, now);
         let (greedy, other) = (user(1), user(2));
         // From several sources, the identity takes half of all places. After that it gets none, because its share is
         // only an eighth.
-        let greedy_places: Vec<_> = (0..16).map(|of| take(client(from(of), &greedy)).unwrap()).collect();
-        assert_eq!(take(client(from(99), &greedy)).unwrap_err(), NoPlace::IdentityShare);
+        let greedy_places: Vec<_> = (0..16).map(|of| take(client(source_at(of), &greedy)).unwrap()).collect();
+        assert_eq!(take(client(source_at(99), &greedy)).unwrap_err(), NoPlace::IdentityShare);
         // Another identity gets its share, although the first identity has a search from the same address.
-        let others: Vec<_> = (0..3).map(|_| take(client(from(0), &other)).unwrap()).collect();
-        assert_eq!(take(client(from(0), &other)).unwrap_err(), NoPlace::SourceShare);
-        let trusted = ListeningClient { is_trusted: true, ..client(from(0), &other) };
+        let others: Vec<_> = (0..3).map(|_| take(client(source_at(0), &other)).unwrap()).collect();
+        assert_eq!(take(client(source_at(0), &other)).unwrap_err(), NoPlace::SourceShare);
+        let trusted = ListeningClient { is_trusted: true, ..client(source_at(0), &other) };
         let last = take(trusted).unwrap();
-        assert_eq!(take(client(from(50), &other)).unwrap_err(), NoPlace::IdentityShare);
+        assert_eq!(take(client(source_at(50), &other)).unwrap_err(), NoPlace::IdentityShare);
         // The anonymous clients of a source are one identity.
         let anonymous = Requester::Anonymous;
-        let nobodies: Vec<_> = (0..4).map(|_| take(client(from(60), &anonymous)).unwrap()).collect();
-        assert_eq!(take(client(from(60), &anonymous)).unwrap_err(), NoPlace::IdentityShare);
-        let elsewhere = take(client(from(61), &anonymous)).unwrap();
+        let nobodies: Vec<_> = (0..4).map(|_| take(client(source_at(60), &anonymous)).unwrap()).collect();
+        assert_eq!(take(client(source_at(60), &anonymous)).unwrap_err(), NoPlace::IdentityShare);
+        let elsewhere = take(client(source_at(61), &anonymous)).unwrap();
         assert_eq!((places.count(), places.refused()), (25, 4));
         drop((greedy_places, others, last, nobodies, elsewhere));
         assert_eq!(places.count(), 0);
@@ -248,17 +248,17 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_reserved_for_the_administrator() {
+    fn some_places_are_reserved_for_the_administrator() {
         let (places, now) = (Arc::<ListeningPlaces>::default(), Instant::now());
         let users: Vec<_> = (0..40).map(user).collect();
         let of_users: Vec<_> = users
             .iter()
             .zip(0..)
-            .map_while(|(user, of)| places.take(LIMITS, client(from(of), user), now).ok())
+            .map_while(|(user, of)| places.take(LIMITS, client(source_at(of), user), now).ok())
             .collect();
         assert_eq!(of_users.len(), 30);
         let administrator = Requester::Administrator { dn: "cn=admin".to_owned() };
-        let take = || places.take(LIMITS, client(from(1), &administrator), now);
+        let take = || places.take(LIMITS, client(source_at(1), &administrator), now);
         let own: Vec<_> = (0..2).map(|_| take().unwrap()).collect();
         assert_eq!(take().unwrap_err(), NoPlace::Full);
         drop(own);

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_idle_loop_returns_its_share_at_once() {
+    fn an_idle_loop_returns_memory_as_soon_as_its_share_is_reached() {
         let now = Instant::now();
         let mut released = ReleasedMemory::new(4, now);
         released.add(GIVE_BACK_MIN / 4 - 1);
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_that_is_never_idle_returns_memory_too() {
+    fn a_busy_loop_returns_memory_at_intervals() {
         let now = Instant::now();
         let mut released = ReleasedMemory::new(1, now);
         released.add(GIVE_BACK_MIN);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn many_loops_do_not_return_every_small_buffer() {
+    fn one_of_many_loops_returns_no_less_than_a_minimum() {
         let now = Instant::now();
         let mut released = ReleasedMemory::new(1_000, now);
         released.add(GIVE_BACK_SHARE_MIN - 1);

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn one_holder_waits_at_a_quarter_and_others_do_not() {
+    fn a_holder_of_a_quarter_of_the_budget_waits_and_others_do_not() {
         let memory = RequestMemory::new(256 * MIB, MIB);
         let [mut greedy, mut modest] = [Account::default(), Account::default()];
         assert_eq!(greedy.admission(&memory, || key([1; 4])), Admission::Admitted);
@@ -389,7 +389,7 @@ mod tests {
     /// Holders below their share are served, however many there are. In total, all holders occupy at most twice the
     /// budget.
     #[test]
-    fn a_used_budget_refuses_those_above_their_share() {
+    fn an_exhausted_budget_refuses_holders_above_their_share() {
         let memory = RequestMemory::new(256 * MIB, MIB);
         let mut greedy: Vec<Account> = Vec::new();
         for number in 0..4 {

@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_says_who_connected() {
+    fn the_kernel_identifies_the_connected_process() {
         let (one, _other) = UnixStream::pair().unwrap();
         let process = Process::of_peer(&one).unwrap();
         assert_eq!(process.id as u32, std::process::id());

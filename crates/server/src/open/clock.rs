@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_late_clock_is_reported() {
+    fn only_a_clock_earlier_than_the_last_change_is_reported() {
         let hour = 3_600_000_000;
         assert_eq!((warning(hour, hour), warning(hour, 2 * hour)), (None, None));
         assert_eq!(warning(hour + SLACK_MICROS, hour), None);

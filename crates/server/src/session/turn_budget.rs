@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     /// Returns how many of `count` requests one turn handles, if each takes a quarter of the maximum time.
-    fn carried_out(count: usize, size: usize) -> usize {
+    fn requests_in_one_turn(count: usize, size: usize) -> usize {
         let clock = Cell::new(Instant::now());
         let mut turn = TurnBudget::default();
         for carried_out in 1..=count {
@@ -49,13 +49,13 @@ mod tests {
 
     #[test]
     fn large_requests_end_a_turn_when_its_time_is_over() {
-        assert_eq!(carried_out(100, TURN_LARGE_REQUEST_SIZE), 5);
-        assert_eq!(carried_out(3, TURN_LARGE_REQUEST_SIZE), 3);
+        assert_eq!(requests_in_one_turn(100, TURN_LARGE_REQUEST_SIZE), 5);
+        assert_eq!(requests_in_one_turn(3, TURN_LARGE_REQUEST_SIZE), 3);
     }
 
     #[test]
     fn small_requests_end_a_turn_at_the_second_clock_reading() {
-        assert_eq!(carried_out(1_000, 60), 2 * TURN_REQUESTS_PER_LOOK);
-        assert_eq!(carried_out(1, 60), 1);
+        assert_eq!(requests_in_one_turn(1_000, 60), 2 * TURN_REQUESTS_PER_LOOK);
+        assert_eq!(requests_in_one_turn(1, 60), 1);
     }
 }

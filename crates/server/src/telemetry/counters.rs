@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn totals_add_up_loops_and_fold_large_codes() {
+    fn totals_are_summed_over_loops_and_combine_large_result_codes() {
         let loops = [Arc::new(Counters::default()), Arc::new(Counters::default())];
         for counters in &loops {
             counters.received(Operation::SEARCH);
@@ -265,7 +265,7 @@ mod tests {
         let search = &operation_totals(&loops)[2];
         assert_eq!((search.name, search.received), ("search", 2));
         assert_eq!(search.results, [(Some(ResultCode::SUCCESS), 2), (None, 1)]);
-        assert_eq!(search.latency.count(), 1, "two turns are under way");
+        assert_eq!(search.latency.count(), 1, "two turns have not ended");
         let now = Instant::now();
         loops[0].turn_ended(now, now);
         loops[0].turn_ended(now, now);

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_noted_until_there_is_room() {
+    fn a_full_disk_refuses_changes_until_space_is_free() {
         let health = Health::default();
         let full =
             |free_bytes| StoreError::DiskFull { directory: "/d".into(), free_bytes, reserve_bytes: 10 };
@@ -247,7 +247,7 @@ mod tests {
         health.note_full(Some(&full(9)));
         assert!(is_refused(begin));
         health.note_free_space();
-        assert!(!is_refused(begin), "the free space shows that there is room again");
+        assert!(!is_refused(begin), "the disk has enough free space again");
         // The disk has enough free space, so a quota caused this refusal.
         health.note_full(Some(&full(11)));
         health.note_free_space();

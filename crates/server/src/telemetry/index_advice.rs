@@ -201,7 +201,7 @@ mod tests {
 
     use super::*;
 
-    fn lacking(attribute: &str, kind: IndexKinds) -> MissingIndex {
+    fn missing_index(attribute: &str, kind: IndexKinds) -> MissingIndex {
         MissingIndex { attribute: attribute.to_owned(), kind, kinds: kind, is_building: false }
     }
 
@@ -216,12 +216,12 @@ mod tests {
     #[test]
     fn proposals_sum_the_searches_of_an_attribute() {
         let advice = IndexAdvice::default();
-        let cn = || lacking("cn", IndexKinds::SUBSTRING);
-        let l = || lacking("l", IndexKinds::EQUALITY);
+        let cn = || missing_index("cn", IndexKinds::SUBSTRING);
+        let l = || missing_index("l", IndexKinds::EQUALITY);
         advice.count(shape("(cn=*?*)", vec![cn()]), &costs(100));
         advice.count(shape("(cn=*?*)", vec![cn()]), &costs(100));
         advice.count(shape("(|(cn=*?*)(l=?))", vec![cn(), l()]), &costs(50));
-        advice.count(shape("(l=*)", vec![lacking("l", IndexKinds::PRESENCE)]), &costs(500));
+        advice.count(shape("(l=*)", vec![missing_index("l", IndexKinds::PRESENCE)]), &costs(500));
         advice.count(shape("(!(l=?))", Vec::new()), &costs(9_000));
         let proposals = advice.proposals(|_| false);
         let names: Vec<_> = proposals.iter().map(|(name, _)| name.as_str()).collect();
@@ -235,16 +235,16 @@ mod tests {
             assert_eq!(proposal.to_string().parse(), Ok(proposal.clone()));
         }
         let left = advice.proposals(|index| index.attribute == "l");
-        assert_eq!(left.len(), 1, "what exists by now is not proposed");
+        assert_eq!(left.len(), 1, "existing indexes are not proposed");
         assert_eq!("indexes.l = []; searches x".parse::<IndexProposal>(), Err(NoProposal));
     }
 
     /// Adds many shapes that occur once each. They do not displace a shape whose cost equals the sum of their costs.
     #[test]
-    fn the_costliest_shapes_stay_in_a_table_of_fixed_size() {
+    fn a_full_table_keeps_the_costliest_filter_shapes() {
         let advice = IndexAdvice::default();
         let count = |text: &str, examined| {
-            advice.count(shape(text, vec![lacking("l", IndexKinds::EQUALITY)]), &costs(examined));
+            advice.count(shape(text, vec![missing_index("l", IndexKinds::EQUALITY)]), &costs(examined));
         };
         for round in 0..ADVISED_SHAPES_MAX * 3 {
             count(&format!("(l=?)(x{round}=?)"), 10);

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_line_counts_the_omitted_ones() {
+    fn a_log_line_states_the_number_of_omitted_lines() {
         let (seldom, now) = (LimitedWarning::default(), Instant::now());
         assert_eq!(seldom.happened(now), Some(String::new()));
         assert_eq!((seldom.happened(now), seldom.happened(now)), (None, None));

@@ -434,7 +434,7 @@ mod tests {
     }
 
     /// Returns the part of the log line that describes the request.
-    fn described(request: &Request<'_>) -> String {
+    fn log_text(request: &Request<'_>) -> String {
         let mut fields = Vec::new();
         let mut event = EventWriter::new(&mut fields);
         event.kind(kind_of(Operation::of(request.tag()).unwrap()));
@@ -447,7 +447,7 @@ mod tests {
 
     /// Regression test. The log contained names with passwords in them, and passwords that a client sent as a name.
     #[test]
-    fn names_that_may_hold_passwords_are_withheld() {
+    fn names_that_may_contain_passwords_are_not_logged() {
         let bind =
             |name| ldap::BindRequest { version: 3, name, authentication: Authentication::Simple(b"secret") };
         let rename = |entry, new_rdn, new_superior| {
@@ -469,16 +469,16 @@ mod tests {
             compare("secret"),
             Request::Extended(ldap::ExtendedRequest { name: "secret", value: Some(b"secret") }),
         ] {
-            let line = described(&request);
+            let line = log_text(&request);
             assert!(!line.contains("secret"), "{line}");
         }
-        assert_eq!(described(&compare("cn;lang-de")), " dn=\"cn=a\" attribute=\"cn;lang-de\"");
+        assert_eq!(log_text(&compare("cn;lang-de")), " dn=\"cn=a\" attribute=\"cn;lang-de\"");
         let long = format!("cn={}", "x".repeat(100_000));
-        assert!(described(&Request::Delete(ldap::DeleteRequest { entry: &long })).len() < 1_100);
+        assert!(log_text(&Request::Delete(ldap::DeleteRequest { entry: &long })).len() < 1_100);
     }
 
     #[test]
-    fn filters_on_passwords_are_withheld() {
+    fn filters_on_passwords_are_not_logged() {
         let check = |text: &str, withheld: bool| {
             let filter = FilterBuf::parse(text).unwrap();
             let disclosure = disclosure(|disclosure| filter_text(&filter.as_filter(), disclosure));
@@ -506,6 +506,6 @@ mod tests {
         let text = disclosure(|disclosure| filter_text(&filter.as_filter(), disclosure));
         assert!(text.len() <= AUDIT_TEXT_SIZE_MAX + 3);
         let delete = Request::Delete(ldap::DeleteRequest { entry: "cn=a\nconn=1 result=success" });
-        assert_eq!(described(&delete), " dn=\"cn=a\\nconn=1 result=success\"");
+        assert_eq!(log_text(&delete), " dn=\"cn=a\\nconn=1 result=success\"");
     }
 }

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proc_files_are_read() {
+    fn usage_is_read_from_proc_files() {
         let stat = "12 (pan) do) S 1 1 1 0 -1 4194560 1 2 3 4 150 25 0 0 20 0 1 0 1 2 3";
         let expected = (Duration::from_millis(1_500), Duration::from_millis(250));
         assert_eq!(processor_time(stat), Some(expected));

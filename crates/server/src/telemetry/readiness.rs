@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_of_the_disk_is_used_for_less_than_five_seconds() {
+    fn the_result_of_a_disk_check_expires_within_five_seconds() {
         let begin = Instant::now();
         let after = |seconds| begin + Duration::from_secs(seconds);
         let readiness = Readiness::new(1, begin);

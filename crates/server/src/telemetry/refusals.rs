@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_has_one_cause() {
+    fn each_diagnostic_message_counts_under_one_cause() {
         let loops = [Refusals::default(), Refusals::default()];
         for text in [
             "dc=other is not a suffix of this server",
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cause_is_its_own() {
+    fn no_cause_matches_the_text_of_another() {
         for (index, cause) in CAUSES.iter().enumerate() {
             let text = cause.replace('…', "x");
             assert_eq!(CAUSES.iter().position(|cause| is_cause(cause, &text)), Some(index), "{cause}");

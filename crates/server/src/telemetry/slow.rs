@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_bounded_and_the_next_one_has_the_number_omitted() {
+    fn log_lines_are_limited_and_the_next_one_counts_the_omitted() {
         let (slow, now) = (SlowOperations::default(), Instant::now());
         for _ in 0..SLOW_LINES_MAX {
             assert_eq!(slow.happened(now), Some(0));

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_agree_about_forwarded_operations() {
+    fn two_servers_sample_the_same_forwarded_operations() {
         let link = |generation, sequence| {
             let operation = OperationId { node: NodeId(1), incarnation: 2, sequence };
             TraceLink::of(&[generation; 16], operation)

@@ -170,18 +170,18 @@ mod tests {
     #[test]
     fn failures_count_until_they_are_committed() {
         let attempts = Attempts::default();
-        assert!(attempts.note(ID, |update| update.failures.push(1)), "the writer is asked");
+        assert!(attempts.note(ID, |update| update.failures.push(1)), "the writer must be notified");
         assert!(!attempts.note(ID, |update| update.failures.push(2)), "once");
         assert_eq!(attempts.unrecorded(ID).times, [1, 2]);
         assert_eq!(attempts.take(ID).failures, [1, 2]);
-        assert_eq!(attempts.unrecorded(ID).times, [1, 2], "while they are written");
+        assert_eq!(attempts.unrecorded(ID).times, [1, 2], "failures count while they are written");
         assert!(attempts.note(ID, |update| update.failures.push(3)));
         assert_eq!(attempts.unrecorded(ID).times, [1, 2, 3]);
         attempts.settle(ID, true);
         assert_eq!(attempts.unrecorded(ID).times, [3]);
         assert_eq!(attempts.take(ID).failures, [3]);
         attempts.settle(ID, true);
-        assert!(attempts.all().is_empty(), "nothing stays");
+        assert!(attempts.all().is_empty(), "no account remains");
     }
 
     /// Failures differ even if the clock stands still or is set back.
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_that_could_not_be_written_wait() {
+    fn attempts_are_kept_after_a_failed_write() {
         let attempts = Attempts::default();
         attempts.note(ID, |update| update.failures.push(1));
         attempts.take(ID);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_ends_failures_before_it() {
+    fn a_success_clears_earlier_failures() {
         let attempts = Attempts::default();
         let ended =
             |times: &[i64]| UnrecordedAttempts { times: times.to_vec(), ends_recorded: true, success: None };
@@ -231,13 +231,13 @@ mod tests {
         assert_eq!(attempts.unrecorded(ID), ended(&[]));
         attempts.note(ID, |update| update.failures.push(2));
         attempts.take(ID);
-        assert_eq!(attempts.unrecorded(ID), ended(&[2]), "while they are written");
+        assert_eq!(attempts.unrecorded(ID), ended(&[2]), "failures count while they are written");
         attempts.settle(ID, true);
         assert_eq!(attempts.unrecorded(ID), UnrecordedAttempts::default());
     }
 
     #[test]
-    fn a_success_that_could_not_be_written_waits() {
+    fn a_success_is_kept_after_a_failed_write() {
         let attempts = Attempts::default();
         attempts.note(ID, succeed);
         attempts.take(ID);

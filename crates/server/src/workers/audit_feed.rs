@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_waiting_events_and_holds_or_counts_the_rest() {
+    fn a_full_audit_feed_holds_operations_or_counts_lost_events() {
         let holding = feed(Overload::Hold);
         holding.hand_over(chunk(AUDIT_WAITING_BYTES_MAX - 1));
         assert!(!holding.must_hold());
@@ -396,11 +396,11 @@ mod tests {
         assert!(!counting.must_hold());
         let fetched = counting.fetch(None);
         assert_eq!((fetched.chunks.len(), fetched.lost), (1, 10));
-        assert_eq!(counting.fetch(Some(Duration::ZERO)).lost, 0, "told once");
+        assert_eq!(counting.fetch(Some(Duration::ZERO)).lost, 0, "lost events are reported once");
     }
 
     #[test]
-    fn a_closed_feed_gives_what_it_has() {
+    fn a_closed_feed_still_returns_its_events() {
         let feed = feed(Overload::Hold);
         feed.hand_over(chunk(1));
         feed.changed();

@@ -352,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_needs_twice_the_room_of_the_data_and_the_reserve() {
+    fn a_copy_needs_space_for_twice_the_data_and_the_reserve() {
         assert_eq!(room_needed(10, 5), 25);
         assert_eq!(room_needed(u64::MAX - 1, 5), u64::MAX);
     }

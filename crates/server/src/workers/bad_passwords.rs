@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_found_in_any_case() {
+    fn words_match_in_any_letter_case() {
         let folder = Folder::new("words");
         let file = folder.write("words.txt", "Password\n\n  Über \r\n");
         let lists = BadPasswords::open(Some(&file), None).unwrap();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_another_kind_are_refused() {
+    fn files_that_are_no_lists_of_hashes_are_refused() {
         let folder = Folder::new("refused");
         let refused = |file: &Path| BadPasswords::open(None, Some(file)).err().unwrap().to_string();
         assert!(refused(&folder.0.join("none")).contains("none"));

@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_prepared_hash_by_hash() {
+    fn a_password_change_computes_one_slow_hash_per_step() {
         let slow = |clear: &[u8], salt| password::hash(StorageScheme::Argon2id, clear, &[salt; 16]);
         let (former, other) = (slow(b"two", 1), slow(b"three", 2));
         let passwords = || ChangedPasswords {
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn performs_free_work_in_one_step() {
+    fn work_without_slow_hashes_takes_one_step() {
         let mut preparation = Preparation::new(ChangedPasswords {
             scheme: StorageScheme::Ssha,
             new: vec![b"one".to_vec()],

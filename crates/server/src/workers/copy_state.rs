@@ -70,7 +70,7 @@ mod tests {
     use directory::NameMapping;
 
     #[test]
-    fn a_state_is_of_one_content() {
+    fn a_copy_state_is_valid_only_for_the_same_settings() {
         let mut settings = FollowSettings {
             url: "ldap://localhost:389".parse().unwrap(),
             mapping: NameMapping::default(),

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ended_conversion_is_not_logged_at_a_start() {
+    fn a_finished_conversion_is_not_logged_at_a_start() {
         let (mut watch, mut ended) = (LinkWatch::default(), LinkProgress::default());
         ended.values = 3;
         assert_eq!(watch.changed(ended), None);

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_take_longer_and_longer_for_one_account_from_one_source() {
+    fn failed_binds_of_an_account_from_one_source_double_the_delay() {
         let (guesses, now) = (Arc::new(Guesses::default()), Instant::now());
         let anna = key("cn=anna", [10, 0, 0, 1]);
         for _ in 0..GUESSES_FREE {
@@ -158,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn few_answers_wait_at_a_time() {
+    fn the_number_of_delayed_answers_is_limited() {
         let (guesses, now) = (Arc::new(Guesses::default()), Instant::now());
         let anna = key("cn=anna", [10, 0, 0, 1]);
         (0..GUESSES_FREE).for_each(|_| drop(guesses.failed(anna, now)));
         let waiting: Vec<_> = (0..GUESSES_DELAYED_MAX).map(|_| guesses.failed(anna, now)).collect();
         assert!(guesses.are_too_many(&anna));
         guesses.succeeded(&anna);
-        assert!(guesses.are_too_many(&anna), "those that wait still do");
+        assert!(guesses.are_too_many(&anna), "delayed answers still count");
         drop(waiting);
         assert!(!guesses.are_too_many(&anna));
     }
@@ -178,6 +178,6 @@ mod tests {
         }
         assert_eq!(guesses.lock().len(), GUESSES_MAX);
         guesses.failed(key("new", [10, 0, 0, 1]), now + GUESSES_FORGOTTEN_AFTER);
-        assert_eq!(guesses.lock().len(), 1, "what is old goes");
+        assert_eq!(guesses.lock().len(), 1, "expired rows are removed");
     }
 }

@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_are_done_and_answered() {
+    fn each_job_is_answered_with_its_result() {
         let mut sample = Sample::start(2);
         let clear = vec![b"one".to_vec(), b"two".to_vec()];
         let old_stored = password::hash(StorageScheme::Argon2id, b"old", &[8; 16]);
@@ -591,14 +591,14 @@ mod tests {
                     hashed: pairs, matched, history, listed, ..
                 }) => {
                     assert!(history.forms.len() == 2 && listed.is_empty());
-                    assert_eq!(history.matching, [b"two"], "the former password that comes again");
+                    assert_eq!(history.matching, [b"two"], "the repeated former password");
                     assert_eq!(address.ticket, 1);
                     assert_eq!(matched, [(b"old".to_vec(), old_stored.clone())]);
                     assert!(pairs.iter().all(|(clear, stored)| password::verify(stored, clear)));
                     assert_eq!(pairs.len(), 2);
                 }
                 HashResult::Failed(fault) => panic!("{fault:?}"),
-                _ => panic!("there is room, and no request"),
+                _ => panic!("unexpected result"),
             }
         }
     }
@@ -661,7 +661,7 @@ mod tests {
 
     /// Regression: a lane full of binds for one name refused the owner's bind, because the name had used up its share.
     #[test]
-    fn a_flood_for_a_name_keeps_its_owner_not_out() {
+    fn a_flood_of_binds_for_a_name_does_not_block_its_owner() {
         let mut sample = Sample::start(1);
         let submit = |sample: &Sample, from: u8, ticket| {
             let source = Source::Network([127, 0, 0, from].into());
@@ -671,7 +671,7 @@ mod tests {
         let flood: Vec<_> =
             std::iter::repeat_with(|| submit(&sample, 1, 0)).map_while(|claim| claim).collect();
         assert!(flood.len() >= HASHES_PER_THREAD_MAX);
-        let owner = submit(&sample, 2, 1).expect("one of the flood gives way");
+        let owner = submit(&sample, 2, 1).expect("a bind of the flood is evicted");
         while sample.take(1).remove(0).address.ticket != 1 {}
         drop((flood, owner));
     }
@@ -681,7 +681,9 @@ mod tests {
         let mut sample = Sample::start(1);
         let submitted = std::iter::repeat_with(|| sample.submit(7, verify(Vec::new(), b"x")));
         let claims: Vec<_> = submitted.map_while(|claim| claim).collect();
-        let other = sample.submit_from(2, 8, verify(Vec::new(), b"x")).expect("one of the others gives way");
+        let other = sample
+            .submit_from(2, 8, verify(Vec::new(), b"x"))
+            .expect("a bind of the other source is evicted");
         // The bind is answered in its source's first turn, long before the other waiting jobs.
         let (mut is_busy, mut place) = (false, 0);
         loop {
@@ -713,7 +715,7 @@ mod tests {
     /// Regression: one user's flood of changes of its own password, each of which costs up to 25 hashes, filled the
     /// queue. None of them was evicted, and the first bind of every other client was answered `busy`.
     #[test]
-    fn changes_keep_no_bind_out() {
+    fn a_flood_of_password_changes_does_not_block_binds() {
         let mut sample = Sample::start(1);
         let former = password::hash(StorageScheme::Argon2id, b"old", &[7; 16]);
         let changes: Vec<_> =
@@ -723,8 +725,9 @@ mod tests {
         let _others: Vec<_> = (2..40)
             .filter_map(|from| sample.submit_from(from, 100 + u64::from(from), costly_change(&former)))
             .collect();
-        let _bind =
-            sample.submit_from(99, 1_000, verify(Vec::new(), b"x")).expect("binds have room of their own");
+        let _bind = sample
+            .submit_from(99, 1_000, verify(Vec::new(), b"x"))
+            .expect("binds have their own share of the queue");
         // The bind is done before any change, because changes are prepared one hash at a time.
         loop {
             let done = sample.take(1).remove(0);

@@ -444,7 +444,7 @@ mod tests {
         Place { lane: Lane::Changes, reputation: Reputation::Good, source: source(from), identity }
     }
 
-    fn drained(queue: &mut FairQueue<u32>) -> Vec<u32> {
+    fn drain(queue: &mut FairQueue<u32>) -> Vec<u32> {
         std::iter::from_fn(|| queue.pop()).map(|(_, job)| job).collect()
     }
 
@@ -455,7 +455,7 @@ mod tests {
             queue.push(&bind(from, Reputation::New), 1, job);
         }
         assert_eq!((queue.cost(Lane::Binds), queue.cost_of(Lane::Binds, 1)), (6, 3));
-        assert_eq!(drained(&mut queue), [10, 20, 30, 11, 21, 12]);
+        assert_eq!(drain(&mut queue), [10, 20, 30, 11, 21, 12]);
         assert_eq!((queue.cost(Lane::Binds), queue.cost_of(Lane::Binds, 1)), (0, 0));
     }
 
@@ -466,18 +466,18 @@ mod tests {
             queue.push(&change(1, identity), 1, job);
         }
         queue.push(&change(2, 4), 1, 40);
-        assert_eq!(drained(&mut queue), [10, 40, 20, 30, 11, 12]);
+        assert_eq!(drain(&mut queue), [10, 40, 20, 30, 11, 12]);
     }
 
     #[test]
-    fn good_sources_go_first_and_no_source_starves() {
+    fn sources_of_good_reputation_have_precedence_and_none_starves() {
         let mut queue = FairQueue::default();
         for number in 0..40 {
             queue.push(&bind(1, Reputation::Bad), 1, 300 + number);
             queue.push(&bind(2, Reputation::New), 1, 200 + number);
             queue.push(&bind(3, Reputation::Good), 1, 100 + number);
         }
-        let order = drained(&mut queue);
+        let order = drain(&mut queue);
         let share = |class: u32| order.iter().take(32).filter(|job| **job / 100 == class).count();
         assert_eq!([share(1), share(2), share(3)], [24, 6, 2]);
         assert_eq!(order.len(), 120);
@@ -485,7 +485,7 @@ mod tests {
 
     /// A job that costs many hashes runs one hash per turn, and other jobs have turns in between.
     #[test]
-    fn a_long_job_keeps_others_waiting_for_one_hash() {
+    fn a_long_job_delays_others_by_at_most_one_hash() {
         let mut queue = FairQueue::default();
         queue.push(&change(1, 1), 25, 25);
         queue.push(&change(2, 2), 1, 0);
@@ -514,12 +514,12 @@ mod tests {
             queue.charge(&place, if job < 200 { 2 } else { 0 });
         }
         assert_eq!(order[..8], [1, 2, 2, 2, 1, 2, 2, 2]);
-        assert_eq!(order.len(), 18, "debts of those who are alone are forgotten");
+        assert_eq!(order.len(), 18, "a source that is alone has no debt");
     }
 
     /// Binds have three of four turns, however many clients change passwords.
     #[test]
-    fn changes_leave_binds_their_turns() {
+    fn binds_get_three_of_four_turns_during_password_changes() {
         let mut queue = FairQueue::default();
         (0..64).for_each(|from| queue.push(&change(from, from.into()), 25, 0));
         (0..12).for_each(|number| queue.push(&bind(200, Reputation::New), 1, 100 + number));
@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_makes_room_for_who_has_less() {
+    fn a_full_queue_evicts_a_job_of_the_source_with_the_most_jobs() {
         let mut queue = FairQueue::default();
         (0..4).for_each(|job| queue.push(&bind(1, Reputation::New), 1, job));
         let all = |_: &u32| true;
@@ -536,7 +536,11 @@ mod tests {
             queue.evict(&bind(from, reputation), 1, may_go)
         };
         assert_eq!(evict(&mut queue, 1, Reputation::New, &all), None, "its own");
-        assert_eq!(evict(&mut queue, 2, Reputation::Bad, &all), None, "of a class before");
+        assert_eq!(
+            evict(&mut queue, 2, Reputation::Bad, &all),
+            None,
+            "jobs of a better class are not evicted"
+        );
         assert_eq!(evict(&mut queue, 2, Reputation::New, &all), Some((source(1), 3)));
         assert_eq!(evict(&mut queue, 2, Reputation::New, &|job| *job == 0), Some((source(1), 0)));
         queue.push(&bind(2, Reputation::New), 1, 9);
@@ -545,23 +549,23 @@ mod tests {
         assert_eq!(evict(&mut queue, 3, Reputation::Good, &all).map(|(_, job)| job > 0), Some(true));
         assert_eq!(queue.cost(Lane::Binds), 1);
         assert_eq!(queue.retain(|_| false), 1);
-        assert_eq!((queue.cost(Lane::Binds), drained(&mut queue)), (0, Vec::new()));
+        assert_eq!((queue.cost(Lane::Binds), drain(&mut queue)), (0, Vec::new()));
     }
 
     #[test]
-    fn an_expensive_job_counts_for_what_it_costs() {
+    fn a_job_counts_by_its_cost_in_hashes() {
         let mut queue = FairQueue::default();
         queue.push(&change(1, 1), 25, 1);
         (0..10).for_each(|job| queue.push(&change(2, 2), 1, 20 + job));
         let newcomer = change(3, 3);
         assert_eq!(queue.evict(&newcomer, 1, |_| true), Some((source(1), 1)));
-        assert_eq!(queue.evict(&newcomer, 25, |_| true), None, "it would have most itself");
+        assert_eq!(queue.evict(&newcomer, 25, |_| true), None, "its own source would have the most");
         assert_eq!(queue.evict(&newcomer, 1, |_| true), Some((source(2), 29)));
         assert_eq!((queue.cost(Lane::Changes), queue.cost_of(Lane::Changes, 1)), (9, 0));
     }
 
     #[test]
-    fn the_passwords_of_a_source_decide_its_reputation() {
+    fn right_and_wrong_passwords_determine_a_source_s_reputation() {
         let (mut reputations, now) = (Reputations::default(), Instant::now());
         let of = |reputations: &Reputations, number, at| reputations.of(&source(number), at);
         assert_eq!(of(&reputations, 1, now), Reputation::New);

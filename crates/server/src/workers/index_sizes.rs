@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readers_ask_for_a_measurement_if_the_last_one_is_old() {
+    fn readers_request_a_measurement_if_the_last_one_is_old() {
         let measured = MeasuredIndexes::default();
         let start = Instant::now();
         assert!(measured.read(start).is_none() && measured.wait(), "the first reader asks");

@@ -111,7 +111,7 @@ mod tests {
     use crate::net::mailbox::LoopMessage;
 
     #[test]
-    fn a_defect_costs_one_answer() {
+    fn a_panic_in_a_job_fails_only_that_job() {
         let mut poll = Poll::new().unwrap();
         let mailbox = Mailbox::new(Waker::new(poll.registry(), Token(0)).unwrap());
         let mailboxes: Arc<[Mailbox]> = [mailbox].into();

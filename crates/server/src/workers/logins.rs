@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn logins_wait_for_a_part_of_the_precision_and_then_leave_over_as_long_in_order() {
+    fn logins_are_written_in_order_after_a_part_of_the_precision() {
         let (logins, now) = (Logins::new(1_000), Instant::now());
         for id in (0..450).rev() {
             assert!(logins.keep(EntryId(id), login(1), HOUR, now));
@@ -273,14 +273,14 @@ mod tests {
     }
 
     #[test]
-    fn keeps_no_precise_or_excess_logins() {
+    fn precise_and_excess_logins_are_not_deferred() {
         let (logins, now) = (Logins::new(2), Instant::now());
         assert!(!logins.keep(EntryId(1), login(1), 0, now));
         assert!(!logins.keep(EntryId(1), login(1), 15, now));
         assert!(logins.keep(EntryId(1), login(1), 16, now));
         assert!(logins.keep(EntryId(2), login(1), HOUR, now));
         assert!(!logins.keep(EntryId(3), login(1), HOUR, now));
-        assert!(logins.keep(EntryId(2), login(2), HOUR, now), "one that is there has room");
+        assert!(logins.keep(EntryId(2), login(2), HOUR, now), "a later login replaces the earlier one");
         // If the table is full, recording begins early. Recording is spread over the shortest wait of all gathered
         // logins.
         let mut round = Round::default();
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_counts_only_over_what_was_recorded_when_it_was() {
+    fn a_deferred_login_counts_only_if_the_recorded_time_is_unchanged() {
         let (logins, now) = (Logins::new(2), Instant::now());
         assert!(logins.keep(EntryId(1), Login { time: 9, over: Some(3) }, HOUR, now));
         assert_eq!(logins.since(EntryId(1), Some(3)), Some(9));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_does_not_wait() {
+    fn deferred_logins_are_written_at_once_at_the_end() {
         let (logins, now) = (Logins::new(10), Instant::now());
         assert!(logins.keep(EntryId(5), login(1), HOUR, now));
         assert!(logins.keep(EntryId(4), login(1), HOUR, now));

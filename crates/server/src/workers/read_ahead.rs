@@ -593,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_waits_for_all_its_letters_and_not_forever() {
+    fn a_connection_waits_for_its_prefetch_jobs_for_limited_rounds() {
         let input = [0; 30];
         let never = |_: &[u8]| -> DryRun { panic!("there is nothing to look for") };
         let pages = |ready, awaited| move |_: &[u8]| DryRun { ready, awaited, is_all: false };
@@ -621,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_taken_together_and_requests_one_by_one() {
+    fn prefetch_jobs_for_pages_are_taken_in_groups() {
         let mut state = JobQueue::default();
         let pages = || PrefetchJob { address: ADDRESS, work: Work::Pages(Vec::new()) };
         state.jobs.extend((0..READ_AHEAD_PAGES + 2).map(|_| pages()));
@@ -641,7 +641,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_is_cold_while_it_would_wait_and_a_while_longer() {
+    fn a_loop_is_cold_while_page_faults_would_delay_it() {
         let mut coldness = ColdLoopDetector::new(Instant::now());
         let (few, many) = (u64::from(COLD_PAGES_MIN) - 1, u64::from(COLD_PAGES_MIN) * 10);
         assert!(!coldness.count(few, Some(COLD_TICK)) && !coldness.count(few, None), "few pages");
@@ -659,14 +659,14 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_as_many_as_fit() {
+    fn the_memory_limit_determines_the_number_of_threads() {
         assert_eq!(threads_for(None), usize::MAX);
         assert_eq!(threads_for(Some(1 << 20)), 1);
         assert_eq!(threads_for(Some(64 << 20)), 4);
     }
 
     #[test]
-    fn an_idle_loop_does_not_wait() {
+    fn idle_time_is_not_waiting_time() {
         let begin = Instant::now();
         let mut coldness = ColdLoopDetector::new(begin);
         coldness.idle_from(begin);
@@ -677,7 +677,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_counts() {
+    fn the_kernel_counts_the_time_of_the_thread() {
         let counts = Counts::open(false).unwrap();
         assert!(Counts::open(true).unwrap().used.is_none());
         let mut used = counts.used.unwrap();

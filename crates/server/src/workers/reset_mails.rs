@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_has_one_token_and_old_ones_go() {
+    fn a_new_token_replaces_that_of_its_account_and_tokens_expire() {
         let (mut state, now) = (State::default(), Instant::now());
         let token = |account, minutes: u64| Token {
             account: EntryId(account),
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_beyond_the_bound_is_refused_until_others_are_old() {
+    fn a_full_source_table_refuses_new_sources_until_rows_expire() {
         let (mut state, now) = (State::default(), Instant::now());
         for number in 0..u32::try_from(RESET_SOURCES_MAX).unwrap() {
             assert!(state.count(Source::at(std::net::Ipv4Addr::from_bits(number).into()), now));

@@ -211,7 +211,7 @@ mod tests {
     /// Number of slices in a minute with a share of 25 % of two threads.
     const SHARE_SLICES: usize = 3_000;
 
-    fn from(address: u8) -> Source {
+    fn source_at(address: u8) -> Source {
         Source::Network(IpAddr::V4(Ipv4Addr::new(192, 0, 2, address)))
     }
 
@@ -231,16 +231,16 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_scans_all_the_time_gets_its_share() {
+    fn a_client_that_scans_continuously_gets_its_share() {
         let (shares, start) = (Arc::new(ScanShares::new(2)), Instant::now());
         let (greedy, other) = (user(1), user(2));
-        let account = shares.open(client(&greedy, from(1)));
+        let account = shares.open(client(&greedy, source_at(1)));
         assert_eq!(slices(&account, start, usize::MAX), SHARE_SLICES);
         let limit = account.met_limit(start).unwrap();
         assert!(limit.starts_with("your searches") && limit.contains("25 %"), "{limit}");
         // The share is used up for the same identity at another address, but not for another identity.
-        assert_eq!(slices(&shares.open(client(&greedy, from(2))), start, 1), 0);
-        assert_eq!(slices(&shares.open(client(&other, from(3))), start, 10), 10);
+        assert_eq!(slices(&shares.open(client(&greedy, source_at(2))), start, 1), 0);
+        assert_eq!(slices(&shares.open(client(&other, source_at(3))), start, 10), 10);
         // From now on, the client gets half a second of every second: 25 % of two threads.
         let mut given = 0;
         for second in 1..=120 {
@@ -256,25 +256,25 @@ mod tests {
         let users: Vec<_> = (0..10).map(user).collect();
         let mut given = 0;
         for user in &users {
-            given += slices(&shares.open(client(user, from(1))), now, 200);
+            given += slices(&shares.open(client(user, source_at(1))), now, 200);
         }
         assert_eq!(given, SHARE_SLICES / 2);
-        let limit = shares.open(client(&users[9], from(1))).met_limit(now).unwrap();
+        let limit = shares.open(client(&users[9], source_at(1))).met_limit(now).unwrap();
         assert!(limit.starts_with("your address's"), "{limit}");
-        let trusted = ScanClient { is_trusted: true, ..client(&users[9], from(1)) };
+        let trusted = ScanClient { is_trusted: true, ..client(&users[9], source_at(1)) };
         assert_eq!(slices(&shares.open(trusted), now, 200), 200);
         // Anonymous clients are a separate identity for each source.
         let anonymous = Requester::Anonymous;
-        assert_eq!(slices(&shares.open(client(&anonymous, from(2))), now, usize::MAX), SHARE_SLICES / 2);
-        assert_eq!(slices(&shares.open(client(&anonymous, from(3))), now, 5), 5);
+        assert_eq!(slices(&shares.open(client(&anonymous, source_at(2))), now, usize::MAX), SHARE_SLICES / 2);
+        assert_eq!(slices(&shares.open(client(&anonymous, source_at(3))), now, 5), 5);
     }
 
     #[test]
-    fn some_have_no_share() {
+    fn the_administrator_and_a_share_of_0_are_unlimited() {
         let (shares, now) = (Arc::new(ScanShares::new(1)), Instant::now());
         let administrator = Requester::Administrator { dn: "cn=admin".to_owned() };
-        assert_eq!(slices(&shares.open(client(&administrator, from(1))), now, 10_000), 10_000);
-        let any = ScanClient { share_percent: 0, ..client(&Requester::Anonymous, from(1)) };
+        assert_eq!(slices(&shares.open(client(&administrator, source_at(1))), now, 10_000), 10_000);
+        let any = ScanClient { share_percent: 0, ..client(&Requester::Anonymous, source_at(1)) };
         assert_eq!(slices(&shares.open(any), now, 10_000), 10_000);
         assert!(shares.lock().is_empty());
     }
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn time_of_scan_threads_is_counted_once() {
         let (shares, now, requester) = (Arc::new(ScanShares::new(1)), Instant::now(), user(1));
-        let account = shares.open(client(&requester, from(1)));
+        let account = shares.open(client(&requester, source_at(1)));
         account.charge(1, now);
         account.charge_scan(2, now);
         account.charge_scan(4, now);
@@ -295,7 +295,7 @@ mod tests {
         let (shares, now) = (Arc::new(ScanShares::new(1)), Instant::now());
         let charge = |number, at| {
             let user = user(number);
-            let trusted = ScanClient { is_trusted: true, ..client(&user, from(1)) };
+            let trusted = ScanClient { is_trusted: true, ..client(&user, source_at(1)) };
             shares.open(trusted).charge(number + 1, at);
         };
         for number in 0..SCAN_TALLIES_MAX as u64 + 10 {
@@ -303,6 +303,6 @@ mod tests {
         }
         assert_eq!(shares.lock().len(), SCAN_TALLIES_MAX);
         charge(0, now + PERIOD);
-        assert_eq!(shares.lock().len(), 1, "what has drained goes");
+        assert_eq!(shares.lock().len(), 1, "drained rows are removed");
     }
 }

@@ -109,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn dropping_services_waits_for_their_ends() {
+    fn dropping_services_waits_until_they_have_ended() {
         let (services, ended) = started(&["audit", "writer"]);
         drop(services);
         assert_eq!(ended.try_iter().collect::<Vec<_>>(), ["writer", "audit"]);
     }
 
     #[test]
-    fn a_panic_of_one_stops_the_others_and_is_reported() {
+    fn a_panic_of_a_service_stops_the_others_and_is_reported() {
         let (services, ended) = started(&["audit", "defect", "logins"]);
         assert_eq!(services.stop(), Err("defect".to_owned()));
         assert_eq!(ended.iter().collect::<Vec<_>>(), ["logins", "audit"]);

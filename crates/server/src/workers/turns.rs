@@ -52,7 +52,7 @@ mod tests {
 
     /// As in the scan pool, an item returns to the queue until all its slices are done.
     #[test]
-    fn one_scan_gets_every_other_slice_while_another_client_has_a_hundred() {
+    fn a_client_with_one_scan_gets_as_many_slices_as_one_with_a_hundred() {
         let mut turns = Turns::default();
         (0..100).for_each(|_| turns.push("greedy", ("greedy", 50)));
         turns.push("modest", ("modest", 50));

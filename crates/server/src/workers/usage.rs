@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn the_costliest_clients_of_all_loops_stay_for_two_periods() {
+    fn the_costliest_clients_of_all_loops_are_listed_for_two_periods() {
         let ((mut loops, shared), start) = (loops(), Instant::now());
         let (listener, mut places) = (ListenerIndex(0), [0; 2]);
         loops[0].attribute(&work(5), listener, (key(1), &mut places[0]), "cn=a", start);
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_bounded_and_a_costly_one_stays() {
+    fn a_full_client_table_keeps_the_costliest_client() {
         let ((mut loops, shared), start) = (loops(), Instant::now());
         let (mut total, mut place) = (work(1_000), 0);
         loops[0].attribute(&total, ListenerIndex(0), (key(0), &mut place), "cn=costly", start);
@@ -414,7 +414,7 @@ mod tests {
     /// Regression: a client with many cheap turns was replaced after each turn, because each turn of other clients was
     /// more expensive.
     #[test]
-    fn a_costly_client_of_short_turns_is_found() {
+    fn a_costly_client_with_many_short_turns_is_listed() {
         let ((mut loops, shared), start) = (loops(), Instant::now());
         let (mut total, mut place) = (work(0), 0);
         for number in 1..=40 * CLIENTS_KEPT_MAX as u64 {

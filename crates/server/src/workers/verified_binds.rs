@@ -85,7 +85,7 @@ mod tests {
     const LIFETIME: Duration = Duration::from_secs(60);
 
     #[test]
-    fn only_the_same_password_of_the_same_values_is_known_and_not_for_long() {
+    fn a_verified_bind_is_cached_for_the_same_password_and_stored_values() {
         let (binds, now) = (VerifiedBinds::new().unwrap(), Instant::now());
         let key = |stored: &[&[u8]], asserted: &[u8]| {
             let stored = stored.iter().map(|stored| stored.to_vec()).collect();
@@ -122,6 +122,6 @@ mod tests {
         assert_eq!(binds.lock().len(), VERIFIED_BINDS_MAX);
         assert!(!binds.has(&key(VERIFIED_BINDS_MAX), LIFETIME, now));
         binds.keep(key(VERIFIED_BINDS_MAX), LIFETIME, now + LIFETIME);
-        assert_eq!(binds.lock().len(), 1, "what is old goes");
+        assert_eq!(binds.lock().len(), 1, "expired rows are removed");
     }
 }

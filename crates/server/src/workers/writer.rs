@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_releases_its_room_at_once() {
+    fn a_batch_releases_its_reservations_at_once() {
         let (_poll, queue) = queue();
         let mut batch: Vec<_> = (0..3).map(|_| request(&queue, 10)).collect();
         assert_eq!(queue.reserved_count(), 3);

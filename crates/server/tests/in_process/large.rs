@@ -35,7 +35,7 @@ fn put(out: &mut Vec<u8>, id: i32, request: Request<'_>) {
 }
 
 #[test]
-fn answers_of_others_wait_for_the_end_of_the_message() {
+fn a_large_message_is_not_interrupted_by_other_answers() {
     const ROUNDS: i32 = 20;
     let folder = Folder::new();
     let running = with_large_group(Config { threads: 1, ..config(&folder) });
@@ -69,7 +69,7 @@ fn answers_of_others_wait_for_the_end_of_the_message() {
 }
 
 #[test]
-fn a_stop_finishes_the_message() {
+fn a_stopping_server_finishes_the_message_being_sent() {
     let folder = Folder::new();
     let mut running = with_large_group(config(&folder));
     let mut admin = running.administrator();

@@ -62,7 +62,7 @@ fn pages(connections: &mut [Connection], scope: Scope, filter: &str, size: u32) 
 }
 
 #[test]
-fn pages_over_any_connections_and_scan_threads_are_the_whole_answer() {
+fn pages_over_several_connections_add_up_to_the_whole_result() {
     for scan_threads in [0, 2] {
         let folder = Folder::new();
         let running = people(Config { scan_threads, ..config(&folder) });
@@ -88,7 +88,7 @@ fn pages_over_any_connections_and_scan_threads_are_the_whole_answer() {
 }
 
 #[test]
-fn a_cookie_outlives_its_connection_and_the_server() {
+fn a_cookie_is_valid_on_other_connections_and_after_a_restart() {
     let folder = Folder::new();
     let mut running = people(config(&folder));
     let page = |connection: &mut Connection, cookie: &[u8]| {
@@ -111,7 +111,7 @@ fn a_cookie_outlives_its_connection_and_the_server() {
 }
 
 #[test]
-fn users_get_everything_in_pages_of_the_size_limit() {
+fn a_paged_search_returns_all_entries_in_pages_of_the_size_limit() {
     let folder = Folder::new();
     let general = GeneralSettings { size_limit: 500, ..GeneralSettings::default() };
     let running = people(config_with(&folder, general));
@@ -136,7 +136,7 @@ fn page_message(id: i32, filter: &str, value: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn thousands_of_sequences_on_one_connection() {
+fn one_connection_can_hold_thousands_of_paged_searches() {
     const SEQUENCES: i32 = 3_000;
     let folder = Folder::new();
     let running = people(config(&folder));
@@ -167,7 +167,7 @@ fn thousands_of_sequences_on_one_connection() {
 }
 
 #[test]
-fn refuses_hostile_values_and_keeps_serving() {
+fn malformed_control_values_are_refused_and_the_connection_continues() {
     let folder = Folder::new();
     let running = people(config(&folder));
     let mut admin = running.administrator();

@@ -69,7 +69,7 @@ fn wait_until(connection: &mut Connection, name: &str, mut is_it: impl FnMut(u64
 }
 
 #[test]
-fn threads_change_no_answer() {
+fn scan_threads_do_not_change_results() {
     let filters =
         ["(description=*1 of 7*)", "(sn=odd)", "(objectClass=*)", "(!(sn=odd))", "(|(sn=odd)(uid=p2))"];
     let mut answers = Vec::new();
@@ -93,7 +93,7 @@ fn threads_change_no_answer() {
 }
 
 #[test]
-fn limits_hold_as_without_threads() {
+fn scan_threads_observe_the_search_limits() {
     let folder = Folder::new();
     let general =
         GeneralSettings { size_limit: 2_500, unindexed_examined_max: 2_600, ..GeneralSettings::default() };
@@ -106,7 +106,7 @@ fn limits_hold_as_without_threads() {
     assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::SIZE_LIMIT_EXCEEDED, 2_500));
     // No index can answer this search. Therefore it is refused after it has examined too many entries.
     let reply = user.search(SUFFIX, Scope::WholeSubtree, "(!(objectClass=*))", &["1.1"]).unwrap();
-    assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::SUCCESS, 0), "it needs no look");
+    assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::SUCCESS, 0), "no entry is examined");
     let reply = user.search(SUFFIX, Scope::WholeSubtree, "(!(description=*of*))", &["1.1"]).unwrap();
     assert_eq!(reply.outcome.code, ResultCode::UNWILLING_TO_PERFORM);
     assert!(reply.outcome.diagnostic.starts_with("2602 entries to look at"), "{:?}", reply.outcome);
@@ -115,7 +115,7 @@ fn limits_hold_as_without_threads() {
 }
 
 #[test]
-fn a_user_that_scans_all_the_time_gets_a_share_of_it() {
+fn a_user_that_scans_continuously_is_limited_to_its_share() {
     let folder = Folder::new();
     let general = GeneralSettings { scan_share_percent: 1, ..GeneralSettings::default() };
     // There are no scan threads here, because they may get little processor time while other tests run.
@@ -164,7 +164,7 @@ fn a_user_that_scans_all_the_time_gets_a_share_of_it() {
 }
 
 #[test]
-fn searches_that_lack_an_index_are_advised_upon_without_their_values() {
+fn index_advice_contains_no_values_of_searches() {
     let folder = Folder::new();
     let running = people(Config { scan_threads: 1, ..config(&folder) }, 40);
     let mut admin = running.administrator();
@@ -266,7 +266,7 @@ fn an_abandoned_scan_ends() {
 }
 
 #[test]
-fn a_cancelled_scan_ends_and_says_so() {
+fn a_cancelled_scan_ends_with_the_result_canceled() {
     const SEARCHES: usize = 12;
     let folder = Folder::new();
     let running = people(Config { scan_threads: 2, ..config(&folder) }, LARGE);

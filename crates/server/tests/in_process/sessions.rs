@@ -182,8 +182,8 @@ fn the_first_request_has_a_deadline() {
     config.online.first_request_timeout = Some(std::time::Duration::from_millis(300));
     config.online.trusted_networks = Vec::new();
     let running = Running::start(config);
-    let mut asks = running.connect();
-    assert!(asks.entry("", &[]).unwrap().is_some());
+    let mut active = running.connect();
+    assert!(active.entry("", &[]).unwrap().is_some());
     let mut slow = TcpStream::connect(running.address).unwrap();
     // Sends an incomplete message, one octet at a time, until the server closes the connection.
     let mut answer = Vec::new();
@@ -201,7 +201,7 @@ fn the_first_request_has_a_deadline() {
     assert!(String::from_utf8_lossy(&answer).contains("no request came in time"), "{answer:?}");
     let notice = running.connect().closed().unwrap();
     assert!(notice.is_some_and(|notice| notice.contains("no request came in time")));
-    assert!(asks.entry("", &[]).unwrap().is_some(), "it has asked");
+    assert!(active.entry("", &[]).unwrap().is_some(), "this connection has sent a request");
 }
 
 /// Connects to the server from the address `source`.
@@ -213,7 +213,7 @@ fn connect_from(source: [u8; 4], running: &Running) -> Connection {
 }
 
 #[test]
-fn an_address_has_its_share_once_half_of_the_connections_are_in_use() {
+fn an_address_is_limited_to_its_share_once_half_of_the_places_are_used() {
     let folder = Folder::new();
     let mut config = config(&folder);
     (config.online.connections_max, config.online.trusted_networks) = (16, Vec::new());
@@ -223,10 +223,10 @@ fn an_address_has_its_share_once_half_of_the_connections_are_in_use() {
     let mut held = Vec::new();
     for number in 0..8 {
         held.push(connect_from(greedy, &running));
-        assert!(is_served(&mut held[number]), "{number}: there is room");
+        assert!(is_served(&mut held[number]), "{number}: a place is free");
     }
-    let told = connect_from(greedy, &running).closed().unwrap();
-    assert!(told.is_some_and(|why| why.contains("too many connections from this address")));
+    let notice = connect_from(greedy, &running).closed().unwrap();
+    assert!(notice.is_some_and(|why| why.contains("too many connections from this address")));
     // Other sources receive their share, which is an eighth of all connections.
     for source in [[127, 0, 0, 10], [127, 0, 0, 11]] {
         for _ in 0..2 {
@@ -241,7 +241,7 @@ fn an_address_has_its_share_once_half_of_the_connections_are_in_use() {
 }
 
 #[test]
-fn an_address_has_so_many_new_connections_a_second() {
+fn the_rate_of_new_connections_of_an_address_is_limited() {
     let folder = Folder::new();
     let mut config = config(&folder);
     (config.online.connects_per_second_max, config.online.trusted_networks) = (Some(1), Vec::new());
@@ -253,7 +253,7 @@ fn an_address_has_so_many_new_connections_a_second() {
 }
 
 #[test]
-fn a_message_that_is_too_large_is_refused_on_its_header() {
+fn an_oversized_message_is_refused_after_its_header() {
     let folder = Folder::new();
     let running = Running::start(config(&folder));
     let mut stream = TcpStream::connect(running.address).unwrap();
@@ -266,7 +266,7 @@ fn a_message_that_is_too_large_is_refused_on_its_header() {
 }
 
 #[test]
-fn a_reload_applies_what_it_can_and_names_the_rest() {
+fn a_reload_applies_online_settings_and_reports_the_rest() {
     let folder = Folder::new();
     let started = config(&folder);
     let running = Running::start(started.clone());
@@ -291,7 +291,7 @@ fn a_reload_applies_what_it_can_and_names_the_rest() {
 }
 
 #[test]
-fn a_stop_answers_what_was_taken_and_keeps_it() {
+fn a_stopping_server_answers_and_keeps_all_accepted_changes() {
     let folder = Folder::new();
     let mut running = Running::start(config(&folder));
     let mut admin = running.administrator();
@@ -319,7 +319,7 @@ fn a_stop_answers_what_was_taken_and_keeps_it() {
 }
 
 #[test]
-fn the_monitor_counts() {
+fn the_monitor_counts_operations_connections_and_memory() {
     let folder = Folder::new();
     let running = Running::start(config(&folder));
     let mut admin = running.administrator();
@@ -400,7 +400,7 @@ fn a_load_is_all_or_nothing() {
 }
 
 #[test]
-fn a_password_is_generated_once() {
+fn the_administrator_s_password_is_generated_once() {
     let folder = Folder::new();
     let first = Opened::open(Config { admin_password: None, ..config(&folder) }).unwrap();
     let password = first.generated_password().unwrap().to_owned();
@@ -415,7 +415,7 @@ fn a_password_is_generated_once() {
 }
 
 #[test]
-fn a_check_finds_nothing_in_a_sound_directory_and_makes_none() {
+fn a_check_finds_nothing_in_a_sound_directory_and_creates_no_data() {
     let folder = Folder::new();
     let missing = folder.path().join("missing");
     assert!(server::verify(&Config::new(&missing), &mut |_| {}).is_err());
@@ -429,7 +429,7 @@ fn a_check_finds_nothing_in_a_sound_directory_and_makes_none() {
 
 /// Regression test. Diagnostic messages contained the whole text of a client, even two megabytes.
 #[test]
-fn diagnostic_texts_repeat_little_of_what_a_client_sends() {
+fn diagnostic_messages_repeat_only_excerpts_of_client_input() {
     let folder = Folder::new();
     let running = Running::start(config(&folder));
     let mut admin = running.administrator();

@@ -35,7 +35,7 @@ fn a_port_in_use_stops_the_start() {
 }
 
 #[test]
-fn an_event_loop_that_cannot_start_stops_those_before_it_and_all_services() {
+fn a_failed_start_of_an_event_loop_stops_other_loops_and_services() {
     let folder = Folder::new();
     // Each thread needs a snapshot. The scan threads are started first. After them, only 20 snapshots are left for 40
     // event loops.

@@ -195,7 +195,7 @@ impl Dice<'_> {
             },
         };
         let mut controls = self.controls(context);
-        let taken_in = self.taken_in(&operation);
+        let taken_in = self.side_with_name(&operation);
         let reveals = reveals(&operation);
         if taken_in.is_some() || reveals {
             // A change might succeed on one server only. Replace any No-Op control by a critical one.
@@ -209,7 +209,7 @@ impl Dice<'_> {
 
     /// Returns the directory that already has an entry with the name that an operation creates; `None` if neither
     /// directory or both have one.
-    fn taken_in(&self, operation: &Operation) -> Option<usize> {
+    fn side_with_name(&self, operation: &Operation) -> Option<usize> {
         let name = match operation {
             Operation::Add { entry, .. } => entry.clone(),
             Operation::ModifyDn { entry, new_rdn, new_superior, .. } => {

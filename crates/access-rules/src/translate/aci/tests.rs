@@ -5,7 +5,7 @@ use directory::access::{AccessRule, RequesterSpec};
 
 use super::super::{Translation, translate};
 
-fn of(values: &[&str]) -> Translation {
+fn translate_values(values: &[&str]) -> Translation {
     let lines: String = values.iter().map(|value| format!("aci: {value}\n")).collect();
     translate(&format!("dn: dc=x\n{lines}"))
 }
@@ -14,7 +14,7 @@ fn of(values: &[&str]) -> Translation {
 /// reason for the omission.
 fn check(pairs: &[(&str, Result<&[&str], &str>)]) {
     for (value, expected) in pairs {
-        let found = of(&[value]);
+        let found = translate_values(&[value]);
         match expected {
             Ok(rules) => {
                 assert_eq!(found.rules, *rules, "{value}: {:?}", found.left_out);
@@ -22,8 +22,8 @@ fn check(pairs: &[(&str, Result<&[&str], &str>)]) {
             }
             Err(why) => {
                 assert_eq!(found.rules, [""; 0], "{value}");
-                let told: Vec<_> = found.left_out.iter().map(ToString::to_string).collect();
-                assert!(told.len() == 1 && told.iter().any(|told| told.contains(why)), "{value}: {told:?}");
+                let reasons: Vec<_> = found.left_out.iter().map(ToString::to_string).collect();
+                assert!(reasons.len() == 1 && reasons[0].contains(why), "{value}: {reasons:?}");
             }
         }
     }
@@ -31,7 +31,7 @@ fn check(pairs: &[(&str, Result<&[&str], &str>)]) {
 
 /// Values in the style of the default `aci` values of 389 DS.
 #[test]
-fn values_of_389_ds() {
+fn aci_values_of_389_ds_are_translated() {
     check(&[
         (
             "(targetattr=\"dc || description || objectClass\")(targetfilter=\"(objectClass=domain)\")(version 3.0; \
@@ -94,7 +94,7 @@ fn values_of_389_ds() {
 /// Values in the style of FreeIPA: permissions for groups below `cn=pbac`, and rules for hosts and users on their own
 /// entries.
 #[test]
-fn values_of_freeipa() {
+fn aci_values_of_freeipa_are_translated() {
     check(&[
         (
             "(targetattr = \"cn || objectclass\")(targetfilter = \"(objectclass=nscontainer)\")(version 3.0; \
@@ -178,7 +178,7 @@ fn values_of_freeipa() {
 
 /// ACIs in the style of OpenDJ. Such ACIs are in OpenDJ's configuration and apply to all entries.
 #[test]
-fn values_of_opendj() {
+fn aci_values_of_opendj_are_translated() {
     let global = |value: &str| translate(&format!("dn: cn=Handler,cn=config\nds-cfg-global-aci: {value}\n"));
     let who = "userdn=\"ldap:///anyone\"";
     for (value, expected) in [
@@ -228,7 +228,7 @@ fn values_of_opendj() {
 }
 
 #[test]
-fn separators_in_quotes_do_not_end_anything() {
+fn separators_in_quotes_do_not_separate() {
     let all = "allow (read, search, compare)";
     check(&[
         // A semicolon in the DN must not end the DN. Otherwise the rule would apply to another DN.
@@ -316,7 +316,7 @@ fn separators_in_quotes_do_not_end_anything() {
 }
 
 #[test]
-fn values_belong_to_the_entry_before_them_alone() {
+fn aci_values_apply_only_to_the_entry_that_contains_them() {
     let aci = "aci: (targetattr=\"cn\")(version 3.0; acl \"a\"; allow (read, search, compare) userdn=\"ldap:///all\";)";
     let rule = |dn: &str| vec![format!("a: allow read of cn in '{dn}' to authenticated")];
     let none: Vec<String> = Vec::new();
@@ -381,7 +381,7 @@ fn translation_keeps_the_named_entry_or_refuses_the_rule() {
             "(targetattr=\"cn\")(version 3.0; acl \"n{acl}\"; allow (read, search, compare) \
              (userdn=\"ldap:///{user} || ldap:///{more}\") or groupdn = \"ldap:///{group}\";)"
         );
-        let found = of(&[&value]);
+        let found = translate_values(&[&value]);
         let meant = [RequesterSpec::User(user), RequesterSpec::User(more), RequesterSpec::Group(group)];
         match &found.rules[..] {
             [] => assert!(!found.left_out.is_empty(), "{value}: PANDO_TEST_SEED={seed}"),

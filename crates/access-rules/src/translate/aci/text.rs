@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_taken_apart_whole() {
+    fn aci_values_are_parsed_completely() {
         let aci = Aci::read(
             "(target = \"ldap:///ou=a;b,dc=x\")(targetfilter=(&(a=b)(c=d)))( targetattr != \"cn || (sn\" ) \
              (version 3.0;acl \"a; b) allow\" ;allow (read,write) userdn = \"ldap:///cn=a\\; (b,dc=x\"; \

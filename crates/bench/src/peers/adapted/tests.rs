@@ -31,34 +31,39 @@ pub(in crate::peers) fn with_target<T>(
 }
 
 #[track_caller]
-fn adapted(name: &str, product: &str, options: &Options, files_max: u64) -> Result<AdaptedWorkload, String> {
+fn adapt_shipped(
+    name: &str,
+    product: &str,
+    options: &Options,
+    files_max: u64,
+) -> Result<AdaptedWorkload, String> {
     let all: Vec<_> = workload::shipped_names().filter_map(shipped).collect();
     let number = all.iter().position(|workload| workload.name == name).unwrap();
     with_target(product, None, |target| fit(&all[number], &all[..number], options, target, files_max))
 }
 
 #[test]
-fn connections_are_as_many_as_files_may_be_open() {
+fn the_open_files_limit_reduces_the_number_of_connections() {
     let options = Options::default();
-    let whole = adapted("oid-search-random", "Pando 1", &options, 20_000).unwrap();
+    let whole = adapt_shipped("oid-search-random", "Pando 1", &options, 20_000).unwrap();
     assert_eq!((whole.options.clients, whole.notes.len()), (None, 0));
-    let reduced = adapted("oid-search-random-32000", "Pando 1", &options, 20_000).unwrap();
+    let reduced = adapt_shipped("oid-search-random-32000", "Pando 1", &options, 20_000).unwrap();
     assert_eq!(reduced.options.clients, Some(19_000));
     assert!(reduced.notes[0].contains("19000 connections instead of 32000"), "{:?}", reduced.notes);
     // The adapted workload would be the same as oid-search-random-32000, so it is not measured.
-    let same = adapted("oid-search-random-64000", "Pando 1", &options, 20_000).err().unwrap();
+    let same = adapt_shipped("oid-search-random-64000", "Pando 1", &options, 20_000).err().unwrap();
     assert!(same.contains("oid-search-random-32000 again"), "{same}");
     assert!(
-        adapted("oid-search-random-64000", "Pando 1", &options, 50_000).unwrap().options.clients
+        adapt_shipped("oid-search-random-64000", "Pando 1", &options, 50_000).unwrap().options.clients
             == Some(49_000)
     );
     // A client that searches and binds has two connections.
-    let two = adapted("oid-authentication-random", "Pando 1", &options, 5_000).unwrap();
+    let two = adapt_shipped("oid-authentication-random", "Pando 1", &options, 5_000).unwrap();
     assert_eq!(two.options.clients, Some(2_000));
     // The command line takes precedence.
     let few = Options { clients: Some(20), ..Options::default() };
     assert_eq!(
-        adapted("oid-search-random-100000", "Pando 1", &few, 20_000).unwrap().options.clients,
+        adapt_shipped("oid-search-random-100000", "Pando 1", &few, 20_000).unwrap().options.clients,
         Some(20)
     );
 }
@@ -71,13 +76,13 @@ fn short_runs_delete_fewer_entries() {
         ..Options::default()
     };
     let whole = shipped("salford-d1a").unwrap();
-    let reduced = adapted("salford-d1a", "Pando 1", &short, 20_000).unwrap();
+    let reduced = adapt_shipped("salford-d1a", "Pando 1", &short, 20_000).unwrap();
     assert_eq!(reduced.workload.own_entries, whole.own_entries * 2 / whole.duration_seconds);
     assert!(reduced.notes[0].contains("own entries instead of 20000"), "{:?}", reduced.notes);
-    let long = adapted("salford-d1a", "Pando 1", &Options::default(), 20_000).unwrap();
+    let long = adapt_shipped("salford-d1a", "Pando 1", &Options::default(), 20_000).unwrap();
     assert_eq!((long.workload.own_entries, long.notes.len()), (whole.own_entries, 0));
     // Own entries that are used repeatedly are needed even for a short run.
-    assert_eq!(adapted("salford-x1", "Pando 1", &short, 20_000).unwrap().workload.own_entries, 1_000);
+    assert_eq!(adapt_shipped("salford-x1", "Pando 1", &short, 20_000).unwrap().workload.own_entries, 1_000);
 }
 
 #[test]
@@ -87,31 +92,31 @@ fn a_fresh_server_is_not_warmed_up() {
         warm_up: Some(Duration::from_secs(5)),
         ..Options::default()
     };
-    let fresh = adapted("m-vault-time-to-full-speed", "Pando 1", &short, 20_000).unwrap();
+    let fresh = adapt_shipped("m-vault-time-to-full-speed", "Pando 1", &short, 20_000).unwrap();
     assert!(fresh.workload.needs.fresh_start && !fresh.notes.is_empty());
     assert_eq!(fresh.options.warm_up, Some(Duration::ZERO));
     assert_eq!(fresh.options.duration, Some(FRESH_DURATION_MIN));
 }
 
 #[test]
-fn a_comparison_of_octets_verifies_no_password() {
+fn password_compares_are_not_measured_on_servers_that_compare_octets() {
     let options = Options::default();
     for product in ["OpenLDAP 2.5.13", "389 DS 2.3.1", "OpenDJ 5.0.3"] {
-        let reason = adapted("oid-compare-random", product, &options, 20_000).err().unwrap();
+        let reason = adapt_shipped("oid-compare-random", product, &options, 20_000).err().unwrap();
         assert!(reason.contains("stored octets"), "{reason}");
-        let mixed = adapted("oid-mixed", product, &options, 20_000).unwrap();
+        let mixed = adapt_shipped("oid-mixed", product, &options, 20_000).unwrap();
         let codes: Vec<_> =
             mixed.workload.jobs[0].operations.iter().map(|operation| operation.expect_code).collect();
         assert_eq!(codes, [None, None, Some(COMPARE_FALSE), None]);
         assert!(mixed.notes[0].contains(product), "{:?}", mixed.notes);
         // All servers compare attributes other than passwords in the same way.
-        assert!(adapted("people-compare", product, &options, 20_000).unwrap().notes.is_empty());
+        assert!(adapt_shipped("people-compare", product, &options, 20_000).unwrap().notes.is_empty());
     }
-    assert!(adapted("oid-compare-random", "Pando 1", &options, 20_000).unwrap().notes.is_empty());
+    assert!(adapt_shipped("oid-compare-random", "Pando 1", &options, 20_000).unwrap().notes.is_empty());
 }
 
 #[test]
-fn a_warm_up_has_one_of_each_mix() {
+fn a_warm_up_runs_one_workload_of_each_mix() {
     let oid: Vec<_> =
         workload::shipped_names().filter(|name| name.starts_with("oid-")).filter_map(shipped).collect();
     let names: Vec<_> = one_of_each(&oid).iter().map(|workload| workload.name.as_str()).collect();

@@ -180,7 +180,7 @@ fn make_comparison() -> RunResult {
 }
 
 /// Returns a comparison that has every possible problem.
-pub(crate) fn broken() -> RunResult {
+pub(crate) fn faulty_comparison() -> RunResult {
     let mut run = comparison();
     let totals = run.workloads[0].operations.get_mut(&OperationKind::Search).unwrap();
     totals.wrong_answers = 3;

@@ -147,7 +147,7 @@ mod tests {
 
     /// The server accepts each filter that is made from rows, and the query of a form has the same rows as the form.
     #[test]
-    fn filters_of_hostile_rows_are_filters() {
+    fn rows_with_special_characters_become_valid_filters() {
         for value in ["*", "\\", "(", ")", "\0", "ü", "a*b", "&|!", "=~><", "\r\n"] {
             for test in TESTS {
                 let search_rows =

@@ -4,7 +4,7 @@
 use ber::Tag;
 
 use super::*;
-use crate::certificate::component::tests::says;
+use crate::certificate::component::tests::evaluate;
 
 fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -38,23 +38,23 @@ fn holder_certificate(is_v2: bool, serial: &[u8], issuer: Vec<u8>, holder: Vec<u
     sequence(&[element(0x30, &body), algorithm, element(3, &[0, 1])])
 }
 
-fn v2(parts: &[Vec<u8>]) -> Vec<u8> {
+fn v2_form(parts: &[Vec<u8>]) -> Vec<u8> {
     element(0xa0, &parts.concat())
 }
 
-fn of_value(value: &[u8]) -> Result<Vec<u8>, Fault> {
+fn key_of_value(value: &[u8]) -> Result<Vec<u8>, Fault> {
     let mut out = Vec::new();
     key(&Schema::shipped(), value, 0, &mut out).map(|()| out)
 }
 
-fn of_assertion(assertion: &str) -> Result<Vec<u8>, Fault> {
+fn key_of_assertion(assertion: &str) -> Result<Vec<u8>, Fault> {
     let mut out = Vec::new();
     assertion_key(&Schema::shipped(), assertion.as_bytes(), &mut out).map(|()| out)
 }
 
 #[test]
 fn certificates_match_their_assertions() {
-    let doctor = certificate(true, &[0, 0x80], v2(&[sequence(&[directory_name("Doctor")])]));
+    let doctor = certificate(true, &[0, 0x80], v2_form(&[sequence(&[directory_name("Doctor")])]));
     let old = certificate(false, &[0, 0x80], sequence(&[directory_name("Doctor")]));
     for assertion in [
         "{ serialNumber 128, issuer { issuerName { directoryName:rdnSequence:\"CN=doctor\" } } }",
@@ -62,8 +62,8 @@ fn certificates_match_their_assertions() {
         "{ serialNumber 128, issuer v2Form:{ issuerName { directoryName:rdnSequence:\"cn=doctor\" } } }",
         "{ serialNumber 128, issuer v1Form:{ directoryName:rdnSequence:\"cn=doctor\" } }",
     ] {
-        assert_eq!(of_assertion(assertion), of_value(&doctor), "{assertion}");
-        assert_eq!(of_assertion(assertion), of_value(&old), "{assertion}");
+        assert_eq!(key_of_assertion(assertion), key_of_value(&doctor), "{assertion}");
+        assert_eq!(key_of_assertion(assertion), key_of_value(&old), "{assertion}");
     }
     for other in [
         "{ serialNumber 129, issuer { issuerName { directoryName:rdnSequence:\"cn=doctor\" } } }",
@@ -72,13 +72,13 @@ fn certificates_match_their_assertions() {
         "{ serialNumber 128, issuer { baseCertificateID { issuer { directoryName:rdnSequence:\"cn=doctor\" }, \
          serial 128 } } }",
     ] {
-        assert!(of_assertion(other).is_ok(), "{other}");
-        assert_ne!(of_assertion(other), of_value(&doctor), "{other}");
+        assert!(key_of_assertion(other).is_ok(), "{other}");
+        assert_ne!(key_of_assertion(other), key_of_value(&doctor), "{other}");
     }
 }
 
 #[test]
-fn issuers_of_every_form() {
+fn issuers_of_every_form_match() {
     let names = sequence(&[
         element(0x81, b"Doctor@Example.COM"),
         element(0x82, b"Example.COM"),
@@ -86,29 +86,29 @@ fn issuers_of_every_form() {
         element(0x87, &[127, 0, 0, 1]),
         element(0x88, &[0x2a, 3]),
     ]);
-    let value = certificate(true, &[1], v2(&[names]));
+    let value = certificate(true, &[1], v2_form(&[names]));
     let asserted = "{ serialNumber 1, issuer { issuerName { rfc822Name:\"Doctor@example.com\", \
                     dNSName:\"EXAMPLE.com\", uniformResourceIdentifier:\"http://example.com/A\", \
                     iPAddress:'7F000001'H, registeredID:1.2.3 } } }";
-    assert_eq!(of_assertion(asserted), of_value(&value));
-    assert_ne!(of_assertion(&asserted.replace("Doctor@", "doctor@")), of_value(&value));
-    assert_ne!(of_assertion(&asserted.replace("/A", "/a")), of_value(&value));
+    assert_eq!(key_of_assertion(asserted), key_of_value(&value));
+    assert_ne!(key_of_assertion(&asserted.replace("Doctor@", "doctor@")), key_of_value(&value));
+    assert_ne!(key_of_assertion(&asserted.replace("/A", "/a")), key_of_value(&value));
 
     // Assertions in the form that slapd writes.
     let base = element(0xa0, &[sequence(&[directory_name("CA")]), element(2, &[7])].concat());
-    let value = certificate(true, &[1], v2(&[base]));
+    let value = certificate(true, &[1], v2_form(&[base]));
     let asserted = "{ serialNumber '01'H, issuer { baseCertificateID { issuer { \
                     directoryName:rdnSequence:\"cn=ca\" }, serial '07'H } } }";
-    assert_eq!(of_assertion(asserted), of_value(&value));
-    assert_ne!(of_assertion(&asserted.replace("'07'", "'08'")), of_value(&value));
+    assert_eq!(key_of_assertion(asserted), key_of_value(&value));
+    assert_ne!(key_of_assertion(&asserted.replace("'07'", "'08'")), key_of_value(&value));
 
     let name = sequence(&[directory_name("Doctor")]);
-    let with_digest = certificate(true, &[1], v2(&[name.clone(), element(0xa1, &element(10, &[0]))]));
-    assert_ne!(of_value(&with_digest), of_value(&certificate(true, &[1], v2(&[name]))));
+    let with_digest = certificate(true, &[1], v2_form(&[name.clone(), element(0xa1, &element(10, &[0]))]));
+    assert_ne!(key_of_value(&with_digest), key_of_value(&certificate(true, &[1], v2_form(&[name]))));
 }
 
 #[test]
-fn undefined_assertions() {
+fn invalid_assertions_are_undefined() {
     for bad in [
         "",
         "{ serialNumber 1 }",
@@ -119,7 +119,7 @@ fn undefined_assertions() {
         "{ serialNumber 1, issuer { baseCertificateID { serial 1 } } }",
         "{ serialNumber 1, issuer rdnSequence:\"cn=a\" }",
     ] {
-        assert!(of_assertion(bad).is_err(), "{bad}");
+        assert!(key_of_assertion(bad).is_err(), "{bad}");
     }
 }
 
@@ -130,7 +130,7 @@ const MATCH: &str = "attributeCertificateMatch";
 #[test]
 fn certificates_match_by_any_of_their_parts() {
     let doctor = || sequence(&[directory_name("Doctor")]);
-    let (new, old) = (certificate(true, &[1], v2(&[doctor()])), certificate(false, &[1], doctor()));
+    let (new, old) = (certificate(true, &[1], v2_form(&[doctor()])), certificate(false, &[1], doctor()));
     for (assertion, expected) in [
         ("{ holder holderName:{ directoryName:rdnSequence:\"CN=patient\" } }", true),
         ("{ holder holderName:{ directoryName:rdnSequence:\"cn=doctor\" } }", false),
@@ -146,25 +146,25 @@ fn certificates_match_by_any_of_their_parts() {
         ("{ issuer { directoryName:rdnSequence:\"cn=doctor\" }, attCertValidity \"2025010100Z\" }", false),
     ] {
         for value in [&new, &old] {
-            assert_eq!(says(MATCH, assertion, value), Some(expected), "{assertion}");
+            assert_eq!(evaluate(MATCH, assertion, value), Some(expected), "{assertion}");
         }
     }
     let base = element(0xa0, &[sequence(&[directory_name("CA")]), element(2, &[7])].concat());
-    let with_base = holder_certificate(true, &[1], v2(&[sequence(&[directory_name("Doctor")])]), base);
+    let with_base = holder_certificate(true, &[1], v2_form(&[sequence(&[directory_name("Doctor")])]), base);
     let asserted =
         "{ holder baseCertificateID:{ issuer { directoryName:rdnSequence:\"cn=CA\" }, serial 7 } }";
-    assert_eq!(says(MATCH, asserted, &with_base), Some(true));
-    assert_eq!(says(MATCH, &asserted.replace('7', "8"), &with_base), Some(false));
+    assert_eq!(evaluate(MATCH, asserted, &with_base), Some(true));
+    assert_eq!(evaluate(MATCH, &asserted.replace('7', "8"), &with_base), Some(false));
     for bad in
         ["{ }", "{ holder { } }", "{ attType { x } }", "{ attCertValidity 2027 }", "{ serialNumber 1 }"]
     {
-        assert_eq!(says(MATCH, bad, &new), None, "{bad}");
+        assert_eq!(evaluate(MATCH, bad, &new), None, "{bad}");
     }
 }
 
 #[test]
 fn every_truncation_is_refused() {
-    let whole = certificate(true, &[1], v2(&[sequence(&[directory_name("Doctor")])]));
+    let whole = certificate(true, &[1], v2_form(&[sequence(&[directory_name("Doctor")])]));
     assert_eq!(check(&whole), Ok(()));
     for size in 0..whole.len() {
         assert!(check(&whole[..size]).is_err(), "{size}");
@@ -173,6 +173,6 @@ fn every_truncation_is_refused() {
     for offset in 0..whole.len() {
         let mut broken = whole.clone();
         broken[offset] ^= 0xff;
-        let _ = of_value(&broken); // must not panic
+        let _ = key_of_value(&broken); // must not panic
     }
 }

@@ -47,7 +47,7 @@ fn certificate(extensions: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// Evaluates an assertion on a value; `None` if it is Undefined.
-pub(in crate::certificate) fn says(rule: &str, assertion: &str, value: &[u8]) -> Option<bool> {
+pub(in crate::certificate) fn evaluate(rule: &str, assertion: &str, value: &[u8]) -> Option<bool> {
     let (schema, rule) = (Schema::shipped(), MatchingRule::find(rule).unwrap());
     let assertion = RuleAssertion::new(&schema, rule, assertion.as_bytes()).ok()?;
     let mut key = Vec::new();
@@ -98,13 +98,13 @@ fn certificates_match_by_any_of_their_parts() {
         ("{ authorityKeyIdentifier { keyIdentifier '1122'H, authorityCertSerialNumber 7 } }", false, true),
         ("{ authorityKeyIdentifier { authorityCertSerialNumber 8 } }", false, false),
     ] {
-        assert_eq!(says("certificateMatch", assertion, &bare), Some(of_bare), "{assertion}, bare");
-        assert_eq!(says("certificateMatch", assertion, &full), Some(of_full), "{assertion}, full");
+        assert_eq!(evaluate("certificateMatch", assertion, &bare), Some(of_bare), "{assertion}, bare");
+        assert_eq!(evaluate("certificateMatch", assertion, &full), Some(of_full), "{assertion}, full");
     }
 }
 
 #[test]
-fn undefined_for_unsupported_assertions() {
+fn unsupported_assertions_are_undefined() {
     for assertion in [
         "",
         "{ pathToName rdnSequence:\"cn=a\" }",
@@ -117,9 +117,9 @@ fn undefined_for_unsupported_assertions() {
         "{ authorityKeyIdentifier { authorityCertIssuer { rfc822Name:\"a\" } } }",
         "{ unheardOf 1 }",
     ] {
-        assert_eq!(says("certificateMatch", assertion, &certificate(&[])), None, "{assertion}");
+        assert_eq!(evaluate("certificateMatch", assertion, &certificate(&[])), None, "{assertion}");
     }
-    assert_eq!(says("certificateListMatch", "{ distributionPoint fullName:{ } }", &list(true)), None);
+    assert_eq!(evaluate("certificateListMatch", "{ distributionPoint fullName:{ } }", &list(true)), None);
 }
 
 fn list(has_next: bool) -> Vec<u8> {
@@ -158,13 +158,17 @@ fn lists_match_by_number_time_and_reason() {
         ("{ dateAndTime generalizedTime:\"20250115000000Z\" }", true, false),
         ("{ authorityKeyIdentifier { keyIdentifier '00'H } }", false, false),
     ] {
-        assert_eq!(says("certificateListMatch", assertion, &list(true)), Some(of_full), "{assertion}");
-        assert_eq!(says("certificateListMatch", assertion, &list(false)), Some(of_bare), "{assertion}, bare");
+        assert_eq!(evaluate("certificateListMatch", assertion, &list(true)), Some(of_full), "{assertion}");
+        assert_eq!(
+            evaluate("certificateListMatch", assertion, &list(false)),
+            Some(of_bare),
+            "{assertion}, bare"
+        );
     }
 }
 
 #[test]
-fn pairs_match_by_their_halves() {
+fn certificate_pairs_match_by_either_certificate() {
     let pair = sequence(&[element(0xa1, &certificate(&[]))]);
     for (assertion, expected) in [
         ("{ issuedByThisCAAssertion { serialNumber 300 } }", Some(true)),
@@ -172,12 +176,12 @@ fn pairs_match_by_their_halves() {
         ("{ issuedToThisCAAssertion { serialNumber 300 } }", Some(false)),
         ("{ other { serialNumber 300 } }", None),
     ] {
-        assert_eq!(says("certificatePairMatch", assertion, &pair), expected, "{assertion}");
+        assert_eq!(evaluate("certificatePairMatch", assertion, &pair), expected, "{assertion}");
     }
 }
 
 #[test]
-fn broken_values_do_not_match_and_do_no_harm() {
+fn damaged_values_do_not_match_and_cause_no_panic() {
     let schema = Schema::shipped();
     let rule = MatchingRule::find("certificateMatch").unwrap();
     let text = "{ subjectKeyIdentifier 'ABCD'H, keyUsage '1'B, certificateValid utcTime:\"250101000000Z\" }";

@@ -101,7 +101,7 @@ fn expect_rows(done: &BackupOutcome, reason: &str) {
 }
 
 #[test]
-fn changes_follow_rows_and_rows_are_written_again_in_time() {
+fn a_backup_writes_rows_then_changes_and_rows_again_when_due() {
     let place = Place::new("order");
     let mut opened = Opened::open(place.data()).unwrap();
     expect_rows(&run_backup(&place, &opened, BEGIN, &RULES), "the first");
@@ -148,7 +148,7 @@ fn changes_follow_rows_and_rows_are_written_again_in_time() {
 /// Files are never combined if their histories differ or a file between them is missing. In these cases the next backup
 /// writes all rows.
 #[test]
-fn starts_with_full_rows_if_changes_do_not_follow() {
+fn a_backup_writes_all_rows_if_the_history_or_a_file_is_missing() {
     let place = Place::new("history");
     let mut opened = Opened::open(place.data()).unwrap();
     run_backup(&place, &opened, BEGIN, &RULES);
@@ -160,7 +160,11 @@ fn starts_with_full_rows_if_changes_do_not_follow() {
     let missing = place.file(2);
     let backup_file = fs::read(&missing).unwrap();
     fs::remove_file(&missing).unwrap();
-    assert_eq!(place.restored(positions[0]).unwrap(), positions[0], "what is before it can be had");
+    assert_eq!(
+        place.restored(positions[0]).unwrap(),
+        positions[0],
+        "moments before the missing file can be restored"
+    );
     let refused = place.restored(u64::MAX).unwrap_err();
     assert!(refused.to_string().contains("one is missing"), "{refused}");
     assert_eq!(refused.fault(), crate::error::Fault::Data);
@@ -210,7 +214,7 @@ fn starts_with_full_rows_if_changes_do_not_follow() {
 }
 
 #[test]
-fn a_log_that_does_not_reach_back_requires_full_rows() {
+fn a_backup_writes_all_rows_if_the_log_lacks_older_records() {
     let place = Place::new("trimmed");
     let mut opened = Opened::open(place.data()).unwrap();
     run_backup(&place, &opened, BEGIN, &RULES);

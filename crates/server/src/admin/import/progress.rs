@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_short() {
+    fn durations_have_at_most_two_units() {
         for (seconds, text) in [(0.4, "0 s"), (119.0, "119 s"), (130.0, "2 min"), (7_300.0, "2 h 1 min")] {
             assert_eq!(duration(seconds), text);
         }

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_few_and_small_buffers_are_reused() {
+    fn only_small_buffers_up_to_a_maximum_count_are_reused() {
         let spares = Spares::new(2, 100);
         for size in [10, 1_000, 0, 20, 30] {
             spares.give(vec![1; size]);

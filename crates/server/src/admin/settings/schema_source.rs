@@ -122,7 +122,7 @@ mod tests {
     /// Regression: a dump of `cn=config` in one file was refused, because slapd's own definitions contradict the
     /// definitions of the schema `monitor`.
     #[test]
-    fn leaves_the_definitions_of_slapd_itself_out() {
+    fn definitions_of_slapd_itself_are_removed() {
         let dump = "dn: cn=config\ncn: config\n\ndn: cn=schema,cn=config\nolcAttributeTypes: ( 1.2\n  )\n\n\
                     dn: cn={0}core,cn=schema,cn=config\nolcAttributeTypes: {0}( 1.3 )\n";
         let remaining = "dn: cn=config\ncn: config\n\n\n\n\n\ndn: cn={0}core,cn=schema,cn=config\n\

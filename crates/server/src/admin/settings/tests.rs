@@ -158,7 +158,7 @@ fn missing_settings_have_defaults() {
     let read = |text: &str| parse(text, &mut none).unwrap().settings;
     let mut read = read;
     assert_eq!(read(""), DirectorySettings::default());
-    assert!(read("[indexes]\n").indexes.is_empty(), "a table that is there states all indexes");
+    assert!(read("[indexes]\n").indexes.is_empty(), "an empty table means that there are no indexes");
     let some = read(
         "suffixes = []\npassword_scheme = \"SSHA\"\n[limits]\nsize_limit = 0x10\n[indexes]\nsn = \
          \"equality,substring\"\ncn = []\n",
@@ -207,7 +207,7 @@ fn errors_of_schema_files_name_the_file() {
 }
 
 #[test]
-fn a_shortened_text_can_be_parsed() {
+fn settings_with_any_schema_text_parse_as_written() {
     for definitions in [COLOUR, "a\nb\n", "\n", "a\r\nb", "'''\n", "x\ny'", "# \u{1}\n", "\"\"\"\n\\n", ""] {
         let stated = DirectorySettings {
             schema: [("local".to_owned(), definitions.to_owned())].into(),

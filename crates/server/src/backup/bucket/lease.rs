@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_counts_as_ended_only_if_it_would_be_visible() {
+    fn a_process_has_ended_only_if_its_boot_and_namespace_are_the_same() {
         let own = Identity::own();
         assert!(!own.boot.is_empty() && own.namespace.starts_with("pid:["), "{own:?}");
         let text = own.to_string();

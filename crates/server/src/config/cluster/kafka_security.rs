@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_become_what_librdkafka_calls_them() {
+    fn security_keys_become_librdkafka_properties() {
         assert_eq!(with(|_| ()), Ok(Vec::new()));
         let expect = |properties: Result<Vec<(String, String)>, String>, expected: &[(&str, &str)]| {
             let expected = expected.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));

@@ -110,14 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn evicts_no_connection_while_there_is_room() {
+    fn evicts_no_connection_while_places_are_free() {
         check(&[], 1, None);
         check(&[(1, Stage::Receiving); 3], 1, None);
         check(&[(1, Stage::Receiving); 4], 2, None);
     }
 
     #[test]
-    fn full_places_are_free_after_the_grace_of_the_oldest() {
+    fn a_place_becomes_free_after_the_grace_period_of_the_oldest() {
         let grace = Duration::from_millis(25);
         let begin = Instant::now();
         let begins = [3, 1, 2].map(|milliseconds| begin + Duration::from_millis(milliseconds));

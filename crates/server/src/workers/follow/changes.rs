@@ -647,7 +647,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cookies_name_their_list() {
+    fn a_cookie_identifies_its_change_list() {
         let list = ChangeList { kind: Kind::Number, base: "cn=changelog".to_owned(), newest: b"7".to_vec() };
         let stored = list.stored(b"7");
         assert_eq!(list.own(&stored), Some(&b"7"[..]));
@@ -658,7 +658,7 @@ mod tests {
     }
 
     #[test]
-    fn an_access_log_is_of_one_provider() {
+    fn an_access_log_of_another_provider_is_refused() {
         let [first, other] = ["001", "002"].map(|sid| format!("20261127090000.000001Z#000000#{sid}#000000"));
         assert!(check_provider(b"", first.as_bytes()).is_ok());
         assert!(check_provider(first.as_bytes(), first.as_bytes()).is_ok());
@@ -666,7 +666,7 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_have_the_form_of_the_source() {
+    fn identifiers_and_ranges_are_parsed_in_the_form_of_the_source() {
         let uuid = *b"\x4f\x2a\x1c\x01\x0c\x6a\x11\xee\x8a\x0f\xb8\xa1\xc2\xd3\xe4\xf5";
         assert_eq!(in_groups(&uuid), "4f2a1c01-0c6a11ee-8a0fb8a1-c2d3e4f5");
         assert_eq!(identifier(in_groups(&uuid).as_bytes()), Some(uuid));

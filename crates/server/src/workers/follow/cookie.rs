@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn other_cookies_replace_each_other() {
+    fn cookies_other_than_csn_lists_replace_earlier_ones() {
         let pando = format!("csn={SECOND},data=0011");
         assert!(is_pando(pando.as_bytes()) && !is_pando(format!("csn={SECOND}").as_bytes()));
         check(&pando, &format!("csn={FIRST},data=0011"), Some(&format!("csn={FIRST},data=0011")));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn older_changes_are_recognized() {
+    fn changes_that_a_cookie_covers_are_recognized() {
         let both = format!("csn={SECOND};{OTHER}");
         let is_in = |csn: &str| contains(both.as_bytes(), format!("rid=1,csn={csn}").as_bytes());
         assert!(is_in(FIRST) && is_in(SECOND) && is_in(OTHER));

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_change_is_read_from_cookies() {
+    fn the_time_of_the_newest_change_is_read_from_cookies() {
         let first = newest_change(b"rid=001,csn=20261127090000.000001Z#000000#000#000000");
         let second =
             b"rid=1,csn=20261127090000.000001Z#000000#001#000000;20261127090001.000000Z#000000#002#0";

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn replaced_changes_take_no_room() {
+    fn memory_of_replaced_changes_is_bounded() {
         let mut latest = Latest::default();
         for round in 0..1_000 {
             latest.push(entry((round % 3) as u8, "o=x"));

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_with_changes_after_the_cookie_are_known() {
+    fn a_refresh_lists_entries_changed_after_the_cookie() {
         let mut refresh = Refresh::default();
         let csn = |second: u32| format!("202611270900{second:02}.000001Z#000000#000#000000");
         for second in 0..9_u8 {

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_answer_delays_the_records_that_come_after_it() {
+    fn each_answer_delays_later_records() {
         let (mut pace, started) = (Pace::default(), Instant::now());
         pace.go_on(7, started);
         assert_eq!((pace.served(), pace.pause_end()), (7, None), "the first commit is served at once");
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pause_has_a_limit_and_needs_new_records() {
+    fn the_pause_is_bounded_and_follows_only_answers_with_new_records() {
         let (mut pace, started) = (Pace::default(), Instant::now());
         pace.go_on(7, started);
         pace.answered(1_000_000, started);

@@ -435,7 +435,7 @@ mod tests {
     #[test]
     fn a_mark_is_due_once_when_its_records_have_arrived() {
         let mut marks = MarksRead::default();
-        assert_eq!(marks.due(Some(mark(12)), 5, 9), None, "its records are still to come");
+        assert_eq!(marks.due(Some(mark(12)), 5, 9), None, "its records have not arrived");
         assert_eq!(marks.due(None, 10, 14), Some(mark(12)));
         assert_eq!(marks.due(Some(mark(12)), 15, 14), None, "the supplier repeats it");
         // The mark is at the last record that the replica already has.

@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(refusal(3_000), None);
         assert!(refusal(5_000).unwrap().contains("has not answered for 5 seconds"));
         figures.record_answer(2);
-        assert_eq!(refusal(60_000), None, "it is not asked while its records are applied");
+        assert_eq!(refusal(60_000), None, "no request is pending while records are applied");
         figures.record_request(begin);
         figures.failed(ReplicaStage::Disconnected, "no route");
         assert!(refusal(3_000).unwrap().contains("no route"));

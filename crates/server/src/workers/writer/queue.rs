@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn notifies_a_loop_that_found_the_queue_full_of_room() {
+    fn a_loop_that_found_the_queue_full_is_notified_of_free_space() {
         let (_poll, queue) = queue();
         let large = queue.reserve(WRITES_QUEUED_BYTES_MAX - 1).unwrap();
         let small = queue.reserve(1).unwrap();
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_queue_gives_what_it_has_and_ends() {
+    fn a_closed_queue_returns_its_requests_and_then_ends() {
         let (_poll, queue) = queue();
         queue.submit(&mut vec![request(&queue, 1), request(&queue, 2)]);
         queue.close();

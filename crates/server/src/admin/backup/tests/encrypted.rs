@@ -17,7 +17,7 @@ fn keys(place: &Place, name: &str) -> (BackupRecipient, PathBuf) {
     (BackupRecipient(identity.to_public()), file)
 }
 
-fn to(recipients: &[&BackupRecipient]) -> BackupRules {
+fn rules_for(recipients: &[&BackupRecipient]) -> BackupRules {
     BackupRules { recipients: recipients.iter().map(|recipient| (*recipient).clone()).collect(), ..RULES }
 }
 
@@ -26,7 +26,7 @@ fn restored_with(place: &Place, identity: Option<&Path>, position: u64) -> Resul
     let data = place.0.join("restored");
     let until = Until { position, ..Until::END };
     let restored = restore_backup(&Config::new(&data), &place.backup(), &identities, until);
-    assert_eq!(store::has_data_file(&data).unwrap(), restored.is_ok(), "all or nothing");
+    assert_eq!(store::has_data_file(&data).unwrap(), restored.is_ok(), "a restore writes all data or none");
     let _ = fs::remove_dir_all(&data);
     restored.map(|restored| restored.position)
 }
@@ -39,12 +39,12 @@ fn an_encrypted_backup_continues_without_the_identity() {
     // Encrypted changes never follow unencrypted rows.
     run_backup(&place, &opened, BEGIN, &RULES);
     let plain = opened.directory().newest_position().unwrap();
-    expect_rows(&run_backup(&place, &opened, BEGIN + 1, &to(&[&anna])), "before are not encrypted");
-    assert_eq!(run_backup(&place, &opened, BEGIN + 1, &to(&[&anna])).written, WrittenPart::Nothing);
+    expect_rows(&run_backup(&place, &opened, BEGIN + 1, &rules_for(&[&anna])), "before are not encrypted");
+    assert_eq!(run_backup(&place, &opened, BEGIN + 1, &rules_for(&[&anna])).written, WrittenPart::Nothing);
     let first = change(&mut opened);
-    assert_eq!(run_backup(&place, &opened, BEGIN + 2, &to(&[&anna])).written, WrittenPart::Changes(1));
+    assert_eq!(run_backup(&place, &opened, BEGIN + 2, &rules_for(&[&anna])).written, WrittenPart::Changes(1));
     let second = change(&mut opened);
-    assert_eq!(run_backup(&place, &opened, BEGIN + 3, &to(&[&anna])).written, WrittenPart::Changes(1));
+    assert_eq!(run_backup(&place, &opened, BEGIN + 3, &rules_for(&[&anna])).written, WrittenPart::Changes(1));
     let files = place.files();
     assert_eq!(files.iter().filter(|name| name.ends_with(".pando.age")).count(), 3, "{files:?}");
     for file in files.iter().filter(|name| name.ends_with(".age")) {
@@ -72,10 +72,10 @@ fn an_encrypted_backup_continues_without_the_identity() {
     assert_eq!(plain + 2, second);
     // New recipients are used from the next backup on. That backup writes all rows.
     change(&mut opened);
-    let both = to(&[&bert, &anna]);
+    let both = rules_for(&[&bert, &anna]);
     expect_rows(&run_backup(&place, &opened, BEGIN + 4, &both), "the recipients are others");
     let third = change(&mut opened);
-    let turned = to(&[&anna, &bert]);
+    let turned = rules_for(&[&anna, &bert]);
     assert_eq!(run_backup(&place, &opened, BEGIN + 5, &turned).written, WrittenPart::Changes(1));
     for identity in [&annas, &berts] {
         assert_eq!(restored_with(&place, Some(identity), u64::MAX).unwrap(), third);
@@ -98,10 +98,10 @@ fn an_encrypted_backup_continues_without_the_identity() {
 }
 
 #[test]
-fn an_encrypted_file_that_the_log_does_not_continue_is_followed_by_rows() {
+fn a_backup_writes_rows_if_the_log_does_not_continue_an_encrypted_file() {
     let place = Place::new("encrypted-history");
     let (anna, annas) = keys(&place, "anna");
-    let rules = to(&[&anna]);
+    let rules = rules_for(&[&anna]);
     let mut opened = Opened::open(place.data()).unwrap();
     run_backup(&place, &opened, BEGIN, &rules);
     change(&mut opened);
@@ -144,9 +144,9 @@ fn a_damaged_encrypted_file_is_found_with_and_without_the_identity() {
     let place = Place::new("encrypted-damage");
     let (anna, annas) = keys(&place, "anna");
     let mut opened = Opened::open(place.data()).unwrap();
-    run_backup(&place, &opened, BEGIN, &to(&[&anna]));
+    run_backup(&place, &opened, BEGIN, &rules_for(&[&anna]));
     change(&mut opened);
-    run_backup(&place, &opened, BEGIN, &to(&[&anna]));
+    run_backup(&place, &opened, BEGIN, &rules_for(&[&anna]));
     drop(opened);
     for number in 0..2 {
         let file = place.file(number);

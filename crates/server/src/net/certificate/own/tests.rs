@@ -261,7 +261,7 @@ fn a_key_of_another_authority_is_refused() {
 }
 
 #[test]
-fn a_folder_that_others_may_not_enter_is_named() {
+fn a_folder_closed_to_other_users_is_reported() {
     let data = Data::new();
     let own = data.open(START).unwrap();
     let set = |mode| fs::set_permissions(&data.0, Permissions::from_mode(mode)).unwrap();
