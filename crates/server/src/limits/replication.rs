@@ -21,8 +21,15 @@ pub const LOG_BLOCKS_BYTES: usize = 8 << 20;
 /// time for changes.
 pub const LOG_ANSWER_PAUSE: Duration = Duration::from_micros(200);
 
-/// Maximum total delay by [`LOG_ANSWER_PAUSE`].
-pub const LOG_PAUSE_MAX: Duration = Duration::from_millis(10);
+/// Each record that is sent to replicas delays the next records by this time, up to [`LOG_RECORDS_PAUSE_MAX`]. So a few
+/// changes a second arrive at once, and many changes arrive in a few large answers.
+pub const LOG_RECORD_PAUSE: Duration = Duration::from_micros(50);
+
+/// Maximum delay by [`LOG_RECORD_PAUSE`].
+pub const LOG_RECORDS_PAUSE_MAX: Duration = Duration::from_millis(3);
+
+/// Maximum total delay of records that follow others.
+pub const LOG_PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// Interval at which a slice of the data is compared with the replicas.
 pub const COMPARE_INTERVAL: Duration = Duration::from_secs(600);

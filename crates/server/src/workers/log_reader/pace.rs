@@ -3,14 +3,15 @@
 //! A replica that has all records waits for the next commit. If the supplier sent every commit to every replica at
 //! once, it would spend more time on answers than on changes when there are many replicas. Therefore it sends records
 //! in rounds. Each round ends at the *served position*. This position advances after a pause. The pause grows with the
-//! number of answers.
+//! number of answers, and with the number of records of the round, because a supplier that makes many changes needs its
+//! processor for them.
 //!
 //! Replicas at the served position wait together, and share the octets of their answer. A replica before the served
 //! position is answered at once. A commit after a quiet time is sent at once.
 
 use std::time::Instant;
 
-use crate::limits::{LOG_ANSWER_PAUSE, LOG_PAUSE_MAX};
+use crate::limits::{LOG_ANSWER_PAUSE, LOG_PAUSE_MAX, LOG_RECORD_PAUSE, LOG_RECORDS_PAUSE_MAX};
 
 /// The served position and the pause after it.
 #[derive(Default)]
@@ -18,6 +19,8 @@ pub(super) struct Pace {
     served: u64,
     /// Time at which the served position last advanced.
     moved: Option<Instant>,
+    /// Number of records by which the served position advanced at `moved`.
+    records: u32,
     /// Number of answers since `moved`.
     answers: u32,
     pause_end: Option<Instant>,
@@ -41,6 +44,7 @@ impl Pace {
         }
         self.pause_end = None;
         if newest > self.served {
+            self.records = u32::try_from(newest - self.served).unwrap_or(u32::MAX);
             (self.served, self.moved, self.answers) = (newest, Some(now), 0);
         }
     }
@@ -48,7 +52,9 @@ impl Pace {
     /// Counts answers with records.
     pub(super) fn answered(&mut self, answers: usize, now: Instant) {
         self.answers = self.answers.saturating_add(u32::try_from(answers).unwrap_or(u32::MAX));
-        let pause = LOG_ANSWER_PAUSE.saturating_mul(self.answers).min(LOG_PAUSE_MAX);
+        let of_records = LOG_RECORD_PAUSE.saturating_mul(self.records).min(LOG_RECORDS_PAUSE_MAX);
+        let pause =
+            LOG_ANSWER_PAUSE.saturating_mul(self.answers).saturating_add(of_records).min(LOG_PAUSE_MAX);
         if answers > 0
             && let Some(moved) = self.moved
         {
@@ -64,19 +70,37 @@ mod tests {
     #[test]
     fn each_answer_delays_later_records() {
         let (mut pace, started) = (Pace::default(), Instant::now());
-        pace.go_on(7, started);
-        assert_eq!((pace.served(), pace.pause_end()), (7, None), "the first commit is served at once");
+        pace.go_on(1, started);
+        assert_eq!((pace.served(), pace.pause_end()), (1, None), "the first commit is served at once");
         pace.answered(3, started);
-        let end = started + LOG_ANSWER_PAUSE * 3;
+        let end = started + LOG_RECORD_PAUSE + LOG_ANSWER_PAUSE * 3;
         assert_eq!(pace.pause_end(), Some(end));
         pace.go_on(9, end - LOG_ANSWER_PAUSE);
-        assert_eq!(pace.served(), 7);
+        assert_eq!(pace.served(), 1);
         // Another replica is answered during the pause.
         pace.answered(1, end - LOG_ANSWER_PAUSE);
         pace.go_on(9, end);
-        assert_eq!((pace.served(), pace.pause_end()), (7, Some(end + LOG_ANSWER_PAUSE)));
+        assert_eq!((pace.served(), pace.pause_end()), (1, Some(end + LOG_ANSWER_PAUSE)));
         pace.go_on(9, end + LOG_ANSWER_PAUSE);
         assert_eq!((pace.served(), pace.pause_end()), (9, None));
+    }
+
+    #[test]
+    fn records_of_a_round_delay_the_next_round() {
+        for (records, expected) in [
+            (1, LOG_RECORD_PAUSE),
+            (20, LOG_RECORD_PAUSE * 20),
+            (10_000, LOG_RECORDS_PAUSE_MAX),
+            (u64::MAX - 7, LOG_RECORDS_PAUSE_MAX),
+        ] {
+            let (mut pace, started) = (Pace::default(), Instant::now());
+            pace.go_on(7, started);
+            pace.answered(1, started);
+            let later = started + LOG_PAUSE_MAX;
+            pace.go_on(7 + records, later);
+            pace.answered(1, later);
+            assert_eq!(pace.pause_end(), Some(later + LOG_ANSWER_PAUSE + expected), "{records} records");
+        }
     }
 
     #[test]
