@@ -175,8 +175,7 @@ pub const PROMOTE_REPLICA: &str = "1.3.6.1.4.1.99999.5.22";
 /// request.
 pub const FENCE: &str = "1.3.6.1.4.1.99999.5.23";
 
-/// Returns the common name of an extended operation, for diagnostic texts; `None` for unknown operations, and for some
-/// of Pando's own operations.
+/// Returns the common name of an extended operation, for diagnostic texts; `None` for unknown operations.
 pub fn extended_operation_name(oid: &str) -> Option<&'static str> {
     Some(match oid {
         START_TLS => "StartTLS",
@@ -202,6 +201,13 @@ pub fn extended_operation_name(oid: &str) -> Option<&'static str> {
         UNDELETE => "Undelete",
         READ_HISTORY => "Read History",
         READ_BACKUP => "Read Backup",
+        OWN_CREDENTIALS => "Own Credentials",
+        READ_LOG => "Read Log",
+        COPY_DATA => "Copy Data",
+        FORWARD => "Forward Change",
+        PROMOTE => "Promote Copy",
+        PROMOTE_REPLICA => "Promote Replica",
+        FENCE => "Stop Writing",
         _ => return None,
     })
 }

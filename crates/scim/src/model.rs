@@ -179,10 +179,13 @@ impl ResourceType {
         self.core().chain(self.extended())
     }
 
-    /// Returns true if a path refers to an attribute of this type. Also returns true for `id` and `meta`, which every
-    /// resource has.
+    /// Returns true if a path refers to an attribute of this type. Also returns true for `id`, `meta` and `schemas`,
+    /// which every resource has (RFC 7643 section 3.1).
     pub(crate) fn has(&self, path: &AttributePath) -> bool {
-        self.resolve(path).is_some() || path.is("id") || path.name.eq_ignore_ascii_case("meta")
+        self.resolve(path).is_some()
+            || path.is("id")
+            || path.is("schemas")
+            || path.name.eq_ignore_ascii_case("meta")
     }
 
     /// Returns the attribute that a path refers to. Returns `None` if there is no such attribute.

@@ -85,13 +85,13 @@ impl Ds389 {
     }
 
     /// Adds the access control item that allows anonymous clients to read, if the suffix entry exists.
-    fn open_for_reading(&self, server: &Server) -> Result<(), PeerError> {
+    fn open_for_reading(&self, server: &Server) -> Result<bool, PeerError> {
         let mut connection = server.bound(&self.setup.admin_dn, &self.setup.admin_password)?;
         let done = connection.modify(&self.setup.suffix, &[(ChangeOperation::Add, "aci", &[READ_ACCESS])]);
         match done {
-            Ok(outcome) if outcome.is_success() => Ok(()),
+            Ok(outcome) if outcome.is_success() => Ok(true),
             // The suffix entry may not exist yet, in a test that loads no data or loads it over LDAP.
-            Ok(outcome) if outcome.code == ldap::ResultCode::NO_SUCH_OBJECT => Ok(()),
+            Ok(outcome) if outcome.code == ldap::ResultCode::NO_SUCH_OBJECT => Ok(false),
             Ok(outcome) => Err(PeerError::Answer(format!(
                 "{}: access control: {} {}",
                 self.product, outcome.code, outcome.diagnostic
@@ -143,8 +143,7 @@ impl Peer for Ds389 {
         let cores = &self.setup.server_cores;
         let server = Server::start(&self.product, &command, &self.log(), address, cores)?;
         if !self.is_open {
-            self.open_for_reading(&server)?;
-            self.is_open = true;
+            self.is_open = self.open_for_reading(&server)?;
         }
         Ok(server)
     }

@@ -42,12 +42,12 @@ impl Session {
     }
 
     /// Returns the reason to refuse a search or compare if the data may be older than the node's settings allow. The
-    /// administrator may always read. Every client may always search the root DSE and `cn=monitor`.
+    /// administrator may always read. Every client may always read the root DSE and `cn=monitor`.
     pub(super) fn refuse_old(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
         let age = context.shared.read_age.as_deref()?;
         let is_bounded = match request {
             Request::Search(search) => !is_about_server(search.base_object),
-            Request::Compare(_) => true,
+            Request::Compare(compare) => !is_about_server(compare.entry),
             _ => false,
         };
         if !is_bounded || matches!(*self.requester, Requester::Administrator { .. }) {

@@ -211,7 +211,10 @@ impl<'s> RecordedRehearsal<'s> {
             let is_decided = self.decide_act(recorded, &mut deciding)?;
             if !is_decided {
                 self.tally.entry_gone += 1;
-                return Ok(());
+                // The right to act for another may differ all the same.
+                if deciding.effect.lines.is_empty() && !deciding.effect.has_unlisted {
+                    return Ok(());
+                }
             }
         }
         self.count(recorded.micros, deciding.effect);
