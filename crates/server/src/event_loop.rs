@@ -25,7 +25,7 @@ use mio::{Events, Interest, Poll, Token};
 
 use crate::event_loop::connection::{Connection, Turn};
 use crate::limits::{
-    DRAIN_TICK, DRAIN_TIMEOUT, EVENTS_MAX, FEED_PATIENCE, FEED_STEPS, MEMORY_RETRY, PARK_AFTER,
+    BUFFER_SIZE, DRAIN_TICK, DRAIN_TIMEOUT, EVENTS_MAX, FEED_PATIENCE, FEED_STEPS, MEMORY_RETRY, PARK_AFTER,
     READY_TIME_MAX, SILENCE_SWEEP, SILENCE_SWEEP_MAX, TICK,
 };
 use crate::net::acceptor::Acceptor;
@@ -477,6 +477,10 @@ impl EventLoop {
                         self.deliver(answer.address, |connection, context, buffers| {
                             connection.written(context, buffers, &answer);
                         });
+                        // Many large answers at once, as to replicas, would need as many large buffers.
+                        if answer.value.as_ref().is_some_and(|value| value.len() > BUFFER_SIZE) {
+                            self.turn_woken();
+                        }
                     }
                 }
                 LoopMessage::Hashed(done) => self.deliver(done.address, |connection, context, buffers| {
@@ -510,7 +514,7 @@ impl EventLoop {
     }
 
     /// Delivers an answer of another thread to its connection, if the connection is still open. The connection gets one
-    /// turn for all answers of the pass.
+    /// turn for all small answers of the pass.
     fn deliver(&mut self, address: Address, hand: impl FnOnce(&mut Connection, &mut Context, &mut Buffers)) {
         if self.is_open(address) {
             self.with_connection(address.slot, |connection, context, buffers| {
