@@ -85,10 +85,10 @@ pub struct Ratio {
     /// Ratio of the server's CPU time per operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_per_operation: Option<f64>,
-    /// Ratio of the latencies that half of the operations did not exceed.
+    /// Ratio of the median latencies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50: Option<f64>,
-    /// Ratio of the latencies that 99% of the operations did not exceed.
+    /// Ratio of the 99th percentiles of the latencies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99: Option<f64>,
 }

@@ -27,8 +27,8 @@ pub struct Dn<'a> {
 pub struct Ava<'a> {
     /// The attribute's name or OID as written, without the `OID.` prefix of RFC 1779.
     pub attribute: &'a str,
-    /// The value with escapes decoded. A text that begins with `#` is a BER encoding in hexadecimal digits. For a
-    /// string type, this field then has the content of the encoding. For any other type, it has the whole encoding.
+    /// The value with escapes decoded. A value that is written as `#` and hexadecimal digits is a BER element (RFC 4514
+    /// section 2.4). If that element is a string, this field has its content, otherwise the whole element.
     pub value: Cow<'a, [u8]>,
     /// Offset of the AVA in the text of the DN.
     start: usize,

@@ -303,8 +303,8 @@ pub(crate) struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// Opens the environment without any map yet, and returns it with the size of its memory map. `held` is dropped
-    /// when the environment closes.
+    /// Opens the LMDB environment, but none of its tables. Returns the environment, and the size of the memory into
+    /// which the data file is mapped. `held` is dropped when the environment closes.
     pub(crate) fn open<H: Send + Sync + 'static>(
         &self,
         room: &Room,

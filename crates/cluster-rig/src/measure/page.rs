@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 /// Maximum number of columns of a line of text.
 const COLUMNS_MAX: usize = 120;
-/// Title of the table that includes the other replicating servers.
+/// Title of the table that compares Pando with the replication of other products.
 const CHANGES: &str = "As many changes as it goes";
 
 /// Guarantee that an answer to a change gives, for servers whose results do not contain it.

@@ -249,7 +249,8 @@ fn dumps_of_ibm_and_oracle_load() {
     let oracle = "dn: dc=example,dc=com\nobjectclass: domain\ndc: example\norclguid: 0123456789ABCDEF0123456789ABCDEF\n\
                   orclaci: access to entry by * (browse)\n\ndn: cn=tom,dc=example,dc=com\nobjectclass: person\n\
                   cn: tom\nsn: tom\norclnormdn: cn=tom,dc=example,dc=com\nauthpassword;oid: {SASL/MD5}x\nshoeSize: 3\n";
-    // An attribute that no table lists is data, and is never dropped silently.
+    // An attribute that is in none of the import's tables of foreign attributes is imported or rejected, but never
+    // dropped silently.
     let (said, kept) = load("oracle", oracle, 6);
     has(&said, &["imported 1 entries of 2 records", "values of orclACI left out", "1 rejected"]);
     has(&kept, &["entryUUID: 01234567-89ab-cdef-0123-456789abcdef"]);

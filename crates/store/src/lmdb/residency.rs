@@ -71,8 +71,8 @@ impl Default for Residency {
     }
 }
 
-/// A page that was in memory, with the number of absent pages found until then. All zeroes mean an unused slot, because
-/// page 0 belongs to no tree.
+/// A page that was found in memory, with the number of absent pages that had been found before. All zeroes mean an
+/// unused slot, because page 0 belongs to no tree.
 #[derive(Clone, Copy, Default)]
 struct ResidentPage {
     page: u64,

@@ -147,8 +147,9 @@ mod tests {
     use super::*;
     use crate::testing::{SUFFIX, TestDirectory, ok};
 
-    /// The overlay refint of slapd can leave an old name in an entry that is renamed at the same time. In the copy, the
-    /// link follows the rename, so the copied entry differs until it is read again.
+    /// If two entries that name each other are renamed at the same time, the overlay refint of slapd can leave an old
+    /// name in one of them. A copy of slapd updates that name by itself. It then differs from slapd until it reads the
+    /// entry again.
     #[test]
     fn entries_that_name_a_renamed_entry_are_doubtful() {
         let mut directory = TestDirectory::with_suffix_entry();

@@ -3,7 +3,7 @@
 //! The list is polled: the external change log of OpenDJ by its cookie, the retro change log of 389 DS and of Sun's
 //! servers by change numbers, the access log of slapd by CSNs, and Active Directory by DirSync. The content of a change
 //! is not used. Instead the entry is read as it is now, so that nothing depends on the form in which a server describes
-//! changes. If the entry is not found, it was deleted or has left the content.
+//! changes. If the entry is not found, it was deleted, or it is no longer among the entries to copy.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
