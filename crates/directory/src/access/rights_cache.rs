@@ -19,8 +19,9 @@ use crate::model::rows::EntryId;
 use crate::tree::TreeState;
 
 /// Key of cached rights. The first field is the requester's entry, `None` for anonymous. The second field has a bit
-/// for each rule that applies to the connection.
-type RightsKey = (Option<EntryId>, Vec<u64>);
+/// for each rule that applies to the connection, or is `None` if no rule depends on the connection. It is never an
+/// empty list, because glibc compares empty lists by a masked load from an invalid address, which is slow.
+type RightsKey = (Option<EntryId>, Option<Box<[u64]>>);
 
 /// Cached rights of requesters under access rules.
 #[derive(Debug, Default)]
@@ -51,7 +52,8 @@ impl RightsCache {
             Requester::Anonymous => None,
             Requester::User { id, .. } => Some(*id),
         };
-        let key = (own, state.catalog.access_rules.holding_over(context.link.as_ref()));
+        let holding = state.catalog.access_rules.holding_over(context.link.as_ref());
+        let key = (own, (!holding.is_empty()).then(|| holding.into_boxed_slice()));
         if let Some(known) = self.by_key.get(&key) {
             return Ok(EffectiveRights::with(state.settings, context, Some(Arc::clone(known))));
         }
@@ -328,7 +330,7 @@ mod tests {
             let users: Vec<_> = USERS.iter().filter_map(|dn| Some((entry(&directory, dn)?, *dn))).collect();
             for (id, dn) in users {
                 let requester = requester(id, dn);
-                let key = (Some(id), Vec::new());
+                let key = (Some(id), None);
                 cached_count += u32::from(reader.rights_cache.borrow().by_key.contains_key(&key));
                 question += 1;
                 let known = reader.rights(&requester.context()).unwrap();

@@ -95,7 +95,6 @@ impl Session {
         message: &Message<'_>,
         operation: Operation,
     ) -> Option<Box<OperationEvent>> {
-        let started = Instant::now();
         let kind = kind_of(operation);
         let (network, acts_for) = self.client_and_user();
         let who = acts_for.unwrap_or(self.requester.dn());
@@ -113,6 +112,7 @@ impl Session {
         if !is_audited && !is_watched && !context.settings.describes_operations() {
             return None;
         }
+        let started = Instant::now();
         let snapshot = &context.snapshot;
         let type_named = |name: &str| match snapshot.is_secret_type(name) {
             None => TypeNamed::Unknown,

@@ -198,10 +198,13 @@ impl Session {
     }
 
     fn refuse_without_tls(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
-        if self.allows_clear(context) || is_always_allowed(request) {
+        let need = self.rules(context).tls_needed_for;
+        // A search sends no password. Most requests are searches, so this test is first.
+        let is_clear_search = matches!((need, request), (TlsNeed::Passwords, Request::Search(_)));
+        if is_clear_search || self.allows_clear(context) || is_always_allowed(request) {
             return None;
         }
-        let text = match self.rules(context).tls_needed_for {
+        let text = match need {
             TlsNeed::Everything => "ask for TLS first, with StartTLS, or use ldaps",
             TlsNeed::Passwords if sends_password(request, context) => {
                 "a password that is sent in the clear can be read on its way, and may have been: change it, and use \

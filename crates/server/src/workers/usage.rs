@@ -246,21 +246,19 @@ impl UsageCounters {
 
     /// Counts a search that took its candidates from an index of this attribute.
     pub(crate) fn index_used(&mut self, attribute: &str, examined: u64, returned: u64) {
-        if !self.indexes.contains_key(attribute) && !self.add_index(attribute) {
-            return;
-        }
-        if let Some(index) = self.indexes.get(attribute) {
-            index.searches.add(1);
-            index.examined.add(examined);
-            index.returned.add(returned);
-        }
+        let Some(index) = self.indexes.get(attribute) else {
+            return self.add_index(attribute, examined, returned);
+        };
+        index.searches.add(1);
+        index.examined.add(examined);
+        index.returned.add(returned);
     }
 
-    /// Adds counters for an index. Returns false if there are too many indexes.
+    /// Adds counters for an index with its first search, unless there are too many indexes.
     #[cold]
-    fn add_index(&mut self, attribute: &str) -> bool {
+    fn add_index(&mut self, attribute: &str, examined: u64, returned: u64) {
         if self.indexes.len() >= INDEXES_COUNTED_MAX {
-            return false;
+            return;
         }
         let counters = Arc::new(IndexCounters {
             name: attribute.into(),
@@ -268,9 +266,11 @@ impl UsageCounters {
             examined: Counter::default(),
             returned: Counter::default(),
         });
+        counters.searches.add(1);
+        counters.examined.add(examined);
+        counters.returned.add(returned);
         self.shared.indexes().push(Arc::clone(&counters));
         self.indexes.insert(attribute.into(), counters);
-        true
     }
 }
 
