@@ -8,6 +8,7 @@ use ldap::{
     ModifyDnRequest, ModifyRequest, PagedResults, Request, Response, Scope, SearchEntry, SearchRequest,
     SelectionBuf, ServerUrl,
 };
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -31,7 +32,7 @@ pub struct Connection {
     /// Octets received from the server. The first `consumed` of them have been processed.
     input: Vec<u8>,
     consumed: usize,
-    /// Messages that were read while waiting for a different message.
+    /// Messages that were read while waiting for a different message. No queue is empty.
     waiting: HashMap<MessageId, VecDeque<Received>>,
     /// Result of a notice of disconnection, if one was received.
     notice: Option<String>,
@@ -225,7 +226,8 @@ impl Connection {
 
     /// Sends a request with the next free id, without waiting.
     pub fn send(&mut self, request: Request<'_>, controls: Controls<'_>) -> Result<MessageId, ClientError> {
-        self.last_id += 1;
+        // Message ids are positive (RFC 4511 section 4.1.1).
+        self.last_id = self.last_id.checked_add(1).unwrap_or(1);
         let id = MessageId(self.last_id);
         self.send_as(id, request, controls)?;
         Ok(id)
@@ -269,11 +271,20 @@ impl Connection {
     /// # Errors
     /// [`ClientError::TimedOut`], [`ClientError::Closed`], or an error if the octets are not LDAP.
     pub fn receive(&mut self, id: MessageId) -> Result<Received, ClientError> {
-        loop {
-            if let Some(received) = self.waiting.get_mut(&id).and_then(VecDeque::pop_front) {
+        if let Entry::Occupied(mut stored) = self.waiting.entry(id) {
+            let received = stored.get_mut().pop_front();
+            if stored.get().is_empty() {
+                stored.remove();
+            }
+            if let Some(received) = received {
                 return Ok(received);
             }
+        }
+        loop {
             let received = self.read_message()?;
+            if received.id() == id {
+                return Ok(received);
+            }
             self.waiting.entry(received.id()).or_default().push_back(received);
         }
     }
@@ -549,5 +560,33 @@ impl Connection {
             }
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ldap::{LdapResult, ResponseOp, ResultCode, response};
+
+    /// Regression test: the connection kept an empty queue for each id that was ever used, and the id after the
+    /// greatest one was negative.
+    #[test]
+    fn a_used_message_id_leaves_nothing_behind() {
+        let (own, mut peer) = UnixStream::pair().unwrap();
+        let mut connection = Connection::over_local(own).unwrap();
+        connection.last_id = i32::MAX - 2;
+        let sent = [(); 3]
+            .map(|()| connection.send(Request::Delete(DeleteRequest { entry: "o=x" }), Controls::NONE));
+        let sent = sent.map(Result::unwrap);
+        assert_eq!(sent, [MessageId(i32::MAX - 1), MessageId(i32::MAX), MessageId(1)]);
+        for id in [1, 0, 2] {
+            let (result, mut answer) = (LdapResult::new(ResultCode::SUCCESS, ""), Vec::new());
+            response::encode_result(&mut answer, sent[id], ResponseOp::Delete, &result, Controls::NONE);
+            peer.write_all(&answer).unwrap();
+        }
+        for id in sent {
+            assert_eq!(connection.receive(id).unwrap().id(), id);
+        }
+        assert!(connection.waiting.is_empty());
     }
 }
