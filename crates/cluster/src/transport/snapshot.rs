@@ -7,8 +7,9 @@
 //! short intervals; otherwise changes that need the same disk would wait for one long sync at the end. Both nodes copy
 //! with the lowest priority.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -147,13 +148,14 @@ pub fn receive(node: NodeId, address: &str, config: &Arc<ClientConfig>, to: &Pat
     lower_priority(BACKGROUND_NICENESS, NO_LOW_PRIORITY);
     let mut stream = connect(node, address, config)?;
     write_frame(&mut stream, REQUEST)?;
-    fs::create_dir_all(to)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(to)?;
     receive_file(&mut stream, &to.join(FILE))
 }
 
 fn receive_file(stream: &mut impl Read, to: &Path) -> io::Result<u64> {
     let bad = |text: &str| io::Error::new(ErrorKind::InvalidData, text.to_owned());
-    let mut file = File::create_new(to)?;
+    // The data holds password hashes.
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
     let (mut received, mut synced, mut hash) = (0, 0, Sha256::new());
     loop {
         let frame = read_frame(stream, &|| true)?;
@@ -184,6 +186,7 @@ fn receive_file(stream: &mut impl Read, to: &Path) -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn a_snapshot_is_received_completely_or_refused() {
@@ -198,6 +201,7 @@ mod tests {
         };
         assert_eq!(receive(&sent).unwrap(), data.len() as u64);
         assert!(fs::read(&to).unwrap() == data);
+        assert_eq!(fs::metadata(&to).unwrap().permissions().mode() & 0o777, 0o600);
         // The receiver rejects an answer that is truncated or altered in transit, a refusal, and the data of a peer
         // that sends something else.
         assert!(receive(&sent[..sent.len() - 1]).is_err());

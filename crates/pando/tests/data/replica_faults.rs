@@ -1,6 +1,8 @@
 //! Replicas with unreliable networks and full disks, stops during the first copy, and imports into their data.
 
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::sync::mpsc::channel;
 
 use crate::replicas::{Place, figure, wait_until_equal};
@@ -95,6 +97,9 @@ fn a_stop_during_the_first_copy_is_prompt_and_continues_later() {
         let files = std::fs::read_dir(&parts).ok()?.flatten();
         files.filter_map(|file| file.metadata().ok()).any(|file| file.len() > 0).then_some(())
     });
+    // The copy holds password hashes, which only the owner may read.
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&parts), 0o700);
     let process = rustix::process::Pid::from_child(&child);
     for signal in [rustix::process::Signal::HUP, rustix::process::Signal::TERM] {
         rustix::process::kill_process(process, signal).unwrap();
@@ -105,6 +110,7 @@ fn a_stop_during_the_first_copy_is_prompt_and_continues_later() {
     let replica = place.start();
     assert!(replica.log().contains("the copy of the supplier's data is continued at "), "{}", replica.log());
     wait_until_equal(&scratch, &supplier, &replica);
+    assert_eq!(mode(&Pando::data(&place.scratch).join("data.mdb")), 0o600);
     assert!(replica.stop().success());
     assert!(supplier.stop().success());
 }

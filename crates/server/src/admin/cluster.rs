@@ -219,6 +219,9 @@ pub(super) fn with_copy<T>(
     let incoming = config.data.join(INCOMING);
     let _ = std::fs::remove_dir_all(&incoming);
     let there = NodeId(there);
+    let failed =
+        |error: store::OpenError| ServeError::Open { path: config.data.clone(), error: error.into() };
+    store::make_data_directory(&config.data).map_err(failed)?;
     let received = snapshot::receive(there, address, client, &incoming)
         .and_then(|_| keys::receive(there, address, client))
         .map_err(|error| refused(format!("no copy of {there} at {address}: {error}")));

@@ -1,11 +1,13 @@
 //! The first copy of the supplier's data, which a new replica receives before it opens its data directory.
 //!
 //! The parts are appended to a file in the data directory. The file is named after the copy, so that a later start
-//! resumes the transfer. If the digest of the complete copy is right, the file becomes the data file.
+//! resumes the transfer. If the digest of the complete copy is right, the file becomes the data file. Its mode lets
+//! only the owner read it, because it holds password hashes.
 
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -103,7 +105,8 @@ fn try_receive(settings: &ReplicaSettings, data: &Path) -> Result<(), CopyError>
     connection.set_timeout(REPLICA_SILENCE)?;
     let folder = data.join(FOLDER);
     let in_folder = |error| CopyError::File { file: folder.clone(), error };
-    fs::create_dir_all(&folder).map_err(in_folder)?;
+    store::make_data_directory(data).map_err(OpenError::from)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(in_folder)?;
     let mut receiving = Receiving::resume(&folder).map_err(in_folder)?;
     if receiving.received > 0 {
         tracing::info!(%supplier, "the copy of the supplier's data is continued at {} bytes", receiving.received);
@@ -215,7 +218,8 @@ impl Receiving {
         if self.file.take().is_some() {
             fs::remove_file(old).map_err(failed)?;
         }
-        self.file = Some(File::create(&new).map_err(failed)?);
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new);
+        self.file = Some(file.map_err(failed)?);
         (self.name, self.received, self.synced, self.hash) = (name.to_vec(), 0, 0, Sha256::new());
         Ok(())
     }
