@@ -380,9 +380,10 @@ fn number(value: &ConfigValue, key: &'static str, found: &mut Found) {
 }
 
 /// Translates the access rules. slapd applies the rules of the database, then the rules for all databases. If there are
-/// no rules, slapd allows all clients to read.
+/// no rules, slapd allows all clients to read. Rules that apply in only some of the databases are not translated.
 fn access(databases: &[DatabaseRules], for_all: &[String], found: &mut Found) {
-    let ruled: Vec<&DatabaseRules> = databases.iter().filter(|database| !database.rules.is_empty()).collect();
+    let (ruled, unruled): (Vec<&DatabaseRules>, Vec<&DatabaseRules>) =
+        databases.iter().partition(|database| !database.rules.is_empty());
     if ruled.is_empty() && for_all.is_empty() {
         if !databases.is_empty() {
             found.settings.insert("anonymous_read", "true".to_owned());
@@ -394,13 +395,23 @@ fn access(databases: &[DatabaseRules], for_all: &[String], found: &mut Found) {
         }
         return;
     }
-    if ruled.len() > 1 {
-        let suffixes: Vec<&str> = ruled.iter().map(|database| database.suffix.as_str()).collect();
+    if !ruled.is_empty() && databases.len() > 1 {
+        let suffixes = |of: &[&DatabaseRules]| {
+            of.iter().map(|database| database.suffix.as_str()).collect::<Vec<&str>>().join(", ")
+        };
+        let what = match unruled.as_slice() {
+            [] => format!("rules of several databases: {}", suffixes(&ruled)),
+            unruled => {
+                format!("rules of: {}; databases without rules: {}", suffixes(&ruled), suffixes(unruled))
+            }
+        };
         found.decide(
             "access rules",
-            format!("rules of several databases: {}", suffixes.join(", ")),
+            what,
             "The rules of one database do not apply in the others, but translated together they would. They are left \
-             out: translate each with `pando access translate`, and limit them to their suffix with `in`.",
+             out, so that users read everything but passwords: translate each with `pando access translate`, and limit \
+             them to their suffix with `in`. In a database without rules, slapd applies only the rules for all \
+             databases; if there are none, anonymous clients read everything.",
         );
         return;
     }

@@ -176,6 +176,25 @@ olcAccess: {0}to * by * none
     assert!(proposal.page().contains("rules of several databases: dc=a, dc=b"));
 }
 
+/// Regression test: the rules of the only database with rules were proposed for all databases.
+#[test]
+fn rules_of_one_database_are_not_proposed_for_a_database_without_rules() {
+    let text = "\
+dn: olcDatabase={1}mdb,cn=config
+olcDatabase: {1}mdb
+olcSuffix: dc=a
+olcAccess: {0}to * by users write
+
+dn: olcDatabase={2}mdb,cn=config
+olcDatabase: {2}mdb
+olcSuffix: dc=b
+";
+    let proposal = propose(&of_ldif(text)).unwrap();
+    assert!(!proposal.settings().contains("access_rules"), "{}", proposal.settings());
+    let page = proposal.page();
+    assert!(page.contains("rules of: dc=a; databases without rules: dc=b"), "{page}");
+}
+
 #[test]
 fn a_dse_ldif_becomes_settings_a_policy_and_decisions() {
     let text = "\
