@@ -244,8 +244,7 @@ fn plugin(entry: &ConfigEntry, found: &mut Found) {
     let name = entry.first("cn").unwrap_or_default().to_owned();
     let lower = name.to_ascii_lowercase();
     if lower == "referential integrity postoperation" || entry.first("referint-membership-attr").is_some() {
-        let attributes: Vec<String> = entry.all("referint-membership-attr").map(str::to_owned).collect();
-        found.add_integrity(&entry.dn, attributes);
+        integrity(entry, found);
     } else if entry.says("nsslapd-pluginid", "NSUniqueAttr")
         || entry.first("uniqueness-attribute-name").is_some()
     {
@@ -274,6 +273,24 @@ fn plugin(entry: &ConfigEntry, found: &mut Found) {
     } else {
         found.decide(&entry.dn, format!("plug-in {name}"), "Pando has no counterpart of this name.");
     }
+}
+
+/// Reads the attributes of the referential integrity plug-in.
+fn integrity(entry: &ConfigEntry, found: &mut Found) {
+    let mut attributes: Vec<String> = entry.all("referint-membership-attr").map(str::to_owned).collect();
+    if attributes.is_empty() {
+        // In older configurations, the attributes are the arguments after the first three.
+        let arguments = entry.values.iter().filter(|value| {
+            let number = value.name.strip_prefix("nsslapd-pluginarg");
+            number.and_then(|number| number.parse::<u32>().ok()).is_some_and(|number| number >= 3)
+        });
+        attributes = arguments.map(|value| value.value.trim().to_owned()).collect();
+    }
+    if attributes.is_empty() {
+        let advice = "Its configuration names none: list the attributes in `integrity_attributes`.";
+        found.decide(&entry.dn, "referential integrity of no attribute", advice);
+    }
+    found.add_integrity(&entry.dn, attributes);
 }
 
 fn is_part(name: &str) -> bool {

@@ -525,6 +525,30 @@ olcMemberOfDangling: error
     assert!(page.contains("`olcdbidassertbind`"), "{page}");
 }
 
+/// Regression test: the attributes in the arguments of the plug-in were ignored.
+#[test]
+fn arguments_of_an_older_referential_integrity_plugin_are_read() {
+    let plugin = |values: &str| {
+        let text = format!(
+            "dn: cn=config\nnsslapd-rootdn: cn=Directory Manager\n\n\
+             dn: cn=referential integrity postoperation,cn=plugins,cn=config\n\
+             objectClass: nsSlapdPlugin\ncn: referential integrity postoperation\nnsslapd-pluginEnabled: on\n{values}"
+        );
+        propose(&of_ldif(&text)).unwrap()
+    };
+    // The first three arguments are the delay, a file and a number.
+    let proposal = plugin(
+        "nsslapd-pluginarg0: 0\nnsslapd-pluginarg1: /var/log/referint\nnsslapd-pluginarg2: 0\n\
+         nsslapd-pluginarg3: member\nnsslapd-pluginarg4: uniqueMember\nnsslapd-pluginarg10: owner\n",
+    );
+    has(
+        &proposal.settings(),
+        &["integrity_attributes = [", "\"member\",", "\"uniqueMember\",", "\"owner\","],
+    );
+    let page = plugin("nsslapd-pluginarg0: 0\n").page();
+    assert!(page.contains("referential integrity of no attribute"), "{page}");
+}
+
 #[test]
 fn every_entry_of_a_dse_ldif_is_translated_or_reported() {
     let text = "\

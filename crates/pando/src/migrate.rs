@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use client::{ClientError, Connection};
-use ldap::Scope;
+use client::{ClientError, Connection, Outcome};
+use ldap::{ResultCode, Scope};
 use migration::{ConfigEntry, ConfigValue, Configuration, Included, Product, Proposal, SCHEMA_FILE};
 use serde_json::json;
 use server::{ConfigError, ServeError, settings};
@@ -130,22 +130,35 @@ fn include(name: &str) -> Included {
 
 /// Reads `cn=config`, the user-defined schema definitions, and the access rules in the data.
 fn read_server(configuration: &mut Configuration, connection: &mut Connection) -> Result<(), ClientError> {
-    let reply = connection.search("cn=config", Scope::WholeSubtree, "(objectClass=*)", &["*"])?;
-    configuration.entries.extend(reply.entries.iter().map(config_entry));
-    if let Some(schema) = connection.entry("cn=schema", &["attributeTypes", "objectClasses"])? {
-        let mut schema = config_entry(&schema);
+    let mut search = |base: &str, scope, filter: &str, attributes: &[&str]| {
+        let reply = connection.search(base, scope, filter, attributes)?;
+        let Outcome { code, diagnostic, .. } = reply.outcome;
+        // Not every server has an entry `cn=schema`.
+        if code != ResultCode::SUCCESS && code != ResultCode::NO_SUCH_OBJECT {
+            configuration
+                .unread
+                .push(format!("all of \"{base}\" that matches {filter}: {code}: {diagnostic}"));
+        }
+        Ok::<_, ClientError>(reply.entries)
+    };
+    let everything = "(objectClass=*)";
+    let entries = search("cn=config", Scope::WholeSubtree, everything, &["*"])?;
+    let schema = search("cn=schema", Scope::BaseObject, everything, &["attributeTypes", "objectClasses"])?;
+    let root = search("", Scope::BaseObject, everything, &["namingContexts"])?;
+    let mut data = Vec::new();
+    for suffix in root.iter().flat_map(|root| root.texts("namingContexts")) {
+        data.extend(search(&suffix, Scope::WholeSubtree, "(aci=*)", &["aci"])?);
+    }
+    configuration.entries.extend(entries.iter().map(config_entry));
+    for mut schema in schema.iter().map(config_entry) {
         // Keep only user-defined definitions. All others were shipped with the server.
         schema
             .values
             .retain(|value| value.value.contains("'user defined'") || value.value.contains("99-user"));
         configuration.entries.push(schema);
     }
-    let Some(root) = connection.entry("", &["namingContexts"])? else { return Ok(()) };
-    for suffix in root.texts("namingContexts") {
-        let reply = connection.search(&suffix, Scope::WholeSubtree, "(aci=*)", &["aci"])?;
-        for entry in &reply.entries {
-            configuration.add_data_rules(&entry.dn, &entry.texts("aci"));
-        }
+    for entry in &data {
+        configuration.add_data_rules(&entry.dn, &entry.texts("aci"));
     }
     Ok(())
 }
@@ -210,4 +223,35 @@ fn invalid_lines(file: &Path) -> Vec<(usize, String)> {
         _ => None,
     });
     here.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ldap::{Controls, LdapResult, MessageId, ResponseOp, response};
+    use std::os::unix::net::UnixStream;
+
+    /// Regression test: the results of the searches were ignored, so that a size limit of the server gave only some of
+    /// the access rules without a word.
+    #[test]
+    fn a_search_that_the_server_does_not_finish_is_reported() {
+        let (own, mut server) = UnixStream::pair().unwrap();
+        let codes = [ResultCode::SIZE_LIMIT_EXCEEDED, ResultCode::NO_SUCH_OBJECT, ResultCode::SUCCESS];
+        for (id, code) in (1..).zip(codes) {
+            let (result, mut answer) = (LdapResult::new(code, "said"), Vec::new());
+            response::encode_result(
+                &mut answer,
+                MessageId(id),
+                ResponseOp::SearchDone,
+                &result,
+                Controls::NONE,
+            );
+            server.write_all(&answer).unwrap();
+        }
+        let (mut configuration, mut connection) =
+            (Configuration::default(), Connection::over_local(own).unwrap());
+        read_server(&mut configuration, &mut connection).unwrap();
+        let expected = "all of \"cn=config\" that matches (objectClass=*): sizeLimitExceeded: said";
+        assert_eq!(configuration.unread, [expected]);
+    }
 }
