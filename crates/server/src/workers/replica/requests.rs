@@ -1,5 +1,6 @@
 //! Changes of clients that a replica forwards to its supplier.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use directory::rows::EntryId;
@@ -181,6 +182,7 @@ impl Replica {
         let Some(SentBatch { changes, basis }) = self.sent.take() else { return };
         let now = Instant::now();
         self.parts.figures.lock().forwarded += replies.len() as u64;
+        let mut unsent = Vec::new();
         for pending in changes {
             let Pending { request, waiter, since } = pending;
             match (replies.remove(&request.operation), &failed) {
@@ -193,7 +195,7 @@ impl Replica {
                 }
                 (None, Some((error, false))) => {
                     tracing::debug!("changes are not forwarded: {error}");
-                    self.waiting.push_back(Pending { request, waiter, since });
+                    unsent.push(Pending { request, waiter, since });
                 }
                 (_, Some((error, true))) => {
                     let text = format!(
@@ -205,6 +207,7 @@ impl Replica {
                 (_, _) => self.answer(waiter, unavailable("the supplier did not take the change")),
             }
         }
+        put_back(&mut self.waiting, unsent);
         if matches!(failed, Some((_, false))) {
             self.forward_failed = Some(Instant::now());
         }
@@ -294,6 +297,12 @@ fn fence(epoch: [u8; 16]) -> Work {
     Work::Change { message, passwords: Prepared::default() }
 }
 
+/// Puts changes that could not be sent before the later ones, so that changes are forwarded in the order of their
+/// requests.
+fn put_back<T>(waiting: &mut VecDeque<T>, unsent: Vec<T>) {
+    unsent.into_iter().rev().for_each(|change| waiting.push_front(change));
+}
+
 fn work_bytes(work: &Work) -> usize {
     match work {
         Work::Change { message, .. } => message.len(),
@@ -304,4 +313,17 @@ fn work_bytes(work: &Work) -> usize {
 
 fn unavailable(text: impl Into<String>) -> Answer {
     Outcome::new(ResultCode::UNAVAILABLE, text).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression test: a batch that could not be sent was forwarded after the changes that had arrived since.
+    #[test]
+    fn changes_that_could_not_be_sent_stay_first() {
+        let mut waiting = VecDeque::from([4, 5]);
+        put_back(&mut waiting, vec![1, 2, 3]);
+        assert_eq!(waiting, [1, 2, 3, 4, 5]);
+    }
 }
