@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use ldap::response::{self, SearchEntryLens};
 use ldap::{
@@ -30,13 +31,18 @@ pub struct SyncSearch {
 impl SyncSource {
     /// Starts a source on a free port.
     pub fn start() -> SyncSource {
+        SyncSource::start_distant(Duration::ZERO)
+    }
+
+    /// Starts a source on a free port that answers a search without content synchronization after `delay`.
+    pub fn start_distant(delay: Duration) -> SyncSource {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, searches) = channel();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let sender = sender.clone();
-                std::thread::spawn(move || serve(stream.unwrap(), &sender));
+                std::thread::spawn(move || serve(stream.unwrap(), &sender, delay));
             }
         });
         SyncSource { address, searches }
@@ -54,7 +60,7 @@ impl SyncSource {
 }
 
 /// Answers binds, and passes searches on to the test.
-fn serve(mut stream: TcpStream, searches: &Sender<SyncSearch>) {
+fn serve(mut stream: TcpStream, searches: &Sender<SyncSearch>, delay: Duration) {
     let mut input = Vec::new();
     while read_message(&mut stream, &mut input) {
         let message = Message::decode(&input, &DecodeLimits::default()).unwrap();
@@ -79,6 +85,7 @@ fn serve(mut stream: TcpStream, searches: &Sender<SyncSearch>) {
                     }
                 }
                 None => {
+                    std::thread::sleep(delay);
                     response::encode_result(&mut out, id, ResponseOp::SearchDone, &success, Controls::NONE)
                 }
             },

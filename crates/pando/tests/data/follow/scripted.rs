@@ -1,5 +1,7 @@
 //! Copies of a scripted source, which sends messages that slapd sends only in rare situations.
 
+use std::time::Duration;
+
 use ldap::{SyncIdSet, SyncInfo, SyncState, SyncUuid};
 
 use super::{figure, follower};
@@ -76,6 +78,18 @@ fn an_entry_that_is_added_and_deleted_at_once_is_removed() {
     until_there(&copy, "uid=last");
     assert!(!is_there(&copy, "uid=gone") && is_there(&copy, "uid=new"));
     assert_eq!(figure(&copy, "Rejected"), "0");
+}
+
+/// Regression test: a source whose first answers took longer than 250 ms was never followed.
+#[test]
+fn a_distant_source_is_followed() {
+    let scratch = Scratch::new("follow-distant");
+    let source = SyncSource::start_distant(Duration::from_millis(400));
+    let copy = follower(&scratch, source.address());
+    let mut search = source.search();
+    send_top(&mut search);
+    search.entry((ADD, uuid(2)), Some(&cookie(2)), &dn("uid=there"), PERSON).send();
+    until_there(&copy, "uid=there");
 }
 
 #[test]

@@ -142,8 +142,9 @@ impl<'f> Session<'f> {
         self.sent_cookie = usable.map(|state| state.cookie);
         self.reread = self.follow.directory.snapshot()?.position()?;
         let mut connection = source::connect(&self.follow.settings)?;
-        connection.set_timeout(FOLLOW_LOOK)?;
         let list = ChangeList::find(&mut connection, self.follow.settings.source_base())?;
+        // Up to here, an answer may take as long as a step of connecting.
+        connection.set_timeout(FOLLOW_LOOK)?;
         self.follow.figures.connections.fetch_add(1, Ordering::Relaxed);
         self.follow.figures.set_stage(FollowStage::Refreshing);
         if let Some(list) = list {
