@@ -53,6 +53,12 @@ impl Kind {
         matches!(self, Kind::Add | Kind::Modify | Kind::ModifyDn | Kind::Delete | Kind::PasswordModify)
     }
 
+    /// Returns true if later requests depend on a request of this kind, so that it must be replayed: if it can change
+    /// the directory or the client's identity.
+    pub(crate) fn is_needed(self) -> bool {
+        self.is_change() || self == Kind::Bind
+    }
+
     /// Returns the name for reports.
     pub(crate) fn name(self) -> &'static str {
         match self {

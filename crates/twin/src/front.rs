@@ -38,9 +38,20 @@ pub(crate) struct Front {
     last_client: Cell<u64>,
     /// For each connection of a client, the handle that ends the connection.
     clients: RefCell<HashMap<u64, Rc<Notify>>>,
+    /// Number of accepted connections, including those without a connection to the active server yet.
+    accepted: Cell<usize>,
     connections_max: usize,
     pub(crate) shared: Arc<Shared>,
     events: Sender<Event>,
+}
+
+/// Place of a client among the maximum number of connections. Dropping it makes room for another client.
+pub(crate) struct Place(Rc<Front>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.accepted.set(self.0.accepted.get().saturating_sub(1));
+    }
 }
 
 /// A request that has not received its last response.
@@ -61,6 +72,8 @@ struct Client {
     number: u64,
     server: usize,
     pending: RefCell<HashMap<i32, Pending>>,
+    /// Whether the last bind was not recorded, so that the other server has another identity for this client.
+    lacks_bind: Cell<bool>,
     /// Notified when a pending request gets its last response.
     answered: Notify,
 }
@@ -81,6 +94,7 @@ impl Front {
             changes_outstanding: Cell::new(0),
             last_client: Cell::new(0),
             clients: RefCell::default(),
+            accepted: Cell::new(0),
             connections_max,
             shared,
             events,
@@ -131,19 +145,33 @@ impl Front {
         }
     }
 
+    /// Returns a place for a new connection; `None` if there are as many connections as are allowed.
+    pub(crate) fn admit(self: &Rc<Front>) -> Option<Place> {
+        let count = self.accepted.get();
+        (count < self.connections_max).then(|| {
+            self.accepted.set(count + 1);
+            Place(Rc::clone(self))
+        })
+    }
+
     /// Serves a client until one side ends the connection.
     pub(crate) async fn serve(self: Rc<Front>, socket: BoxedSocket) {
-        if self.client_count() >= self.connections_max {
-            return;
-        }
-        while self.is_paused.get() {
-            self.resumed.notified().await;
-        }
-        let server = self.active.get();
         let (from_client, to_client) = tokio::io::split(socket);
         let to_client = Rc::new(Mutex::new(to_client));
-        let Some(url) = self.servers.get(server) else { return };
-        let upstream = match upstream::connect(url).await {
+        let (server, url, connected) = loop {
+            while self.is_paused.get() {
+                self.resumed.notified().await;
+            }
+            let server = self.active.get();
+            let Some(url) = self.servers.get(server) else { return };
+            let connected = upstream::connect(url).await;
+            // A switch ends only the connections in `clients`, and this one is not yet in there. So there must be no await
+            // between this check and the insertion.
+            if self.active.get() == server {
+                break (server, url, connected);
+            }
+        };
+        let upstream = match connected {
             Ok(upstream) => upstream,
             Err(error) => {
                 eprintln!("pando: cannot connect to {}: {error}", url.url);
@@ -156,8 +184,7 @@ impl Front {
         let ended = Rc::new(Notify::new());
         self.clients.borrow_mut().insert(number, Rc::clone(&ended));
         let (from_server, to_server) = tokio::io::split(upstream);
-        let (pending, answered) = (RefCell::default(), Notify::new());
-        let client = Rc::new(Client { front: Rc::clone(&self), number, server, pending, answered });
+        let client = Rc::new(Client::new(Rc::clone(&self), number, server));
         client.run((from_client, to_client), (from_server, to_server), ended).await;
         self.clients.borrow_mut().remove(&number);
     }
@@ -174,6 +201,11 @@ impl Front {
 type ToClient = Rc<Mutex<WriteHalf<BoxedSocket>>>;
 
 impl Client {
+    fn new(front: Rc<Front>, number: u64, server: usize) -> Client {
+        let (pending, lacks_bind) = (RefCell::default(), Cell::new(false));
+        Client { front, number, server, pending, lacks_bind, answered: Notify::new() }
+    }
+
     async fn run(
         self: Rc<Client>,
         (from_client, to_client): (ReadHalf<BoxedSocket>, ToClient),
@@ -262,8 +294,9 @@ impl Client {
     fn request(&self, frame: &[u8]) -> Option<Vec<u8>> {
         let message = decode(frame)?;
         if let Request::Abandon(id) = message.request {
-            let is_read = self.pending.borrow().get(&id.0).is_some_and(|pending| !pending.kind.is_change());
-            if is_read {
+            // A bind cannot be abandoned (RFC 4511 section 4.11).
+            let is_bind = self.pending.borrow().get(&id.0).is_some_and(|pending| pending.kind == Kind::Bind);
+            if !is_bind {
                 self.unanswered(id.0);
             }
         }
@@ -278,16 +311,14 @@ impl Client {
             return Some(refusal);
         }
         let kind = Kind::of(&message.request)?;
-        let charge = charge_of(frame);
-        if !self.front.shared.reserve(charge, kind.is_change()) {
-            if kind.is_change() {
-                self.front.shared.set_out_of_step("the queue of changes to replay was full");
-            }
-            self.front.shared.figures().skipped("the queue was full");
-            return None;
-        }
         let front = &self.front;
         let overlaps_change = front.changes_outstanding.get() > 0;
+        // Ends an earlier request if the client has used its message id again before its answer.
+        self.unanswered(message.id.0);
+        let charge = charge_of(frame);
+        if !self.reserve(kind, charge) {
+            return None;
+        }
         if kind.is_change() {
             front.changes_started.set(front.changes_started.get() + 1);
             front.changes_outstanding.set(front.changes_outstanding.get() + 1);
@@ -302,13 +333,32 @@ impl Client {
             overlaps_change,
             charge,
         };
-        let before = self.pending.borrow_mut().insert(message.id.0, pending);
-        if let Some(before) = before {
-            // The client has used this message id for two concurrent requests.
-            self.front.ended(before.kind);
-            self.front.shared.release(before.charge);
-        }
+        self.pending.borrow_mut().insert(message.id.0, pending);
         None
+    }
+
+    /// Reserves the queue's bytes for a request. Returns false if the request cannot be replayed.
+    fn reserve(&self, kind: Kind, charge: usize) -> bool {
+        let shared = &self.front.shared;
+        let is_bound = kind == Kind::Bind || !self.lacks_bind.get();
+        let is_reserved = is_bound && shared.reserve(charge, kind.is_needed());
+        if kind == Kind::Bind {
+            self.lacks_bind.set(!is_reserved);
+        }
+        if is_reserved {
+            return true;
+        }
+        if kind.is_change() {
+            shared.set_out_of_step(match is_bound {
+                true => "the queue of changes to replay was full",
+                false => "the queue was full at the bind of a client that then made a change",
+            });
+        }
+        shared.figures().skipped(match is_bound {
+            true => "the queue was full",
+            false => "the queue was full at the bind of the client",
+        });
+        false
     }
 
     /// Forwards responses until the server ends the connection.
@@ -347,7 +397,7 @@ impl Client {
         let is_counted = !matches!(message.response, Response::Intermediate { .. });
         if is_counted && pending.is_complete {
             let fits = pending.responses.len() + frame.len() <= EXCHANGE_BYTES_MAX;
-            if fits && self.front.shared.reserve(frame.len(), pending.kind.is_change()) {
+            if fits && self.front.shared.reserve(frame.len(), pending.kind.is_needed()) {
                 pending.charge += frame.len();
                 pending.responses.extend_from_slice(frame);
             } else {
@@ -388,10 +438,10 @@ impl Client {
         })));
     }
 
-    /// Ends a request that received no response. If the request is a change, the server may have made the change.
+    /// Ends a request that received no response. A change or a bind is replayed, because the server may have made it.
     fn unanswered(&self, id: i32) {
         let Some(mut pending) = self.pending.borrow_mut().remove(&id) else { return };
-        if pending.kind.is_change() {
+        if pending.kind.is_needed() {
             pending.is_complete = false;
             self.complete(pending);
         } else {
@@ -430,3 +480,6 @@ async fn notify(to_client: &ToClient, code: ResultCode, text: &str) {
     let _ = to_client.write_all(&notice).await;
     let _ = to_client.flush().await;
 }
+
+#[cfg(test)]
+mod tests;

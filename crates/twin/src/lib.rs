@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The front waits only for the active server. The queue of exchanges is bounded in bytes. Reads that do not fit are
-//! not compared. A change that does not fit ends the replay, because the other server would not receive it.
+//! not compared. A change that does not fit ends the replay, because the other server would not receive it. So does a
+//! change after a bind that does not fit, because the other server would see another identity.
 //!
 //! [`run`] serves until the process ends; [`send_command`] sends a command to it. Access control, and StartTLS for
 //! clients, are out of scope.
@@ -192,9 +193,11 @@ async fn accept(front: Rc<Front>, listener: tokio::net::TcpListener, acceptor: O
                 continue;
             }
         };
+        let Some(place) = front.admit() else { continue };
         let _ = socket.set_nodelay(true);
         let (front, acceptor) = (Rc::clone(&front), acceptor.clone());
         spawn_local(async move {
+            let _place = place;
             match acceptor {
                 None => front.serve(Box::new(socket)).await,
                 Some(acceptor) => {

@@ -46,10 +46,10 @@ impl Shared {
         }
     }
 
-    /// Reserves bytes in the queue. Part of the queue is reserved for changes, which must not be dropped. Returns false
-    /// if too few bytes are free.
-    pub(crate) fn reserve(&self, bytes: usize, is_change: bool) -> bool {
-        let max = if is_change { self.bytes_max } else { self.bytes_max / 2 };
+    /// Reserves bytes in the queue. Part of the queue is reserved for requests on which later ones depend: changes and
+    /// binds. Returns false if too few bytes are free.
+    pub(crate) fn reserve(&self, bytes: usize, is_needed: bool) -> bool {
+        let max = if is_needed { self.bytes_max } else { self.bytes_max / 2 };
         let reserved = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
             used.checked_add(bytes).filter(|used| *used <= max)
         });

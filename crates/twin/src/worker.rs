@@ -12,7 +12,7 @@ use ldap::{
 
 use crate::answer::Answer;
 use crate::difference::{Pair, differences};
-use crate::exchange::{Event, Exchange, decode, frames};
+use crate::exchange::{Event, Exchange, Kind, decode, frames};
 use crate::limits::{ANSWER, COOKIES_MAX, EXCHANGE_BYTES_MAX, MESSAGE_SIZE_MAX};
 use crate::shared::Shared;
 
@@ -114,6 +114,9 @@ impl Worker {
                 true => {
                     self.shared.figures().skipped("the client did not wait for the answer to its change");
                     Ok(())
+                }
+                false if exchange.kind == Kind::Bind => {
+                    Err("the client did not wait for the answer to its bind")
                 }
                 false => Err("the answers are too large"),
             };
