@@ -19,6 +19,8 @@ pub(crate) struct Answer {
     pub(crate) value: Option<Vec<u8>>,
     /// Cookie of paged results; empty after the last page.
     pub(crate) cookie: Option<Vec<u8>>,
+    /// Size of the responses in bytes.
+    pub(crate) size: usize,
 }
 
 /// An entry that a search returned.
@@ -35,6 +37,7 @@ impl Answer {
     /// Adds a response. Returns `None` if it cannot be decoded, and true if it is the last response.
     pub(crate) fn take(&mut self, frame: &[u8]) -> Option<bool> {
         let message = ResponseMessage::decode(frame, &DECODE_LIMITS).ok()?;
+        self.size += frame.len();
         match message.response {
             Response::SearchEntry(entry) => {
                 let mut attributes: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
@@ -56,6 +59,13 @@ impl Answer {
             self.cookie = Some(paged.cookie.to_vec());
         }
         Some(result.is_some())
+    }
+
+    /// Adds the entries of earlier pages of the same search.
+    pub(crate) fn add_earlier_pages(&mut self, mut earlier: Answer) {
+        earlier.entries.append(&mut self.entries);
+        self.entries = earlier.entries;
+        self.size += earlier.size;
     }
 }
 

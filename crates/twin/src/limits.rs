@@ -5,7 +5,8 @@ use std::time::Duration;
 /// Maximum size of a message that is forwarded, in bytes.
 pub const MESSAGE_SIZE_MAX: usize = 64 << 20;
 
-/// Maximum size of the responses to one request that are stored for the comparison, in bytes, for each server.
+/// Maximum size of the responses to one request, or of all pages of a paged search but the last, that are stored for
+/// the comparison, in bytes, for each server.
 pub const EXCHANGE_BYTES_MAX: usize = 16 << 20;
 
 /// Default maximum memory for exchanges that wait for their replay, in bytes.

@@ -124,7 +124,7 @@ impl Worker {
         if active.code == Some(ResultCode::CANCELED) {
             return Err("the client canceled the request");
         }
-        let Some((active, other)) = client.whole(&request, active, other) else { return Ok(()) };
+        let Some((active, other)) = client.whole(&request, active, other)? else { return Ok(()) };
         let pair = match exchange.answered_by {
             0 => Pair { old: &active, new: &other },
             _ => Pair { old: &other, new: &active },
@@ -209,32 +209,36 @@ impl ReplayedClient {
     }
 
     /// Returns both answers if they are complete. Joins the pages of a paged search, because the servers may divide the
-    /// entries differently.
+    /// entries differently. Fails at the page that makes a search too large; its later pages are ignored.
     fn whole(
         &mut self,
         request: &Message<'_>,
         mut active: Answer,
         mut other: Answer,
-    ) -> Option<(Answer, Answer)> {
-        let Some(paged) = paged_request(request) else { return Some((active, other)) };
+    ) -> Result<Option<(Answer, Answer)>, SkipReason> {
+        let Some(paged) = paged_request(request) else { return Ok(Some((active, other))) };
         let earlier = self.pages.take().filter(|_| !paged.cookie.is_empty());
         let is_followed = earlier.is_some() || paged.cookie.is_empty();
         if let Some((earlier, earlier_other)) = earlier {
-            active.entries.splice(0..0, earlier.entries);
-            other.entries.splice(0..0, earlier_other.entries);
+            active.add_earlier_pages(earlier);
+            other.add_earlier_pages(earlier_other);
         }
         let next = |answer: &Answer| answer.cookie.clone().filter(|cookie| !cookie.is_empty());
         match (next(&active), next(&other)) {
-            (None, None) => is_followed.then_some((active, other)),
+            (None, None) => Ok(is_followed.then_some((active, other))),
             (Some(cookie), Some(other_cookie)) => {
                 self.cookies.push_back((cookie, other_cookie));
                 self.cookies.drain(..self.cookies.len().saturating_sub(COOKIES_MAX));
-                let is_small = active.entries.len() + other.entries.len() <= PAGED_ENTRIES_MAX;
-                self.pages = (is_small && is_followed).then_some((active, other));
-                None
+                let is_small = active.entries.len() + other.entries.len() <= PAGED_ENTRIES_MAX
+                    && active.size.max(other.size) <= EXCHANGE_BYTES_MAX;
+                if is_followed && !is_small {
+                    return Err("the pages of a search are too large together");
+                }
+                self.pages = is_followed.then_some((active, other));
+                Ok(None)
             }
             // If only one server has further pages, the entries of the two servers differ.
-            _ => is_followed.then_some((active, other)),
+            _ => Ok(is_followed.then_some((active, other))),
         }
     }
 }
@@ -247,4 +251,35 @@ fn paged_request<'r>(request: &Message<'r>) -> Option<PagedResults<'r>> {
     let is_search = matches!(request.request, Request::Search(_));
     let control = request.controls.find(oids::PAGED_RESULTS).filter(|_| is_search)?;
     control.value.and_then(PagedResults::decode)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ldap::{FilterBuf, MessageId, Scope, SearchRequest};
+
+    /// Regression test: the pages of a paged search were kept up to a number of entries, whatever their size.
+    #[test]
+    fn pages_that_are_too_large_together_are_dropped() {
+        let filter = FilterBuf::parse("(o=*)").unwrap();
+        let mut client = ReplayedClient::default();
+        let mut page = |cookie: &[u8], size| {
+            let value = PagedResults { size: 1, cookie }.encode();
+            let control = Control { oid: oids::PAGED_RESULTS, critical: true, value: Some(&value) };
+            let controls = ControlsBuf::from_iter([control]);
+            let search = SearchRequest::new("", Scope::WholeSubtree, filter.as_filter(), Default::default());
+            let (id, request) = (MessageId(1), Request::Search(search));
+            let answer = || Answer { cookie: Some(b"next".to_vec()), size, ..Answer::default() };
+            let message = Message { id, request, controls: controls.as_controls() };
+            let failed = client.whole(&message, answer(), answer()).is_err();
+            (failed, client.pages.as_ref().map(|(active, other)| (active.size, other.size)))
+        };
+        assert_eq!(page(b"", 5), (false, Some((5, 5))));
+        assert_eq!(
+            page(b"next", EXCHANGE_BYTES_MAX - 5),
+            (false, Some((EXCHANGE_BYTES_MAX, EXCHANGE_BYTES_MAX)))
+        );
+        assert_eq!(page(b"next", 1), (true, None));
+        assert_eq!(page(b"next", 1), (false, None), "the search is counted once");
+    }
 }
