@@ -32,7 +32,7 @@ fn mask_value(key: &str, value: &mut Value) {
         Value::Table(table) => mask(table),
         Value::Array(values) => values.iter_mut().for_each(|value| mask_value(key, value)),
         Value::String(text) if is_secret(key, text) => MASK.clone_into(text),
-        Value::String(text) => *text = without_user(text),
+        Value::String(text) => *text = without_value(text).unwrap_or_else(|| without_user(text)),
         _ => {}
     }
 }
@@ -44,6 +44,15 @@ fn is_secret(key: &str, value: &str) -> bool {
     let is_named =
         SECRET.iter().any(|part| key.contains(part)) && !FILES.iter().any(|end| key.ends_with(end));
     is_named || value.contains("-----BEGIN") || value.starts_with('{') && value.contains('}')
+}
+
+/// Masks the value in a text `name=value`, such as a setting of the Kafka clients. Returns `None` if the name is not
+/// that of a secret.
+fn without_value(text: &str) -> Option<String> {
+    let (name, value) = text.split_once('=')?;
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-');
+    let is_name = name.trim().chars().all(is_part);
+    (is_name && is_secret(name.trim(), value.trim())).then(|| format!("{}={MASK}", name.trim()))
 }
 
 /// Masks users and passwords in all URLs and broker lists of a text, and secrets in the queries of URLs.
@@ -94,20 +103,32 @@ fn has_user(value: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// Regression test: a secret was not masked in the only form of Kafka settings that the server accepts, a list of
+    /// `name=value`.
     #[test]
     fn secrets_are_masked_and_names_of_files_are_not() {
         let text = "\
             # a secret of the comment\n\
             admin_password_file = \"admin-password\"\n\
             listen = [\"ldap://:389\"]\n\
-            [cluster]\nname = \"a\"\n\
-            [cluster.kafka]\n\"sasl.password\" = \"pl4nted\"\n\"ssl.key.pem\" = '''\n-----BEGIN pl4nted'''\n\
-            \"ssl.ca.location\" = \"ca.pem\"\n\"sasl.jaas.config\" = \"pl4nted\"\n\
             url = \"https://user:pl4nted@example.com/\"\nstored = \"{SSHA}pl4nted\"\n\
-            list = [{ client_secret = \"pl4nted\" }]\n";
+            list = [{ client_secret = \"pl4nted\" }]\n\
+            [cluster]\nname = \"a\"\n\
+            kafka = [\"sasl.password=pl4nted\", \"ssl.key.password = a pl4nted, b\", \
+            \"sasl.jaas.config=pl4nted\", \"ssl.ca.location=ca.pem\", '''ssl.key.pem=-----BEGIN pl4nted''']\n\
+            [cluster.other]\n\"sasl.password\" = \"pl4nted\"\n\"ssl.key.pem\" = '''\n-----BEGIN pl4nted'''\n\
+            \"ssl.key.location\" = \"key.pem\"\n\"sasl.jaas.config\" = \"pl4nted\"\n";
         let safe = masked(text).unwrap();
         assert!(!safe.contains("pl4nted") && !safe.contains("comment"), "{safe}");
-        for text in ["admin-password", "ldap://:389", "ca.pem", "https://(masked)@example.com/"] {
+        for text in [
+            "admin-password",
+            "ldap://:389",
+            "https://(masked)@example.com/",
+            "sasl.password=(masked)",
+            "ssl.key.password=(masked)",
+            "ssl.ca.location=ca.pem",
+            "key.pem",
+        ] {
             assert!(safe.contains(text), "{text}: {safe}");
         }
         assert!(!masked("password = pl4nted").unwrap_err().contains("pl4nted"));
