@@ -27,8 +27,8 @@ defaults of the rest. Writes into the folder:
   admin-password  the administrator's password, a random one
   data            the data directory, with ou=people and ou=groups
 
-Files that exist stay as they are: the command refuses if they differ from what it would write. If it fails, it removes
-what it has written.
+Files and data that exist stay as they are: the command refuses if the files, or the settings in the data, differ from
+what it would write. If it fails, it removes what it has written.
 
 Examples:
   pando init
@@ -38,7 +38,7 @@ Examples:
 Exit codes:
   0  set up, or set up before in the same way
   1  failed
-  2  the command line is wrong, or a file exists and differs
+  2  the command line is wrong, or a file or the settings in the data differ
   3  another process uses the data directory";
 
 /// The options of `pando init`.
@@ -216,12 +216,23 @@ fn write(path: &Path, text: &str) -> Result<(), InitError> {
     written.map_err(|error| InitError::File(path.to_owned(), error))
 }
 
-/// Creates the data directory with the settings, and adds its first entries. Returns notes for the administrator.
+/// Creates the data directory with the settings, and adds its first entries. Refuses an existing directory with other
+/// settings. Returns notes for the administrator.
 fn fill(node: &Path, settings: &Path, answers: &Answers) -> Result<String, InitError> {
     let config = || Config::load(&Arguments { node_file: Some(node.to_owned()), ..Arguments::default() });
     let config = || config().map_err(ServeError::from);
     let file = server::settings::read(settings)?;
-    server::settings::apply(config()?, &file, |_| {})?;
+    let planned = server::settings::plan(&config()?, &file)?;
+    // Settings that were changed since the first setup stay.
+    if planned.is_new {
+        server::settings::apply(config()?, &file, |_| {})?;
+    } else if !planned.lines.is_empty() {
+        return Err(InitError::Refused(format!(
+            "the directory has other settings, and stays as it is: `pando plan --node {} {}` shows the differences",
+            node.display(),
+            settings.display()
+        )));
+    }
     let mut opened = Opened::open(config()?)?;
     if !opened.directory().is_empty().map_err(ServeError::from)? {
         return Ok("the directory has entries, and stays as it is\n".to_owned());

@@ -68,6 +68,23 @@ fn a_server_is_set_up_once() {
     .expect_output("no change");
 }
 
+/// Regression test: a second setup put the settings of the first one in force again.
+#[test]
+fn settings_changed_since_the_first_setup_stay() {
+    let scratch = Scratch::new("init-again");
+    let folder = scratch.join("pando");
+    init(&folder, &["--readers", "self"]).expect_code(0);
+    let data = folder.join("data");
+    let data = data.to_str().unwrap();
+    let added = "suffixes = [\"dc=example,dc=org\", ";
+    let settings = read(&folder, "settings.toml").replace("suffixes = [", added);
+    let settings = scratch.write("settings.toml", settings);
+    command(&["apply", "--data", data, settings.to_str().unwrap()], None).expect_code(0);
+    init(&folder, &["--readers", "self"]).expect_code(2).expect_error("pando plan");
+    let plan = command(&["plan", "--data", data, settings.to_str().unwrap()], None).expect_code(0);
+    plan.expect_output("no change");
+}
+
 /// Returns whether an anonymous client can read an entry, and whether a user can read the entry of another user.
 fn reads(pando: &Pando) -> (bool, bool) {
     let user = |uid: &str| format!("uid={uid},ou=people,dc=example,dc=com");
