@@ -13,6 +13,7 @@ use uuid::Uuid;
 use crate::exit;
 use crate::online::{TargetArguments, refusal};
 use crate::print::Report;
+use crate::table::printable;
 
 pub(crate) const HELP: &str = "\
 Asks the running server as the administrator, through the socket in the data directory or at --url. Deleted entries are
@@ -83,7 +84,7 @@ fn list(connection: &mut Connection) -> Result<(), String> {
         let DeletedEntry { uuid, micros, requester, dn } = entry;
         let time = generalized_time(micros / 1_000_000);
         let uuid = Uuid::from_bytes(*uuid).hyphenated().to_string();
-        let text = format!("{time}  {uuid}  {dn}  (by {requester})");
+        let text = format!("{time}  {uuid}  {}  (by {})", printable(dn), printable(requester));
         Report::result(json!({ "time": time, "uuid": uuid, "dn": dn, "requester": requester }), text).print();
         true
     })
@@ -96,9 +97,10 @@ fn undelete(connection: &mut Connection, entry: &str, superior: Option<&str>) ->
     };
     let value = send_request(connection, UNDELETE, &UndeleteRequest { uuid, superior }.encode())?;
     let UndeleteAnswer { dn, entries } = UndeleteAnswer::decode(&value).ok_or(MALFORMED)?;
+    let shown = printable(&dn);
     let text = match entries {
-        1 => format!("{dn} is back"),
-        _ => format!("{dn} is back, with {} entries below it", entries - 1),
+        1 => format!("{shown} is back"),
+        _ => format!("{shown} is back, with {} entries below it", entries - 1),
     };
     Report::done(json!({ "dn": dn, "entries": entries }), text).print();
     Ok(())

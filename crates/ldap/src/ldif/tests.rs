@@ -306,6 +306,10 @@ fn values_are_written_safely() {
     check("ä", "x:: w6Q=");
     check("a\nb", "x:: YQpi");
     check("a\0b", "x:: YQBi");
+    check("a\tb", "x: a\tb");
+    // A terminal would interpret these octets.
+    check("\u{1b}[2J", "x:: G1sySg==");
+    check("a\u{7f}", "x:: YX8=");
     check(&"y".repeat(73), &format!("x: {}", "y".repeat(73)));
     check(&"y".repeat(74), &format!("x: {}\n y", "y".repeat(73)));
     check(&"y".repeat(149), &format!("x: {}\n {}\n y", "y".repeat(73), "y".repeat(75)));

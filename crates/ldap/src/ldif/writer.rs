@@ -215,13 +215,11 @@ fn put_folded(out: &mut Vec<u8>, column: &mut usize, mut text: &[u8]) {
     *column += text.len();
 }
 
-/// Returns true if a value can be written without base64: it is a SAFE-STRING of RFC 2849 and does not end with a space
-/// (note 8 of that RFC).
+/// Returns true if a value can be written without base64: it is a SAFE-STRING of RFC 2849, does not end with a space
+/// (note 8 of that RFC), and has no control characters except tabs, which a terminal would interpret.
 fn is_safe(value: &[u8]) -> bool {
     let starts_safe = !matches!(value.first(), Some(b' ' | b':' | b'<'));
     // The loop has no branches, so that the compiler can vectorize it.
-    let has_unsafe = value
-        .iter()
-        .fold(false, |found, &octet| found | !octet.is_ascii() | matches!(octet, 0 | b'\n' | b'\r'));
+    let has_unsafe = value.iter().fold(false, |found, &octet| found | !matches!(octet, b' '..=b'~' | b'\t'));
     starts_safe && value.last() != Some(&b' ') && !has_unsafe
 }

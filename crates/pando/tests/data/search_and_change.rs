@@ -86,13 +86,14 @@ fn values_are_printed_safely_in_each_format() {
     let (_pando, mut admin) = start_with_tree(&scratch);
     let anna = person_dn("anna");
     replace(&mut admin, &anna, "description", &["Jürgen's \u{1b}[2J"]);
+    replace(&mut admin, &anna, "title", &["\u{1b}[2Jlead\u{7f}"]);
     let photo: &[u8] = &[0xff, 0xd8, 0xff, 0xe0, 0];
     let mut changes = ldap::ChangesBuf::new();
     changes.push(ChangeOperation::Replace, "jpegPhoto", [photo]);
     let request = ldap::ModifyRequest { object: &anna, changes: changes.as_changes() };
     let made = admin.request(ldap::Request::Modify(request), ldap::Controls::NONE).unwrap().outcome;
     assert!(made.is_success(), "{made:?}");
-    let wanted = ["(uid=anna)", "jpegPhoto", "description"];
+    let wanted = ["(uid=anna)", "jpegPhoto", "description", "title"];
     let lines = search(&scratch, &[&["--json"], &wanted[..]].concat()).expect_code(0).stdout;
     let json = json(&lines);
     assert_eq!(json[0]["dn"], anna);
@@ -102,7 +103,8 @@ fn values_are_printed_safely_in_each_format() {
     assert!(table.contains("(5 octets)") && table.contains("Jürgen's \u{fffd}[2J"), "{table}");
     assert!(!table.contains('\u{1b}'), "no value reaches a terminal as a command");
     let ldif = search(&scratch, &wanted).expect_code(0).stdout;
-    assert!(ldif.contains("jpegPhoto:: /9j/4AA="), "{ldif}");
+    assert!(ldif.contains("jpegPhoto:: /9j/4AA=") && ldif.contains("title:: G1sySmxlYWR/"), "{ldif}");
+    assert!(!ldif.contains(['\u{1b}', '\u{7f}']), "{ldif}");
     search(&scratch, &["--json", "(uid=norbert)"]).expect_code(0).expect_output("");
 }
 
