@@ -4,10 +4,8 @@
 //! synced and renamed, so that an incomplete file is never mistaken for a complete one. If the command fails or is
 //! interrupted, the temporary file is removed. Devices, pipes and standard output are written directly.
 
-use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -141,10 +139,7 @@ impl Output {
             let device = OpenOptions::new().write(true).open(target)?;
             return Ok((Box::new(Unsynced(device)), Destination::Direct));
         }
-        let mut name = target.file_name().map(OsString::from).unwrap_or_default();
-        name.push(format!(".{}.partial", std::process::id()));
-        let temporary = UnfinishedFile::new(target.with_file_name(name));
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary.path())?;
+        let (temporary, file) = UnfinishedFile::create(target)?;
         let place = Destination::File { temporary, target: target.to_owned() };
         Ok((Box::new(OrdinaryFile { file, unsynced_bytes: 0 }), place))
     }

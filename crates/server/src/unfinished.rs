@@ -6,9 +6,10 @@
 //! they remain, and their names show that they are temporary.
 
 use std::collections::BTreeSet;
-use std::fs::DirBuilder;
+use std::ffi::OsString;
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -32,6 +33,21 @@ impl UnfinishedFile {
     pub fn new(path: PathBuf) -> UnfinishedFile {
         registry().insert(path.clone());
         UnfinishedFile { path }
+    }
+
+    /// Creates a file for `target` with the temporary name `TARGET.NUMBER.partial`, which only its owner may access.
+    /// The number is random. The process id does not suffice: in containers, a killed process and the next one often
+    /// have the same.
+    ///
+    /// # Errors
+    /// The system cannot create the file, or returns no random number.
+    pub fn create(target: &Path) -> io::Result<(UnfinishedFile, File)> {
+        let number = getrandom::u32().map_err(io::Error::other)?;
+        let mut name = target.file_name().map(OsString::from).unwrap_or_default();
+        name.push(format!(".{number:08x}.partial"));
+        let unfinished = UnfinishedFile::new(target.with_file_name(name));
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(unfinished.path())?;
+        Ok((unfinished, file))
     }
 
     /// Returns the path with the temporary name.
@@ -138,4 +154,21 @@ pub fn remove_when_interrupted() -> io::Result<()> {
         }
     };
     std::thread::Builder::new().name("pando-signals".to_owned()).spawn(wait).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression test: the name had only the process id, which in a container is often that of the process before.
+    #[test]
+    fn a_file_that_a_killed_process_left_does_not_matter() {
+        let target = std::env::temp_dir().join(format!("pando-unfinished-{}", std::process::id()));
+        let (first, _) = UnfinishedFile::create(&target).unwrap();
+        let (second, _) = UnfinishedFile::create(&target).unwrap();
+        assert_ne!(first.path(), second.path());
+        second.rename(&target).unwrap();
+        assert!(target.exists() && first.path().exists());
+        std::fs::remove_file(&target).unwrap();
+    }
 }

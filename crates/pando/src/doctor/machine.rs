@@ -1,6 +1,6 @@
 //! Checks of files, data, disk and system, with or without a running server.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
@@ -110,8 +110,7 @@ fn sync(data: &Path) -> Finding {
 
 /// Returns the median duration of a sync after a write.
 fn time_syncs(data: &Path) -> std::io::Result<Duration> {
-    let file = UnfinishedFile::new(data.join(format!("doctor.{}.partial", std::process::id())));
-    let mut out = File::create_new(file.path())?;
+    let (_file, mut out) = UnfinishedFile::create(&data.join("doctor"))?;
     let mut times = Vec::with_capacity(SYNCS);
     for _ in 0..SYNCS {
         out.write_all(&[0; 4096])?;

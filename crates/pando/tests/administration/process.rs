@@ -172,7 +172,7 @@ fn a_command_keeps_ignoring_signals_ignored_at_its_start() {
     assert_eq!(size(), 0);
 }
 
-/// Regression test: Ctrl-C on a command left its unfinished file `NAME.PID.partial`.
+/// Regression test: Ctrl-C on a command left its unfinished file `NAME.NUMBER.partial`.
 #[test]
 fn an_interrupted_command_leaves_no_unfinished_file() {
     use std::os::unix::process::ExitStatusExt as _;

@@ -115,12 +115,13 @@ impl Storage for LocalFolder {
 
     fn set_small(&self, name: &str, content: &[u8]) -> Result<(), BackupError> {
         let path = self.path(name);
-        let temporary = UnfinishedFile::new(self.path(&format!("{name}.{}", std::process::id())));
-        let written = new_file(temporary.path()).and_then(|mut out| {
+        let write = || {
+            let (temporary, mut out) = UnfinishedFile::create(&path)?;
             out.write_all(content)?;
-            out.sync_all()
-        });
-        written.and_then(|()| temporary.rename(&path)).map_err(failed("write", &path))
+            out.sync_all()?;
+            temporary.rename(&path)
+        };
+        write().map_err(failed("write", &path))
     }
 
     fn remove(&self, name: &str) -> Result<(), BackupError> {
