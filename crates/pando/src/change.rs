@@ -124,7 +124,18 @@ impl ChangeArguments {
     ) -> Result<(), Stop> {
         let (mut earlier, mut stop) = (Earlier::default(), None);
         for file in &self.files {
-            let (name, data) = ldif::open(file).map_err(|error| Stop::Unreadable(exit::failed(&error)))?;
+            if stop.is_some() && self.rejects.is_none() {
+                break;
+            }
+            let (name, data) = match ldif::open(file) {
+                Ok(opened) => opened,
+                Err(error) => {
+                    stop.get_or_insert(Stop::Unreadable(exit::failed(&error)));
+                    let reason = error.to_string();
+                    rejects.malformed(&reason, std::iter::empty()).map_err(Stop::NotWritten)?;
+                    continue;
+                }
+            };
             let mut reader = LdifReader::with_record_size_max(data, RECORD_SIZE_MAX);
             loop {
                 let record = match reader.next_record() {
@@ -132,14 +143,20 @@ impl ChangeArguments {
                     Ok(Some(record)) => record,
                     Err(error) => {
                         let place = format!("{name}:{}: {}", error.line, error.kind);
+                        // After such an error, the file has no more records.
                         let is_last =
                             matches!(error.kind, LdifErrorKind::Io(_) | LdifErrorKind::RecordTooLong { .. });
+                        let code = exit::refused(&place);
                         if is_last || !(self.keep_going || self.dry_run) {
-                            return Err(stop.unwrap_or_else(|| Stop::Unreadable(exit::refused(&place))));
+                            stop.get_or_insert(Stop::Unreadable(code));
+                        } else {
+                            report.refused += 1;
                         }
-                        eprintln!("pando: {place}");
-                        report.refused += 1;
-                        rejects.comment(&place).map_err(Stop::NotWritten)?;
+                        let lines = (!is_last).then(|| reader.record_lines()).into_iter().flatten();
+                        rejects.malformed(&place, lines).map_err(Stop::NotWritten)?;
+                        if is_last || stop.is_some() && self.rejects.is_none() {
+                            break;
+                        }
                         continue;
                     }
                 };

@@ -48,8 +48,8 @@ pub(crate) struct Output {
 enum Destination {
     /// Standard output, a device or a pipe.
     Direct,
-    /// An ordinary file. It has a temporary name until it is complete.
-    File { temporary: UnfinishedFile, target: PathBuf },
+    /// An ordinary file. It has a temporary name until it is complete; `None` if it has its final name already.
+    File { temporary: Option<UnfinishedFile>, target: PathBuf },
 }
 
 enum Encoder {
@@ -140,8 +140,19 @@ impl Output {
             return Ok((Box::new(Unsynced(device)), Destination::Direct));
         }
         let (temporary, file) = UnfinishedFile::create(target)?;
-        let place = Destination::File { temporary, target: target.to_owned() };
+        let place = Destination::File { temporary: Some(temporary), target: target.to_owned() };
         Ok((Box::new(OrdinaryFile { file, unsynced_bytes: 0 }), place))
+    }
+
+    /// Gives an ordinary file its final name before it is complete. From then on, an interruption of the command does
+    /// not remove the file.
+    pub(crate) fn name_early(&mut self) -> io::Result<()> {
+        if let Destination::File { temporary, target } = &mut self.place
+            && let Some(temporary) = temporary.take()
+        {
+            temporary.rename(target)?;
+        }
+        Ok(())
     }
 
     /// Completes the output. On return, an ordinary file is durable and has its final name.
@@ -154,7 +165,7 @@ impl Output {
         };
         sink.sync()?;
         if let Destination::File { temporary, target } = self.place {
-            temporary.rename(&target)?;
+            temporary.map_or(Ok(()), |temporary| temporary.rename(&target))?;
             let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
             File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
         }

@@ -72,6 +72,15 @@ impl<R: BufRead> LdifReader<R> {
         }
     }
 
+    /// Returns the lines of the record that was read last, even if it is malformed. Folded lines are joined, and
+    /// comments are missing.
+    pub fn record_lines(&self) -> impl Iterator<Item = &[u8]> {
+        let text = &self.buffer.text;
+        let starts = self.logical_lines.iter().map(|(_, start)| *start);
+        let ends = starts.clone().skip(1).chain([text.len()]);
+        starts.zip(ends).filter_map(|(start, end)| text.get(start..end))
+    }
+
     /// Returns the source. The position of the source is after the last record that was read and the empty line that
     /// follows it.
     pub const fn get_ref(&self) -> &R {

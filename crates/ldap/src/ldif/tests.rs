@@ -316,6 +316,15 @@ fn values_are_written_safely() {
 }
 
 #[test]
+fn the_lines_of_a_malformed_record_are_returned() {
+    let mut reader = LdifReader::new(&b"dn: a\n# c\nb: c\n d\ne\n\ndn: b\nx: y\n"[..]);
+    reader.next_record().unwrap_err();
+    assert_eq!(reader.record_lines().collect::<Vec<_>>(), [&b"dn: a"[..], b"b: cd", b"e"]);
+    reader.next_record().unwrap();
+    assert_eq!(reader.record_lines().collect::<Vec<_>>(), [&b"dn: b"[..], b"x: y"]);
+}
+
+#[test]
 fn lines_of_every_length_are_folded_and_read_back() {
     let long_name = "x".repeat(100);
     for name in ["cn", "userCertificate;binary", &long_name] {

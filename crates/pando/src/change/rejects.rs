@@ -1,6 +1,6 @@
-//! The rejects file: the changes that were not made.
+//! The rejects file: the changes that were not made, and records that are not LDIF as comments.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use ldap::Control;
@@ -8,11 +8,11 @@ use ldap::ldif::{LdifBody, LdifRecord, LdifWriter};
 
 use crate::output::Output;
 
-/// The rejects file, if one is requested. The file receives its name only when it is complete, and only if it contains
-/// a record.
+/// The rejects file, if one is requested. The file receives its name with the first record. An interrupted command
+/// leaves the records that it has written, because the changes around them were made.
 #[derive(Default)]
 pub(super) struct Rejects {
-    writer: Option<LdifWriter<Output>>,
+    output: Option<Output>,
     is_empty: bool,
 }
 
@@ -27,12 +27,19 @@ impl Rejects {
         }
         let output = Output::create(Some(path), None);
         let output = output.map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-        Ok(Rejects { writer: Some(LdifWriter::new(output)), is_empty: true })
+        Ok(Rejects { output: Some(output), is_empty: true })
     }
 
-    /// Writes a comment in place of a record that cannot be read.
-    pub(super) fn comment(&mut self, text: &str) -> io::Result<()> {
-        self.write(|writer| writer.comment(text))
+    /// Writes the reason, and the lines of a record that is not LDIF, as comments.
+    pub(super) fn malformed<'l>(
+        &mut self,
+        reason: &str,
+        mut lines: impl Iterator<Item = &'l [u8]>,
+    ) -> io::Result<()> {
+        self.write(|writer| {
+            writer.comment(reason)?;
+            lines.try_for_each(|line| writer.comment(&String::from_utf8_lossy(line)))
+        })
     }
 
     /// Writes the reason, if there is one, as a comment, and then the record as it was read.
@@ -59,20 +66,47 @@ impl Rejects {
         })
     }
 
-    fn write(&mut self, put: impl FnOnce(&mut LdifWriter<Output>) -> io::Result<()>) -> io::Result<()> {
-        let Some(writer) = &mut self.writer else { return Ok(()) };
+    /// Writes one record in one piece, so that the file of an interrupted command ends with a whole record.
+    fn write(&mut self, put: impl FnOnce(&mut LdifWriter<Vec<u8>>) -> io::Result<()>) -> io::Result<()> {
+        let Some(output) = &mut self.output else { return Ok(()) };
+        let mut writer = LdifWriter::new(Vec::new());
         if self.is_empty {
             writer.version()?;
         }
+        put(&mut writer)?;
+        let mut text = writer.into_inner();
+        if !text.ends_with(b"\n\n") {
+            text.push(b'\n');
+        }
+        output.write_all(&text)?;
         self.is_empty = false;
-        put(writer)
+        output.name_early()
     }
 
     /// Completes the file if it contains a record.
     pub(super) fn finish(self) -> io::Result<()> {
-        match self.writer {
-            Some(writer) if !self.is_empty => writer.into_inner().finish(),
+        match self.output {
+            Some(output) if !self.is_empty => output.finish(),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression test: an interrupted command removed its rejects, although the changes around them were made.
+    #[test]
+    fn the_file_has_its_name_from_the_first_record() {
+        let path = std::env::temp_dir().join(format!("pando-rejects-{}", std::process::id()));
+        let mut rejects = Rejects::create(&path).unwrap();
+        assert!(!path.exists());
+        rejects.malformed("a:1: bad", [&b"dn: a"[..], b"x"].into_iter()).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "version: 1\n\n# a:1: bad\n# dn: a\n# x\n\n");
+        rejects.finish().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        drop(Rejects::create(&path).unwrap());
+        assert!(!path.exists());
     }
 }

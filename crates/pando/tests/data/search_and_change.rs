@@ -216,6 +216,27 @@ fn changes_continue_after_one_that_is_refused() {
     assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("", ""));
 }
 
+/// Regression test: a record that is not LDIF ended the command, and it and the records after it were in no file.
+#[test]
+fn rejects_continue_after_a_record_that_is_not_ldif() {
+    let scratch = Scratch::new("change-rest");
+    let (_pando, mut admin) = start_with_tree(&scratch);
+    let (first, second) = (scratch.join("first.ldif"), scratch.join("second.ldif"));
+    let bad = "dn: cn=x\nchangetype: non\n sense\n\n";
+    let delete = |uid: &str| format!("dn: {}\nchangetype: delete\n\n", person_dn(uid));
+    let text = format!("{}{bad}{}", delete("norbert"), delete("bert"));
+    let run = change(&scratch, &["--rejects", first.to_str().unwrap()], &text).expect_code(1);
+    run.expect_error("standard input:1: delete uid=norbert").expect_error("standard input:5: ");
+    let left = std::fs::read_to_string(&first).unwrap();
+    assert_eq!(dns(&left), [person_dn("bert"), person_dn("norbert")]);
+    assert!(left.contains("\n# standard input:5: "), "{left}");
+    assert!(left.contains("\n# dn: cn=x\n# changetype: nonsense\n\n"), "{left}");
+    let text = format!("{bad}{}", delete("bert"));
+    change(&scratch, &["--rejects", second.to_str().unwrap()], &text).expect_code(2);
+    assert_eq!(dns(&std::fs::read_to_string(&second).unwrap()), [person_dn("bert")]);
+    assert!(exists(&mut admin, &person_dn("bert")));
+}
+
 #[test]
 fn a_dry_run_decides_and_changes_nothing() {
     let scratch = Scratch::new("change-dry");
