@@ -92,7 +92,9 @@ pub(crate) fn run(arguments: ImportArguments) -> ExitCode {
     match import(arguments) {
         Err(error) => exit::failed(&error),
         Ok(imported) => {
-            let is_whole = imported.rejected_count() == 0 && imported.policy_fault.is_none();
+            let is_whole = imported.rejected_count() == 0
+                && imported.policy_fault.is_none()
+                && imported.later_fault.is_none();
             // Problems are reported even with `--quiet`.
             if !print::form().is_quiet || !is_whole {
                 eprint!("{}", summary(&imported));
@@ -201,13 +203,23 @@ fn open_data(path: &Path) -> io::Result<InputData> {
 }
 
 fn summary_json(imported: &Imported) -> Value {
-    let Imported { entries, carried_over, bytes, micros, rejects_file, policy_fault, left_out, .. } =
-        imported;
+    let Imported {
+        entries,
+        carried_over,
+        bytes,
+        micros,
+        rejects_file,
+        policy_fault,
+        later_fault,
+        left_out,
+        ..
+    } = imported;
     let rejects_file = rejects_file.as_deref().map(Path::to_string_lossy);
     json!({
         "entries": entries, "records": imported.statistics.records, "kept": carried_over, "bytes": bytes,
         "micros": micros, "rejected": imported.rejected_count(), "rejects_file": rejects_file,
         "values_left_out": left_out, "unverifiable_passwords": imported.unverifiable, "policy_fault": policy_fault,
+        "later_fault": later_fault,
     })
 }
 
@@ -284,7 +296,8 @@ fn summary(imported: &Imported) -> String {
     for notice in imported.policy_notices.iter().chain(&imported.violations) {
         text.push_str(&format!("pando: {notice}\n"));
     }
-    if let Some(fault) = &imported.policy_fault {
+    let later = imported.later_fault.iter().map(|fault| format!("loaded, but what follows failed: {fault}"));
+    for fault in imported.policy_fault.iter().cloned().chain(later) {
         text.push_str(&format!("pando: error: {fault}\n"));
     }
     if let Some(file) = &imported.rejects_file {
@@ -310,8 +323,9 @@ Examples:
 
 Exit codes:
   0  everything is loaded
-  1  the import failed; nothing is changed
-  2  the command line, a setting or a file to import cannot be used; nothing is changed
+  1  the import failed; nothing is changed, except that the schema of --schema-from may be there
+  2  the command line, a setting or a file to import cannot be used; nothing is changed, except as for 1
   3  another process uses the data directory: stop the server first
   4  the data directory cannot be used as it is
-  6  loaded except for the entries in the rejects file, or the settings name a password policy that does not exist";
+  6  loaded except for the entries in the rejects file, or the settings name a password policy that does not exist, or
+     the checks or the sort orders after the load failed";

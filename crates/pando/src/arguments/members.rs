@@ -33,7 +33,7 @@ pub(super) const MEMBERS: [(&str, &str); 60] = [
     (
         "import",
         "`entries`, `records`, `kept`, `bytes`, `micros`, `rejected`, `rejects_file`, `values_left_out`, \
-         `unverifiable_passwords`, `policy_fault`",
+         `unverifiable_passwords`, `policy_fault`, `later_fault`",
     ),
     ("migrate", "`product`, `folder`, `settings_file`, `questions`, `not_read`"),
     ("plan, apply", APPLY),

@@ -126,6 +126,9 @@ pub struct Imported {
     pub policy_notices: Vec<String>,
     /// Violations of rules for entries and values in the imported data.
     pub violations: Vec<String>,
+    /// Error after the new data was in place: of the checks of policies and rules, or of the sort orders, which the
+    /// next start builds.
+    pub later_fault: Option<String>,
     /// File with the rejected records, if any were rejected.
     pub rejects_file: Option<PathBuf>,
     /// Number of bytes of text read.
@@ -148,7 +151,7 @@ impl Imported {
 ///
 /// # Errors
 /// The data directory, a text or a setting cannot be used, or the disk is full or fails. In these cases the old data is
-/// unchanged.
+/// unchanged. An error after the new data is in place is in [`later_fault`](Imported::later_fault).
 pub fn import(
     mut config: Config,
     settings: Option<&SettingsFile>,
@@ -190,10 +193,7 @@ pub fn import(
     let memory = how.memory.max(MEMORY_MIN);
     let run = Run { job: &job, sources: &sources, data: &data, memory, threads, spares: &spares };
     let mut imported = run.run(builder, rejects, generation)?;
-    if examine_rules(&imported_to, &mut imported)? {
-        let mut opened = Opened::open_for_reading(imported_to)?;
-        build_indexes(opened.writer().0, &data, INDEX_BUILD_MEMORY, |_| ())?;
-    }
+    conclude(imported_to, &mut imported);
     imported.micros = now_micros().saturating_sub(started);
     Ok(imported)
 }
@@ -209,6 +209,21 @@ pub fn refuse_replica(config: &Config) -> Result<(), ServeError> {
         return Ok(());
     }
     Err(ServeError::Import { path: config.data.clone(), error: ImportError::Replica })
+}
+
+/// Checks the new data, and builds its sort orders. An error does not undo the import, and is noted in `imported`.
+fn conclude(config: Config, imported: &mut Imported) {
+    let done = examine_rules(&config, imported).and_then(|has_sort_orders| {
+        if has_sort_orders {
+            let data = config.data.clone();
+            let mut opened = Opened::open_for_reading(config)?;
+            build_indexes(opened.writer().0, &data, INDEX_BUILD_MEMORY, |_| ())?;
+        }
+        Ok(())
+    });
+    if let Err(error) = done {
+        imported.later_fault.get_or_insert(error.to_string());
+    }
 }
 
 /// Checks the policies in the imported data, and the rules for entries and values. A problem does not undo the import.
@@ -497,4 +512,18 @@ fn joined<T>(result: std::thread::Result<Result<T, ServeError>>) -> Result<T, Se
 fn random_source() -> RandomSource {
     let mut random = Random::default();
     Box::new(move || random.bytes().map_err(|error| error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression test: such an error was reported as that of an import that had changed nothing.
+    #[test]
+    fn an_error_after_the_data_is_in_place_is_a_part_of_the_result() {
+        let mut imported = Imported { entries: 1, ..Imported::default() };
+        conclude(Config::new("/nonexistent/pando"), &mut imported);
+        assert!(imported.later_fault.unwrap().contains("/nonexistent/pando"));
+        assert_eq!(imported.entries, 1);
+    }
 }
