@@ -126,8 +126,8 @@ pub struct Imported {
     pub policy_notices: Vec<String>,
     /// Violations of rules for entries and values in the imported data.
     pub violations: Vec<String>,
-    /// Error after the new data was in place: of the checks of policies and rules, or of the sort orders, which the
-    /// next start builds.
+    /// Error after the new data was in place: of naming the rejects file, of the checks of policies and rules, or of
+    /// the sort orders, which the next start builds.
     pub later_fault: Option<String>,
     /// File with the rejected records, if any were rejected.
     pub rejects_file: Option<PathBuf>,
@@ -319,14 +319,15 @@ impl<'r> Run<'r> {
         let NewData { builder, rejects, mut imported, mut progress } = making;
         if imported.entries == 0 {
             let reason = rejects.first_reason().to_owned();
-            rejects.keep();
+            rejects.keep()?;
             return Err(ServeError::NothingImported { reason, rejects: imported.rejects_file });
         }
         imported.bytes = progress.bytes();
         progress.begin(Phase::Sync, 0);
         drop(early_sync);
         builder.finish(self.job, generation, now_micros()).map_err(|error| self.failed(error))?;
-        rejects.keep();
+        // The new data is in place from here on.
+        imported.later_fault = rejects.keep().err().map(|error| error.to_string());
         progress.end();
         Ok(imported)
     }

@@ -4,15 +4,15 @@
 //! and the reason for the rejection. After an administrator has repaired the records, they can be imported or added by
 //! a client. A record that is not valid LDIF is written as a comment.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use directory::import::{Refusal, RejectedRecord};
 
 use crate::admin::import::source::Sources;
 use crate::error::ServeError;
+use crate::unfinished::UnfinishedFile;
 
 /// Maximum number of names to try for a rejects file in the data directory.
 const NAMES_MAX: u32 = 10_000;
@@ -20,25 +20,26 @@ const NAMES_MAX: u32 = 10_000;
 /// Maximum size of a record that is copied, in bytes. For a larger record, the file contains only the comment.
 const COPIED_SIZE_MAX: usize = 64 << 20;
 
-/// The rejects file. It is created with the first rejected record.
+/// Byte order mark at the beginning of a text.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// The rejects file. It is created with the first rejected record. It receives its name in [`keep`](Rejects::keep).
+/// After a failed or interrupted import, there is no file with this name, so that the command can be repeated. Such an
+/// import changes nothing.
 pub(super) struct Rejects {
     path: Option<PathBuf>,
     directory: PathBuf,
-    file: Option<(PathBuf, BufWriter<File>)>,
+    file: Option<NewFile>,
     record: Vec<u8>,
     first_reason: Option<String>,
-    is_kept: bool,
 }
 
-/// After a failed import, the file is removed, so that the command can be repeated. A failed import changes nothing.
-impl Drop for Rejects {
-    fn drop(&mut self) {
-        if let Some((path, _)) = self.file.take().filter(|_| !self.is_kept)
-            && let Err(error) = std::fs::remove_file(&path)
-        {
-            tracing::warn!(%error, "{} could not be removed", path.display());
-        }
-    }
+/// The rejects file while it has a temporary name.
+struct NewFile {
+    /// The final path.
+    path: PathBuf,
+    temporary: UnfinishedFile,
+    writer: BufWriter<File>,
 }
 
 impl Rejects {
@@ -54,7 +55,6 @@ impl Rejects {
             file: None,
             record: Vec::new(),
             first_reason: None,
-            is_kept: false,
         })
     }
 
@@ -70,7 +70,8 @@ impl Rejects {
         source.read_at(place.offset, &mut record)?;
         let write = |file: &mut BufWriter<File>| {
             writeln!(file, "# {reason}")?;
-            write_record(file, &record, rejected.refusal == Refusal::Malformed)?;
+            let text = record.strip_prefix(BOM).filter(|_| place.offset == 0).unwrap_or(&record);
+            write_record(file, text, rejected.refusal == Refusal::Malformed)?;
             if copied.is_none() {
                 writeln!(file, "# The record is not copied here: it has {} bytes.", place.length)?;
             }
@@ -83,7 +84,7 @@ impl Rejects {
     }
 
     fn failed(&self, error: io::Error) -> ServeError {
-        let path = self.file.as_ref().map(|(path, _)| path.clone()).or_else(|| self.path.clone());
+        let path = self.file.as_ref().map(|file| file.path.clone()).or_else(|| self.path.clone());
         ServeError::Rejects { path: path.unwrap_or_else(|| self.directory.join("rejects")), error }
     }
 
@@ -92,51 +93,40 @@ impl Rejects {
         self.first_reason.as_deref().unwrap_or("there is no record")
     }
 
-    /// Flushes the file. Returns its path; `None` if it was not created.
+    /// Flushes the file. Returns its final path; `None` if it was not created.
     pub(super) fn finish(&mut self) -> Result<Option<PathBuf>, ServeError> {
-        if let Some(Err(error)) = self.file.as_mut().map(|(_, file)| file.flush()) {
+        if let Some(Err(error)) = self.file.as_mut().map(|file| file.writer.flush()) {
             return Err(self.failed(error));
         }
-        Ok(self.file.as_ref().map(|(path, _)| path.clone()))
+        Ok(self.file.as_ref().map(|file| file.path.clone()))
     }
 
-    /// Drops the value without removing the file.
-    pub(super) fn keep(mut self) {
-        self.is_kept = true;
+    /// Gives the file its name.
+    pub(super) fn keep(mut self) -> Result<(), ServeError> {
+        let Some(NewFile { path, temporary, .. }) = self.file.take() else { return Ok(()) };
+        temporary.rename(&path).map_err(|error| ServeError::Rejects { path, error })
     }
 
     fn file(&mut self) -> io::Result<&mut BufWriter<File>> {
         if self.file.is_none() {
-            let (path, file) = self.create()?;
-            let mut file = BufWriter::new(file);
-            file.write_all(b"version: 1\n\n")?;
-            self.file = Some((path, file));
+            let path = self.new_path()?;
+            let (temporary, file) = UnfinishedFile::create(&path)?;
+            let mut writer = BufWriter::new(file);
+            writer.write_all(b"version: 1\n\n")?;
+            self.file = Some(NewFile { path, temporary, writer });
         }
         match &mut self.file {
-            Some((_, file)) => Ok(file),
+            Some(file) => Ok(&mut file.writer),
             None => Err(io::ErrorKind::NotFound.into()),
         }
     }
 
-    fn create(&self) -> io::Result<(PathBuf, File)> {
-        if let Some(path) = &self.path {
-            return Ok((path.clone(), create_new(path)?));
-        }
-        for number in 1..NAMES_MAX {
-            let path = self.directory.join(format!("rejects-{number}.ldif"));
-            match create_new(&path) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-                Ok(file) => return Ok((path, file)),
-            }
-        }
-        Err(io::ErrorKind::AlreadyExists.into())
+    /// Returns the final path of the file. No file with this path exists.
+    fn new_path(&self) -> io::Result<PathBuf> {
+        let numbered = |number| self.directory.join(format!("rejects-{number}.ldif"));
+        let new = self.path.clone().or_else(|| (1..NAMES_MAX).map(numbered).find(|path| !path.exists()));
+        new.ok_or_else(|| io::ErrorKind::AlreadyExists.into())
     }
-}
-
-/// Creates a file that only its owner may read, because records may contain passwords.
-fn create_new(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// Writes the lines of a record. Omits empty lines, and the version line, because the file already begins with a
@@ -173,5 +163,36 @@ mod tests {
         check("\nversion: 1\r\ndn: a\r\nb: c\r\n d\r\n\r\n", false, "dn: a\nb: c\n d\n");
         check("dn: a\nb c\n\n", true, "# dn: a\n# b c\n");
         check("# hello\ndn: a\nversion: 2\n", false, "# hello\ndn: a\nversion: 2\n");
+    }
+
+    /// Regression test: an interrupted import left the rejects file under its name, so that the repeated command was
+    /// refused; and the byte order mark of a text was copied to the middle of the file.
+    #[test]
+    fn the_file_has_its_name_only_after_the_import() {
+        use directory::import::RecordPlace;
+
+        use crate::import::{Input, InputData};
+
+        let folder = std::env::temp_dir().join(format!("pando-import-rejects-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let (text, path) = (folder.join("text.ldif"), folder.join("rejects.ldif"));
+        std::fs::write(&text, "\u{feff}dn: a\nb: c\n").unwrap();
+        let data = InputData::File(File::open(&text).unwrap());
+        let sources = Sources::new(vec![Input { name: "text".to_owned(), data }], &folder).unwrap();
+        let place = RecordPlace { source: 0, offset: 0, length: 14, line: 1 };
+        let rejected = RejectedRecord { place, refusal: Refusal::Bad, reason: "bad".to_owned() };
+        let rejects = || {
+            let mut rejects = Rejects::new(Some(path.clone()), &folder).unwrap();
+            rejects.add(&sources, &rejected).unwrap();
+            assert_eq!(rejects.finish().unwrap().as_ref(), Some(&path));
+            assert!(!path.exists());
+            rejects
+        };
+        drop(rejects());
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+        rejects().keep().unwrap();
+        let expected = "version: 1\n\n# text, line 1: bad\ndn: a\nb: c\n\n";
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }
