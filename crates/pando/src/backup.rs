@@ -69,7 +69,8 @@ enum BackupVerb {
         /// Only read the files, and compare encrypted ones with their checksums, which needs no identity
         #[arg(long, conflicts_with_all = ["identity", "scratch"])]
         checksums: bool,
-        /// New folder for the restored data, removed afterwards [default: in the backup's folder, TMPDIR, or /var/tmp]
+        /// New folder for the restored data, removed afterwards [default: in the backup's folder; for a bucket or with
+        /// --identity, in TMPDIR or /var/tmp]
         #[arg(long, value_name = "DIR")]
         scratch: Option<PathBuf>,
     },
@@ -213,8 +214,8 @@ fn verify(
     scratch: Option<&Path>,
 ) -> Result<ExitCode, ServeError> {
     let identities = identity.read()?;
-    let scratch =
-        scratch.map_or_else(|| server::scratch_folder(place, "verify"), |path| Ok(path.to_owned()))?;
+    let scratch = scratch
+        .map_or_else(|| server::scratch_folder(place, &identities, "verify"), |path| Ok(path.to_owned()))?;
     let elapsed = Elapsed::start("restoring and verifying");
     let tried = server::try_backup(place, &identities, &scratch, &mut |finding| {
         Report::result(json!({ "finding": finding.text }), finding.text.as_str()).print();

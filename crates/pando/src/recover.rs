@@ -89,7 +89,8 @@ pub(crate) struct RecoverArguments {
     /// Show the changes without making them
     #[arg(long)]
     dry_run: bool,
-    /// New folder for the restored data, removed afterwards [default: in the backup's folder, TMPDIR, or /var/tmp]
+    /// New folder for the restored data, removed afterwards [default: in the backup's folder; for a bucket or with
+    /// --identity, in TMPDIR or /var/tmp]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 }
@@ -130,7 +131,7 @@ fn recover(arguments: &RecoverArguments) -> Result<Counts, RecoverError> {
     let scratch = arguments.scratch.clone();
     let scratch = match scratch {
         Some(scratch) => scratch,
-        None => scratch_folder(&arguments.place, "recover")?,
+        None => scratch_folder(&arguments.place, &identities, "recover")?,
     };
     let until = Until {
         position: arguments.position.unwrap_or(Until::END.position),

@@ -78,15 +78,20 @@ pub fn restore_backup(
 }
 
 /// Returns an unpredictable path for the folder of a [`RestoredCopy`]. The path is in the folder of the backup. For a
-/// backup in a bucket, the path is in `TMPDIR`, or in `/var/tmp` if that variable is not set, because `/tmp` is often
-/// in memory.
+/// backup in a bucket, or if there are identities, the path is in `TMPDIR`, or in `/var/tmp` if that variable is not
+/// set, because `/tmp` is often in memory. The folder of an encrypted backup may be on a disk that must not receive
+/// decrypted data.
 ///
 /// # Errors
 /// The system has no random bytes.
-pub fn scratch_folder(place: &BackupPlace, name: &str) -> Result<PathBuf, ServeError> {
+pub fn scratch_folder(
+    place: &BackupPlace,
+    identities: &BackupIdentities,
+    name: &str,
+) -> Result<PathBuf, ServeError> {
     let name = format!("{name}-{}", HEXLOWER.encode(&Random::default().bytes()?));
     let temporary = || std::env::var_os("TMPDIR").filter(|path| !path.is_empty());
-    Ok(match place.folder() {
+    Ok(match place.folder().filter(|_| identities.is_empty()) {
         Some(folder) => folder.join(name),
         None => temporary().map_or_else(|| TEMPORARY.into(), PathBuf::from).join(format!("pando-{name}")),
     })

@@ -309,7 +309,7 @@ fn only_the_owner_can_access_a_restored_copy() {
     let place = Place::new("copy");
     let opened = Opened::open(place.data()).unwrap();
     run_backup(&place, &opened, BEGIN, &RULES);
-    let paths = [0; 2].map(|_| scratch_folder(&place.backup(), "recover").unwrap());
+    let paths = [0; 2].map(|_| scratch_folder(&place.backup(), &NONE, "recover").unwrap());
     assert_ne!(paths[0], paths[1]);
     let copy = RestoredCopy::make(&place.backup(), &NONE, &paths[0], Until::END).unwrap();
     assert_eq!(fs::metadata(&paths[0]).unwrap().permissions().mode() & 0o777, 0o700);
@@ -321,6 +321,6 @@ fn only_the_owner_can_access_a_restored_copy() {
     }
     drop(copy);
     assert!(!paths[0].exists());
-    let bucket = scratch_folder(&"s3://b".parse().unwrap(), "recover").unwrap();
+    let bucket = scratch_folder(&"s3://b".parse().unwrap(), &NONE, "recover").unwrap();
     assert!(bucket.file_name().unwrap().to_str().unwrap().starts_with("pando-recover-"), "{bucket:?}");
 }

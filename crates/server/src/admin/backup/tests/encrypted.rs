@@ -57,6 +57,9 @@ fn an_encrypted_backup_continues_without_the_identity() {
     }
     assert_eq!(check_backup(&place.backup()).unwrap(), 4);
     let identities = BackupIdentities::read(&annas).unwrap();
+    // Decrypted data is not written to the folder of the backup.
+    let scratch = scratch_folder(&place.backup(), &identities, "verify").unwrap();
+    assert!(!scratch.starts_with(place.folder()), "{scratch:?}");
     let tried = try_backup(&place.backup(), &identities, &place.0.join("scratch"), &mut |_| {}).unwrap();
     assert_eq!((tried.files, tried.checked.findings, tried.restored.position), (4, 0, second));
     // An encrypted file cannot be read without an identity, or with another recipient's identity. An unencrypted file
