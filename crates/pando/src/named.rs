@@ -57,7 +57,7 @@ pub(crate) struct ListArguments {
 /// A connection that looks up entries by short names.
 pub(crate) struct Named {
     pub(crate) connection: Connection,
-    suffixes: Vec<String>,
+    pub(crate) suffixes: Vec<String>,
 }
 
 impl Named {

@@ -20,7 +20,7 @@ use directory::export::{ExportError, ExportRequest, export};
 use ldap::ldif::{LdifBody, LdifReader, LdifRecord};
 use ldap::{
     AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, Control, ControlsBuf, FilterBuf, ModifyRequest,
-    Request, ResultCode, filter_value, oids,
+    Request, ResultCode, Scope, filter_value, oids,
 };
 use serde_json::json;
 use server::values::DnText;
@@ -42,6 +42,9 @@ const GIVEN: [&str; 5] = ["entryUUID", "creatorsName", "createTimestamp", "modif
 /// Attributes whose values are DNs of other entries.
 const LINKS: [&str; 7] =
     ["member", "uniqueMember", "owner", "manager", "secretary", "seeAlso", "roleOccupant"];
+
+/// Filter that every entry matches.
+const ANY: &str = "(objectClass=*)";
 
 pub(crate) const HELP: &str = "\
 Restores the moment into a temporary folder, and sends the changes to the running server. Entries that are missing are
@@ -254,7 +257,14 @@ impl Recovery<'_> {
         let selection: Vec<String> =
             ["*", "entryUUID", "entryCSN"].map(str::to_owned).into_iter().chain(operational).collect();
         let selection: Vec<&str> = selection.iter().map(String::as_str).collect();
-        let Some(now) = self.named.connection.entry(record.dn, &selection)? else {
+        let scope = Scope::BaseObject;
+        let reply = self.named.connection.search_managing(record.dn, scope, ANY, &selection)?;
+        let Outcome { code, diagnostic, .. } = &reply.outcome;
+        if !matches!(*code, ResultCode::SUCCESS | ResultCode::NO_SUCH_OBJECT) {
+            let reason = format!("cannot be read: {}", refusal(*code, diagnostic));
+            return self.decided(Kind::Change, record.dn, String::new(), Err(reason));
+        }
+        let Some(now) = reply.entries.into_iter().next() else {
             return self.addition(record.dn, &then);
         };
         if self.arguments.missing_only {
@@ -302,14 +312,18 @@ impl Recovery<'_> {
     /// Returns the server's entry with this entryUUID.
     fn entry_of(&mut self, uuid: &[u8]) -> Result<Option<Entry>, RecoverError> {
         let filter = format!("(entryUUID={})", filter_value(&String::from_utf8_lossy(uuid)));
-        let filter = parse(&filter).map_err(RecoverError::Failed)?;
-        let mut found = None;
-        let each = &mut |entry: &ldap::SearchEntry<'_>| {
-            found = Some(Entry::from(entry));
-            Ok(())
-        };
-        self.named.each(None, &filter, &["1.1"], each).map_err(RecoverError::Failed)?;
-        Ok(found)
+        for suffix in &self.named.suffixes {
+            let scope = Scope::WholeSubtree;
+            let reply = self.named.connection.search_managing(suffix, scope, &filter, &["1.1"])?;
+            let Outcome { code, diagnostic, .. } = &reply.outcome;
+            if !matches!(*code, ResultCode::SUCCESS | ResultCode::NO_SUCH_OBJECT) {
+                return Err(RecoverError::Failed(refusal(*code, diagnostic)));
+            }
+            if let Some(entry) = reply.entries.into_iter().next() {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
     }
 
     /// Gives an entry the values that it had in the backup.
@@ -376,14 +390,15 @@ impl Recovery<'_> {
         self.decided(Kind::Link, &entry.dn, what, done)
     }
 
-    /// Sends a change with a critical control. In a dry run, sends nothing. Returns the reason if the server refuses
-    /// the change.
+    /// Sends a change with a critical control, and with ManageDsaIT. In a dry run, sends nothing. Returns the reason if
+    /// the server refuses the change.
     fn send(&mut self, request: Request<'_>, control: &str) -> Result<Result<(), String>, RecoverError> {
         if self.arguments.dry_run {
             return Ok(Ok(()));
         }
-        let control = Control { oid: control, critical: true, value: None };
-        let controls = ControlsBuf::from_iter([control]);
+        // Without ManageDsaIT, a change of a referral entry is answered with a referral (RFC 3296 section 3).
+        let controls = [control, oids::MANAGE_DSA_IT].map(|oid| Control { oid, critical: true, value: None });
+        let controls = ControlsBuf::from_iter(controls);
         let connection: &mut Connection = &mut self.named.connection;
         let Outcome { code, diagnostic, .. } = connection.request(request, controls.as_controls())?.outcome;
         Ok(if code == ResultCode::SUCCESS { Ok(()) } else { Err(refusal(code, &diagnostic)) })

@@ -270,6 +270,34 @@ fn a_subtree_is_recovered_with_its_identity_and_memberships() {
     assert_eq!(left.count(), 0, "the temporary data is removed");
 }
 
+/// Regression test: a referral entry that exists was taken for a missing one.
+#[test]
+fn a_referral_entry_is_recovered() {
+    let scratch = Scratch::new("backup-recover-referral");
+    let place = Place::new(&scratch);
+    let server = Pando::start(&scratch);
+    let mut admin = server.administrator();
+    plant(&mut admin);
+    let far = format!("ou=far,{SUFFIX}");
+    let classes = [("objectClass", "referral"), ("objectClass", "extensibleObject"), ("ou", "far")];
+    add(&mut admin, &far, &[&classes[..], &[("ref", "ldap://far.example.com/")]].concat());
+    place.make(&[]).expect_code(0);
+    let recover = || {
+        let words = ["backup", "recover", &place.folder, &far];
+        command(&words, Some(&Pando::data(&scratch)))
+    };
+    recover().expect_code(0).expect_output("0 entries added, 0 changed");
+    let moved = "changetype: modify\nreplace: ref\nref: ldap://near.example.com/\n-\n";
+    for (change, found) in
+        [(moved, "0 entries added, 1 changed"), ("changetype: delete\n", "1 entries added")]
+    {
+        ldap_utility("ldapmodify", server.address(), &["-MM"], &format!("dn: {far}\n{change}"))
+            .expect_code(0);
+        recover().expect_code(0).expect_output(found);
+        recover().expect_code(0).expect_output("0 entries added, 0 changed");
+    }
+}
+
 /// Regression test: if a password policy kept a history, hashed passwords were always answered with busy. The passwords
 /// of deleted people can be restored. A password that is still in the history can be restored only after the history is
 /// cleared.
