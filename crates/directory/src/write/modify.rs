@@ -25,8 +25,10 @@ use crate::model::outcome::OperationError;
 use crate::model::password_kind::{PasswordKind, names_application};
 use crate::model::record::{self, Modify, Record, Value};
 use crate::model::rows::{EntryId, LINKS, link_key};
+use crate::model::stamp::Stamp;
 use crate::model::value_end::EndingValue;
 use crate::model::value_list::{KeyedValue, ValueList};
+use crate::password::is_hashed;
 use crate::read::bind::is_administrator;
 use crate::read::search::{check_assertion, check_no_assertion};
 use crate::tree::target::{Target, check_not_virtual, locate_name};
@@ -110,10 +112,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
         }
     }
     if let Some(before) = passwords {
-        let brings_old = |change: &ReadChange<'_>| {
-            is_password(change) && change.operation == ChangeOperation::Delete && change.values.len() > 0
-        };
-        let with_old = changes.iter().any(brings_old);
+        let with_old = changes.iter().any(|of| is_password(of) && proves_old(deciding.stamp, of, &before));
         let only_adds = !changes.iter().any(|of| is_password(of) && of.operation != ChangeOperation::Add);
         let change = OwnPasswordChange { before: &before, with_old, only_adds };
         password_rules::changed(&deciding, &mut entry, target.id, change)?;
@@ -191,6 +190,18 @@ fn given_ends(
     }
     ends.settle(state, id, entry)?;
     Ok(ends)
+}
+
+/// Returns true if a change of the own password deletes an old password and proves that the requester knows it.
+/// `before` are the passwords before the request. A delete of a password that the same request added proves nothing,
+/// and neither does a delete by a hash.
+fn proves_old(stamp: &Stamp, change: &ReadChange<'_>, before: &[Vec<u8>]) -> bool {
+    let is_proved = |value: &[u8]| {
+        let is_verified = stamp.matched_passwords.iter().any(|(_, stored)| stored == value);
+        before.iter().any(|stored| stored == value) && (is_verified || !is_hashed(value))
+    };
+    let mut values = change.values.iter().filter_map(|keyed| keyed.value.as_bytes());
+    change.operation == ChangeOperation::Delete && values.any(is_proved)
 }
 
 /// Returns true if a change adds values.

@@ -39,7 +39,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 pub(crate) struct OwnPasswordChange<'p> {
     /// Passwords before the change.
     pub(crate) before: &'p [Vec<u8>],
-    /// Whether the request names one of the present passwords.
+    /// Whether the request proves knowledge of one of the passwords before the change.
     pub(crate) with_old: bool,
     /// Whether the request only adds passwords.
     pub(crate) only_adds: bool,

@@ -1,7 +1,9 @@
 //! Tests of passwords with options: which passwords the server accepts, which permit a bind, and which a reset keeps.
 
 use ldap::ChangeOperation::{Add, Delete, Replace};
-use ldap::{Authentication, BindRequest, ResultCode as Code};
+use ldap::{
+    Authentication, BindRequest, ChangesBuf, ModifyRequest, PolicyError, Request, ResultCode as Code,
+};
 use schema::AttributeDescription;
 
 use crate::access::Requester;
@@ -12,8 +14,10 @@ use crate::model::origin::Origin;
 use crate::model::record::{Change, Modify, Record, Value, ValueChange, ValueChangeKind};
 use crate::model::rows::EntryId;
 use crate::model::settings::GeneralSettings;
+use crate::model::stamp::Stamp;
 use crate::password::{StorageScheme, Verification};
 use crate::read::bind::{BindOutcome, bind};
+use crate::read::controls::RequestControls;
 use crate::testing::{SUFFIX, TestDirectory};
 
 const ADA: &str = "cn=ada,dc=example,dc=com";
@@ -171,6 +175,43 @@ fn passwords_with_invalid_options_permit_no_bind_and_are_replaced() {
             assert!(entry.texts(idle).is_empty(), "{idle}");
         }
     }
+}
+
+/// Regression test: with pwdSafeModify, a delete of any value of userPassword counted as the old password. A user without
+/// the old password could replace it by any hash, and delete this hash.
+#[test]
+fn only_a_password_from_before_the_request_counts_as_the_old_one() {
+    let mut directory = directory(&[("pwdSafeModify", &["TRUE"])]);
+    let user = Requester::User { id: id_of(&directory, ADA), dn: ADA.to_owned() };
+    let administrator = std::mem::replace(&mut directory.requester, user);
+    let replace: (_, &str, &[&str]) = (Replace, "userPassword", &["{SSHA}mine"]);
+    let add: (_, &str, &[&str]) = (Add, "userPassword", &["{SSHA}new"]);
+    let bypasses: [&[(_, &str, &[&str])]; 4] = [
+        &[replace, (Delete, "userPassword", &["{SSHA}mine"]), add],
+        &[(Delete, "userPassword", &[OWN]), add],
+        &[(Delete, "userPassword", &[]), add],
+        &[replace],
+    ];
+    for changes in bypasses {
+        let refused = directory.modify(ADA, changes);
+        assert_eq!(refused.code, Code::INSUFFICIENT_ACCESS_RIGHTS, "{changes:?}: {}", refused.diagnostic);
+        assert_eq!(refused.policy, Some(PolicyError::MustSupplyOldPassword), "{changes:?}");
+    }
+    let mut changes = ChangesBuf::new();
+    changes.push(Delete, "userPassword", ["old"]);
+    changes.push(Add, "userPassword", ["{SSHA}new"]);
+    let request = Request::Modify(ModifyRequest { object: ADA, changes: changes.as_changes() });
+    let stamp =
+        Stamp { matched_passwords: vec![(b"old".to_vec(), OWN.as_bytes().to_vec())], ..directory.stamp() };
+    let changed = directory.execute_with(&request, &RequestControls::default(), &stamp);
+    assert_eq!(changed.code, Code::SUCCESS, "{}", changed.diagnostic);
+    // A delete of a password that is stored in clear needs no verification.
+    let user = std::mem::replace(&mut directory.requester, administrator);
+    assert_eq!(directory.modify(ADA, &[(Replace, "userPassword", &[])]).code, Code::SUCCESS);
+    store(&mut directory, "userPassword", "clear");
+    directory.requester = user;
+    let changed = directory.modify(ADA, &[(Delete, "userPassword", &["clear"]), add]);
+    assert_eq!(changed.code, Code::SUCCESS, "{}", changed.diagnostic);
 }
 
 /// A reset removes application passwords, because other persons may know them. A change by the user keeps application
