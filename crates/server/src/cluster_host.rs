@@ -134,6 +134,8 @@ fn local_change(queue: &Arc<WriteQueue>, request: WriteRequest) -> LocalChange {
             let code = answer.outcome.code;
             let is_recorded = code == ResultCode::SUCCESS || code == ResultCode::INVALID_CREDENTIALS;
             queue.settle_account(id, is_recorded);
+        } else {
+            queue.note_due(address, &answer.outcome);
         }
         let Answer { outcome, value, position, positions, times } = answer;
         let stages = times.map(|times| match times {

@@ -14,50 +14,108 @@ use crate::model::settings::SettingsRecord;
 use crate::model::stamp::Stamp;
 use crate::write::{dynamic_entries, linking, undelete, value_ends};
 
+/// Progress of the due changes of a batch.
+#[derive(Default)]
+struct DueProgress {
+    /// Whether the batch has a record.
+    has_any: bool,
+    /// The first refusal.
+    refusal: Option<OperationError>,
+}
+
 impl WriteBatch<'_> {
     /// Makes a limited number of the changes that are due at the time of the stamp. Removes values whose end time has
     /// passed, deletes expired dynamic entries, purges expired tombstones, converts plain values to links, and adds
     /// entries to groups. Returns true if any change was made. In other respects, works like
     /// [`execute`](WriteBatch::execute).
     ///
-    /// If the batch has no room for more records, the records made so far stay, and the other changes remain due.
+    /// If the batch has no room for more records, the records made so far stay, and the other changes remain due. If a
+    /// change is refused, the others are made.
     ///
     /// # Errors
-    /// The outcome of the failure. No change was made.
+    /// The outcome of the first change that was refused, or of the failure.
     pub fn make_due_changes(&mut self, stamp: &Stamp) -> Result<bool, Outcome> {
         self.check_failure()?;
-        let mut has_any = false;
-        match self.make_each_due(stamp, &mut has_any) {
-            Err(_) if has_any && self.record_limit.rejected.is_some() => {
-                self.record_limit.rejected = None;
-                Ok(true)
+        let mut progress = DueProgress::default();
+        for make in
+            [Self::end_due_values, Self::expire_due_entries, Self::purge_due_entry, Self::link_or_join]
+        {
+            match make(self, stamp, &mut progress) {
+                Err(_) if progress.has_any && self.record_limit.rejected.is_some() => {
+                    self.record_limit.rejected = None;
+                    break;
+                }
+                result => self.note_refusal(result, &mut progress)?,
             }
-            result => Ok(result.map(|()| has_any)?),
+        }
+        match progress.refusal {
+            Some(refusal) => Err(refusal.into()),
+            None => Ok(progress.has_any),
         }
     }
 
-    /// Makes the due changes. Sets `has_any` as soon as the batch has a record.
-    fn make_each_due(&mut self, stamp: &Stamp, has_any: &mut bool) -> Result<(), OperationError> {
+    /// Keeps a refusal, so that other changes can be made first. Returns the error if the batch has failed, or has no
+    /// room for the change.
+    fn note_refusal(
+        &self,
+        result: Result<(), OperationError>,
+        progress: &mut DueProgress,
+    ) -> Result<(), OperationError> {
+        match result {
+            Err(error) if self.record_limit.rejected.is_none() && self.check_failure().is_ok() => {
+                progress.refusal.get_or_insert(error);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn end_due_values(&mut self, stamp: &Stamp, progress: &mut DueProgress) -> Result<(), OperationError> {
         for _ in 0..EXPIRED_AT_ONCE_MAX {
             if !self.make_step(VALUES_ENDED_MAX, |batch, max| batch.end_values(max, stamp))? {
                 break;
             }
-            *has_any = true;
+            progress.has_any = true;
         }
+        Ok(())
+    }
+
+    fn expire_due_entries(
+        &mut self,
+        stamp: &Stamp,
+        progress: &mut DueProgress,
+    ) -> Result<(), OperationError> {
+        let mut refused = Vec::new();
         for _ in 0..EXPIRED_AT_ONCE_MAX {
-            let Some(id) = dynamic_entries::expired(self.state(), stamp.now_micros)? else { break };
-            let record = dynamic_entries::expire(self.state(), id, stamp, self.next_csn(stamp)?)?;
-            self.make(Some(record), stamp)?;
-            *has_any = true;
+            let id = dynamic_entries::expired(self.state(), stamp.now_micros, &refused)?;
+            let Some(id) = id else { break };
+            let csn = self.next_csn(stamp)?;
+            let expired = dynamic_entries::expire(self.state(), id, stamp, csn)
+                .and_then(|record| self.make(Some(record), stamp));
+            match expired {
+                Ok(()) => progress.has_any = true,
+                refusal => {
+                    self.note_refusal(refusal, progress)?;
+                    refused.push(id);
+                }
+            }
         }
+        Ok(())
+    }
+
+    fn purge_due_entry(&mut self, stamp: &Stamp, progress: &mut DueProgress) -> Result<(), OperationError> {
         if let Some(place) = undelete::expired(self.state(), stamp.now_micros)? {
             let purge = Change::Purge { position: place.position, id: place.id };
             self.record_with("", purge, Vec::new(), stamp)?;
-            *has_any = true;
+            progress.has_any = true;
         }
-        // Entries join groups only after the conversion is complete, because plain values that become links may be
-        // members.
-        *has_any |= self.make_step(LINK_ENTRIES_MAX, |batch, max| batch.link_existing(max, stamp))?
+        Ok(())
+    }
+
+    /// Converts plain values to links, or adds entries to groups. Entries join groups only after the conversion is
+    /// complete, because plain values that become links may be members.
+    fn link_or_join(&mut self, stamp: &Stamp, progress: &mut DueProgress) -> Result<(), OperationError> {
+        progress.has_any |= self.make_step(LINK_ENTRIES_MAX, |batch, max| batch.link_existing(max, stamp))?
             || self.make_step(JOINED_AT_ONCE_MAX, |batch, max| batch.join_existing(max, stamp))?;
         Ok(())
     }

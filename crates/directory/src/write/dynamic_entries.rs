@@ -216,15 +216,15 @@ fn check_refresher(deciding: &Deciding<'_>, rights: &EffectiveRights, id: EntryI
 /// # Errors
 /// The store failed.
 pub fn is_one_expired(state: TreeState<'_>, now_micros: u64) -> Result<bool> {
-    Ok(expired(state, now_micros)?.is_some())
+    Ok(expired(state, now_micros, &[])?.is_some())
 }
 
-/// Returns one expired dynamic entry: among those without subordinates, the one that expired first. Examines a limited
-/// number of entries.
+/// Returns one expired dynamic entry: among those without subordinates and not in `refused`, the one that expired first.
+/// Examines a limited number of entries.
 ///
 /// # Errors
 /// The store failed.
-pub(crate) fn expired(state: TreeState<'_>, now_micros: u64) -> Result<Option<EntryId>> {
+pub(crate) fn expired(state: TreeState<'_>, now_micros: u64, refused: &[EntryId]) -> Result<Option<EntryId>> {
     const EXAMINED_MAX: usize = 1_000;
     if !state.catalog.has_dynamic_entries {
         return Ok(None);
@@ -239,7 +239,7 @@ pub(crate) fn expired(state: TreeState<'_>, now_micros: u64) -> Result<Option<En
         state.read.ids(INDEX, row?.0)?.next_block(&mut ids, EXAMINED_MAX)?;
         for id in ids.drain(..).map(EntryId) {
             // An entry stays until its subordinates have expired.
-            if state.read.count(&children_counter(id))? == 0 {
+            if state.read.count(&children_counter(id))? == 0 && !refused.contains(&id) {
                 return Ok(Some(id));
             }
         }
@@ -247,13 +247,14 @@ pub(crate) fn expired(state: TreeState<'_>, now_micros: u64) -> Result<Option<En
     Ok(None)
 }
 
-/// Returns the record that deletes an expired entry.
+/// Returns the record that deletes an expired entry. A referral ends like any other entry.
 ///
 /// # Errors
-/// The store failed.
+/// The store failed, or the entry is too large to be kept.
 pub(crate) fn expire(state: TreeState<'_>, id: EntryId, stamp: &Stamp, csn: Csn) -> Result<Record> {
     let server = Requester::Administrator { dn: DYNAMIC_ENTRIES.to_owned() };
-    let (context, controls) = (server.context(), RequestControls::default());
+    let controls = RequestControls { manage_dsa_it: true, ..RequestControls::default() };
+    let context = server.context();
     let deciding = Deciding { state, context: &context, controls: &controls, stamp, csn };
     delete::decide(deciding, &DeleteRequest { entry: &entry_dn(state, id)? })
 }

@@ -32,7 +32,7 @@ use store::StoreError;
 use zeroize::Zeroizing;
 
 use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX};
-use crate::net::mailbox::{Address, LoopMessage, Mailbox, PreparedPasswords, Written};
+use crate::net::mailbox::{Address, LoopMessage, PreparedPasswords, Written};
 use crate::stamp::{Random, no_random_numbers, now_micros};
 use crate::telemetry::health::Health;
 use crate::telemetry::traces::{ChangeStages, WriteTimes};
@@ -178,7 +178,7 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health) {
         settle_attempts(batch, &outcomes, queue.attempts());
         release_room(batch);
         let is_replaced = replaced::has_fence(batch) && replaced::is_replaced(&writer);
-        answer(batch, outcomes, times, &queue.mailboxes);
+        answer(batch, outcomes, times, queue);
         backlog.drain(..count);
         if is_replaced {
             return replaced::run(writer, queue, health, backlog);
@@ -448,7 +448,8 @@ fn all_failed(count: usize) -> Vec<Answer> {
 }
 
 /// Sends each answer to the event loop of its operation, in one message per loop.
-fn answer(batch: &[WriteRequest], outcomes: Vec<Answer>, times: Option<WriteTimes>, mailboxes: &[Mailbox]) {
+fn answer(batch: &[WriteRequest], outcomes: Vec<Answer>, times: Option<WriteTimes>, queue: &WriteQueue) {
+    let mailboxes = &queue.mailboxes;
     let stages = times.map(|times| Arc::new(ChangeStages::from(times)));
     let mut answers: Vec<Vec<Written>> = mailboxes.iter().map(|_| Vec::new()).collect();
     for (request, answer) in batch.iter().zip(outcomes) {
@@ -457,6 +458,9 @@ fn answer(batch: &[WriteRequest], outcomes: Vec<Answer>, times: Option<WriteTime
             continue;
         }
         let address = request.address;
+        if let WriterWork::Message(_) = &request.change {
+            queue.note_due(address, &answer.outcome);
+        }
         if let Some(of_loop) = answers.get_mut(usize::from(address.event_loop)) {
             of_loop.push(answer.to(address, stages.clone()));
         }
@@ -473,6 +477,7 @@ mod tests {
     use mio::{Poll, Token, Waker};
 
     use super::*;
+    use crate::net::mailbox::Mailbox;
 
     pub(super) fn queue() -> (Poll, Arc<WriteQueue>) {
         let poll = Poll::new().unwrap();

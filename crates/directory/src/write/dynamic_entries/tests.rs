@@ -3,7 +3,9 @@
 use ldap::ChangeOperation::{Add, Delete};
 use ldap::{ResultCode, Scope};
 
+use crate::model::limits::TOMBSTONES_BYTES_MAX;
 use crate::model::outcome::Outcome;
+use crate::model::stamp::Stamp;
 use crate::read::identity::identify;
 use crate::testing::{SUFFIX, TestDirectory, ok, refused};
 
@@ -105,6 +107,44 @@ fn deleted_entries_are_restored_only_if_they_could_be_added() {
     assert!(!directory.make_due_changes(900));
     assert!(directory.make_due_changes(1_000));
     assert!(directory.read(&below).is_none());
+}
+
+/// Regression test: the writer deleted an expired entry as a client without ManageDsaIT. An expired referral was
+/// therefore refused for ever, and with it all later due changes.
+#[test]
+fn a_referral_ends_like_another_entry() {
+    let mut directory = directory();
+    let referral: &[(&str, &[&str])] = &[
+        ("objectClass", &["referral", "extensibleObject", "dynamicObject"]),
+        ("ref", &["ldap://other.example/"]),
+    ];
+    let away = format!("cn=away,{MEETINGS}");
+    ok(directory.add(&away, referral));
+    ok(add_dynamic(&mut directory, MEETING));
+    assert!(directory.make_due_changes(1_001));
+    assert!(directory.read(MEETING).is_none());
+    assert!(!directory.make_due_changes(1_001));
+    ok(directory.add(&away, referral));
+}
+
+#[test]
+fn a_refused_due_change_does_not_prevent_the_others() {
+    let mut directory = directory();
+    directory.change_settings(|settings| settings.general.keep_deleted_seconds = 3_600);
+    ok(directory.delete(PERSON));
+    let large = "l".repeat(TOMBSTONES_BYTES_MAX);
+    let too_large_to_keep: &[(&str, &[&str])] =
+        &[("objectClass", &["device", "dynamicObject"]), ("description", &[&large])];
+    ok(directory.add(&format!("cn=large,{MEETINGS}"), too_large_to_keep));
+    ok(add_dynamic(&mut directory, MEETING));
+    let stamp = Stamp { now_micros: directory.now_micros() + 8_000_000_000, ..directory.stamp() };
+    let mut batch = directory.writer.begin().unwrap();
+    let refusal = batch.make_due_changes(&stamp).unwrap_err();
+    assert_eq!(refusal.code, ResultCode::ADMIN_LIMIT_EXCEEDED, "{}", refusal.diagnostic);
+    batch.commit().unwrap();
+    directory.snapshot.renew().unwrap();
+    assert!(directory.read(MEETING).is_none());
+    assert!(directory.undelete(PERSON, None).is_err(), "the tombstone is purged");
 }
 
 #[test]

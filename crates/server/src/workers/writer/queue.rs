@@ -6,16 +6,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use directory::Requester;
 use directory::rows::EntryId;
+use directory::{Outcome, Requester};
+use ldap::ResultCode;
 
 use super::{UPDATE_BYTES, WriteRequest, WriterWork};
 use crate::limits::{WRITES_QUEUED_BYTES_MAX, WRITES_QUEUED_MAX};
 use crate::net::mailbox::{Address, LoopMessage, Mailbox, PreparedPasswords};
+use crate::telemetry::limited_warning::LimitedWarning;
 use crate::workers::attempts::Attempts;
 use crate::workers::audit_feed::AuditFeed;
 use crate::workers::log_reader::LogReader;
 use crate::workers::read_age::ReadAge;
+
+/// Event loop in the address of a request of the server itself.
+const OF_SERVER: u16 = u16::MAX;
 
 /// The writer's queue, which all event loops share.
 pub(crate) struct WriteQueue {
@@ -38,6 +43,8 @@ pub(crate) struct WriteQueue {
     read_age: Option<Arc<ReadAge>>,
     /// Whether the writer measures its batches for traces.
     is_timed: bool,
+    /// Refusals of changes that were due.
+    refused_due: LimitedWarning,
 }
 
 /// Room in the queue for `count` changes. That is one change, or more after the reservations of a batch were joined.
@@ -112,6 +119,7 @@ impl WriteQueue {
             log_reader: None,
             read_age: None,
             is_timed: false,
+            refused_due: LimitedWarning::default(),
         }
     }
 
@@ -232,7 +240,7 @@ impl WriteQueue {
         anonymous: &Arc<Requester>,
     ) -> Option<WriteRequest> {
         Some(WriteRequest {
-            address: Address { event_loop: u16::MAX, slot: 0, connection: 0, ticket: 0 },
+            address: Address { event_loop: OF_SERVER, slot: 0, connection: 0, ticket: 0 },
             requester: Arc::clone(anonymous),
             link: None,
             change,
@@ -242,6 +250,17 @@ impl WriteQueue {
             keeps_old_values: false,
             is_forwarded: false,
         })
+    }
+
+    /// Logs that a request of the server itself for the due changes was refused.
+    pub(crate) fn note_due(&self, address: Address, outcome: &Outcome) {
+        if address.event_loop != OF_SERVER || outcome.code == ResultCode::SUCCESS {
+            return;
+        }
+        if let Some(more) = self.refused_due.happened(Instant::now()) {
+            let (code, text) = (outcome.code, &outcome.diagnostic);
+            tracing::warn!("a change that is due is refused with {code}: {text}{more}");
+        }
     }
 
     /// Returns the number of commits since the start.
