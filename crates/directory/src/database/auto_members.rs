@@ -144,13 +144,13 @@ impl WriteBatch<'_> {
 #[cfg(test)]
 mod tests {
     use ldap::ChangeOperation::{Add, Replace};
-    use ldap::{DeleteRequest, Request, ResultCode};
+    use ldap::{AddRequest, AttributesBuf, DeleteRequest, Request, ResultCode};
 
     use crate::RecordRoom;
     use crate::model::own_changes::AUTO_MEMBERS;
     use crate::read::controls::RequestControls;
     use crate::settings::notes;
-    use crate::testing::{SUFFIX, TestDirectory, ok};
+    use crate::testing::{SUFFIX, TestDirectory, no_operation, ok};
     use crate::write::joins;
 
     const GROUP: &str = "cn=staff,dc=example,dc=com";
@@ -230,6 +230,29 @@ mod tests {
         assert_eq!(add(&mut directory, "bob", "clerk"), ResultCode::SUCCESS);
         assert_eq!(members(&mut directory), ["cn=ann", "ou=unit", "cn=bob"]);
         assert_eq!(directory.snapshot.position().unwrap(), before + 2);
+    }
+
+    /// Regression test: no operation announced the success of a change that a group of a rule refuses.
+    #[test]
+    fn no_operation_answers_as_the_change_with_its_memberships_would() {
+        let unit = format!("ou=unit,{SUFFIX}");
+        let mut directory =
+            directory(&[&format!("a: into '{GROUP}'"), &format!("b: into '{unit}' matching '(sn=boss)'")]);
+        ok(directory.add(&unit, &[("objectClass", &["organizationalUnit"])]));
+        let before = (members(&mut directory), directory.snapshot.position().unwrap());
+        for (sn, expected) in
+            [("boss", ResultCode::UNWILLING_TO_PERFORM), ("clerk", ResultCode::NO_OPERATION)]
+        {
+            let mut attributes = AttributesBuf::new();
+            attributes.push("objectClass", ["person"]);
+            attributes.push("sn", [sn]);
+            let entry = format!("cn=bob,{SUFFIX}");
+            let add = Request::Add(AddRequest { entry: &entry, attributes: attributes.as_attributes() });
+            let stamp = directory.stamp();
+            let rehearsed = directory.execute_with(&add, &no_operation(&RequestControls::default()), &stamp);
+            assert_eq!(rehearsed.code, expected, "{}", rehearsed.diagnostic);
+            assert_eq!((members(&mut directory), directory.snapshot.position().unwrap()), before);
+        }
     }
 
     #[test]

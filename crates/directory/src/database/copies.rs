@@ -13,8 +13,8 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Checks that a change of settings has no critical pre-read or post-read control, because settings are not entries of
-/// the tree.
+/// Checks that a change of settings, or of the administrator's password, has no critical pre-read or post-read control,
+/// because the object of the change is not an entry of the tree.
 ///
 /// # Errors
 /// unavailableCriticalExtension, if the control is critical.
@@ -25,7 +25,7 @@ pub(super) fn check_none(controls: &RequestControls) -> Result<()> {
     }
     Err(OperationError::refused(
         ResultCode::UNAVAILABLE_CRITICAL_EXTENSION,
-        "settings are not entries of the tree: there is no copy of them (RFC 4527)",
+        "the object is not an entry of the tree: there is no copy of it (RFC 4527)",
     ))
 }
 

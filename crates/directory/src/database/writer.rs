@@ -340,12 +340,10 @@ impl WriteBatch<'_> {
         if let Some(proposal) = change_entries::proposal(self.state(), context.requester, request)? {
             check_no_assertion(controls)?;
             copies::check_none(controls)?;
-            if controls.no_operation() {
-                settings::decide(self.state(), &proposal).map_err(change_entries::refusal)?;
-                return Err(no_operation_outcome());
-            }
-            let changed = self.change_settings(context.requester.dn(), &proposal, stamp);
-            return changed.map(|_| String::new()).map_err(change_entries::refusal);
+            return self.make_or_rehearse(controls, |batch| {
+                let changed = batch.change_settings(context.requester.dn(), &proposal, stamp);
+                changed.map(|_| String::new()).map_err(change_entries::refusal)
+            });
         }
         if self.refuses_trees && controls.tree_delete() {
             let text = "a node of the cluster runs a version without tree delete; update all nodes first";
@@ -378,24 +376,35 @@ impl WriteBatch<'_> {
             return Err(OperationError::refused(ResultCode::UNAVAILABLE, text));
         }
         self.catalog.check_allocations(record.as_ref(), context.requester.is_administrator())?;
-        if controls.no_operation() {
-            return Err(no_operation_outcome());
-        }
-        let subject = match controls.wants_copies() {
-            false => None,
-            true => Some(copies::subject(self.state(), request, record.as_ref())?),
+        let subject = match record.as_ref().map(|record| &record.change) {
+            _ if !controls.wants_copies() => None,
+            Some(Change::Administrator { .. }) => copies::check_none(controls).map(|()| None)?,
+            _ => Some(copies::subject(self.state(), request, record.as_ref())?),
         };
         let joining = self.joining(record.as_ref())?;
         let make = |batch: &mut Self| match subject {
             Some(id) => batch.make_with_copies(context, controls, stamp, (id, record), copies),
             None => batch.make(record, stamp).map(|()| String::new()),
         };
-        match joining {
-            None => make(self),
-            Some(joining) => self.transaction(|batch| {
+        self.make_or_rehearse(controls, |batch| match joining {
+            None => make(batch),
+            Some(joining) => batch.transaction(|batch| {
                 let note = make(batch)?;
                 batch.join(&joining, stamp).map(|()| note)
             }),
+        })
+    }
+
+    /// Makes a change. With the control no operation, rolls the change back, because only making it shows whether it
+    /// succeeds.
+    fn make_or_rehearse(
+        &mut self,
+        controls: &RequestControls,
+        make: impl FnOnce(&mut Self) -> Result<String, OperationError>,
+    ) -> Result<String, OperationError> {
+        match controls.no_operation() {
+            false => make(self),
+            true => self.transaction(|batch| make(batch).and_then(|_| Err(no_operation_outcome()))),
         }
     }
 

@@ -293,3 +293,41 @@ fn changes_of_settings_return_no_copies() {
     assert_eq!(rehearsed, directory.execute_with(&wrong, &RequestControls::default(), &stamps[1]));
     assert_ne!(rehearsed.code, ResultCode::NO_OPERATION);
 }
+
+/// Regression test: a change of the administrator's password with a control for a copy was answered as a defect of the
+/// server, because the administrator has no entry.
+#[test]
+fn a_change_of_the_administrators_password_returns_no_copies() {
+    let mut directory = sample();
+    let administrator = directory.requester.dn().to_owned();
+    let mut changes = ChangesBuf::new();
+    changes.push(Replace, "userPassword", ["{SSHA}new"]);
+    let modify = Request::Modify(ModifyRequest { object: &administrator, changes: changes.as_changes() });
+    let position = directory.snapshot.position().unwrap();
+    let refused = BOTH.run(&mut directory, &modify);
+    assert_eq!(refused.outcome.code, ResultCode::UNAVAILABLE_CRITICAL_EXTENSION);
+    assert_eq!(directory.snapshot.position().unwrap(), position);
+    assert_eq!(CopiesRequest { is_critical: false, ..BOTH }.copies(&mut directory, &modify), (None, None));
+    assert_eq!(directory.snapshot.position().unwrap(), position + 1);
+}
+
+/// Regression test: no operation announced the success of a change that a critical control for a copy refuses.
+#[test]
+fn no_operation_answers_as_the_change_with_copies_would() {
+    let mut directory = sample();
+    let large = "x".repeat(COPY_BYTES_MAX);
+    let mut changes = ChangesBuf::new();
+    changes.push(Add, "description", [&large]);
+    let modify = Request::Modify(ModifyRequest { object: ADA, changes: changes.as_changes() });
+    let before = (directory.read(ADA), directory.snapshot.position().unwrap());
+    for is_critical in [true, false] {
+        let selection = SelectionBuf::from_iter(["*"]);
+        let copy_after = Some(EntryCopyOptions { is_critical, selection });
+        let seldom = Some(Box::new(RareControls { copy_after, ..RareControls::default() }));
+        let controls = no_operation(&RequestControls { seldom, ..RequestControls::default() });
+        let stamp = directory.stamp();
+        let rehearsed = directory.execute_with(&modify, &controls, &stamp);
+        assert_eq!(rehearsed.code == ResultCode::NO_OPERATION, !is_critical, "{}", rehearsed.diagnostic);
+        assert_eq!((directory.read(ADA), directory.snapshot.position().unwrap()), before);
+    }
+}
