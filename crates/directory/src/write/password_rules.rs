@@ -215,20 +215,30 @@ pub(crate) fn unlocked(entry: &mut WorkingEntry<'_>, catalog: &Catalog) -> Resul
     Ok(())
 }
 
-/// Checks the password of an added entry against its policy, and sets the attributes that record the password. `parent`
-/// is the entry's superior.
+/// Checks the passwords of an added entry against its policy, and sets the attributes that record its own password.
+/// `parent` is the entry's superior.
 pub(crate) fn added(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>, parent: EntryId) -> Result<()> {
     let Deciding { state, .. } = *deciding;
     let catalog = state.catalog;
     let own = description(catalog, USER_PASSWORD)?;
     let passwords: Vec<Vec<u8>> = entry.values(&own).map(<[u8]>::to_vec).collect();
-    if passwords.is_empty() {
+    let present = entry.present();
+    let others = present.iter().map(|present| &*present.description).filter(|of| of.type_id == own.type_id);
+    let of_apps: Vec<Vec<u8>> = others
+        .filter(|of| names_application(&of.options))
+        .flat_map(|of| entry.values(of))
+        .map(<[u8]>::to_vec)
+        .collect();
+    if passwords.is_empty() && of_apps.is_empty() {
         return Ok(());
     }
     let named = description(catalog, POLICY_SUBENTRY)?;
     let named = entry.values(&named).next().map(<[u8]>::to_vec);
     let policy = accounts::policy_of_new(state, parent, named.as_deref())?;
-    let Some(policy) = policy else { return Ok(()) };
+    if !of_apps.is_empty() {
+        check_forms_of_apps(policy.as_ref().map_or(0, |policy| policy.app_passwords), &of_apps)?;
+    }
+    let Some(policy) = policy.filter(|_| !passwords.is_empty()) else { return Ok(()) };
     check_new(deciding, &policy, &passwords, &passwords.iter().collect::<Vec<_>>())?;
     let mut list = ValueList::default();
     for key in new_scram_keys(deciding, &passwords) {
@@ -254,29 +264,33 @@ pub(crate) fn check_app_passwords(
     id: EntryId,
 ) -> Result<()> {
     let Deciding { state, context, .. } = *deciding;
-    let refused = |text: &str| Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, text));
     if matches!(context.requester, Requester::User { id: own, .. } if *own == id) {
         let text = "another user must set application passwords: they permit binds without the own password and \
          its code";
         return Err(crate::access::denied(text));
     }
     let allowed = accounts::governed_account(state, id)?.map_or(0, |account| account.policy.app_passwords);
-    if allowed == 0 {
-        return refused("no password policy allows application passwords here: pandoPwdAppPasswords");
-    }
-    let mut count = 0;
+    let mut stored = Vec::new();
     let type_id = description(state.catalog, USER_PASSWORD)?.type_id;
     let of_apps = entry.attributes_of_type(type_id).into_iter().filter(|of| names_application(&of.options));
     for of_app in of_apps {
-        let stored = entry.values(&of_app)?;
-        count += u32::try_from(stored.len()).unwrap_or(u32::MAX);
-        if !stored.iter().all(|stored| is_fit(stored)) {
-            return refused(
-                "an application password must be stored as {SSHA512}, as `pando account app-add` does",
-            );
-        }
+        stored.append(&mut entry.values(&of_app)?);
     }
-    if count > allowed {
+    check_forms_of_apps(allowed, &stored)
+}
+
+/// Checks the number and the stored forms of the application passwords of an entry.
+fn check_forms_of_apps(allowed: u32, stored: &[Vec<u8>]) -> Result<()> {
+    let refused = |text: &str| Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, text));
+    if allowed == 0 {
+        return refused("no password policy allows application passwords here: pandoPwdAppPasswords");
+    }
+    if !stored.iter().all(|stored| is_fit(stored)) {
+        return refused(
+            "an application password must be stored as {SSHA512}, as `pando account app-add` does",
+        );
+    }
+    if u32::try_from(stored.len()).unwrap_or(u32::MAX) > allowed {
         return refused("the password policy allows no more application passwords: pandoPwdAppPasswords");
     }
     Ok(())

@@ -177,8 +177,8 @@ fn passwords_with_invalid_options_permit_no_bind_and_are_replaced() {
     }
 }
 
-/// Regression test: with pwdSafeModify, a delete of any value of userPassword counted as the old password. A user without
-/// the old password could replace it by any hash, and delete this hash.
+/// Regression test: with pwdSafeModify, a delete of any value of userPassword counted as the old password. A user
+/// without the old password could replace it by any hash, and delete this hash.
 #[test]
 fn only_a_password_from_before_the_request_counts_as_the_old_one() {
     let mut directory = directory(&[("pwdSafeModify", &["TRUE"])]);
@@ -212,6 +212,32 @@ fn only_a_password_from_before_the_request_counts_as_the_old_one() {
     directory.requester = user;
     let changed = directory.modify(ADA, &[(Delete, "userPassword", &["clear"]), add]);
     assert_eq!(changed.code, Code::SUCCESS, "{}", changed.diagnostic);
+}
+
+/// Regression test: an add stored application passwords that a modify refuses.
+#[test]
+fn an_add_checks_application_passwords_as_a_modify_does() {
+    const BOB: &str = "cn=bob,dc=example,dc=com";
+    let (mail, scanner) = ("userPassword;x-app-mail", "userPassword;x-app-scanner");
+    type Attributes<'a> = &'a [(&'a str, &'a [&'a str])];
+    let given: [(u32, Attributes<'_>); 4] = [
+        (0, &[(mail, &[OF_APP])]),
+        (1, &[(mail, &["{UNKNOWN}x"])]),
+        (1, &[(mail, &[OF_APP]), (scanner, &[OF_APP])]),
+        (2, &[(mail, &[OF_APP]), (scanner, &[OF_APP])]),
+    ];
+    for (allowed, apps) in given {
+        let count = allowed.to_string();
+        let mut directory = directory(&[("pandoPwdAppPasswords", &[&count])]);
+        let expected = if allowed == 2 { Code::SUCCESS } else { Code::CONSTRAINT_VIOLATION };
+        let changes: Vec<_> = apps.iter().map(|(name, values)| (Add, *name, *values)).collect();
+        assert_eq!(directory.modify(ADA, &changes).code, expected, "{allowed}");
+        for own in [&person(OWN)[..], &person(OWN)[..2]] {
+            let added = directory.add(BOB, &[own, apps].concat());
+            assert_eq!(added.code, expected, "{allowed}: {}", added.diagnostic);
+            assert_eq!(directory.delete(BOB).code == Code::SUCCESS, allowed == 2);
+        }
+    }
 }
 
 /// A reset removes application passwords, because other persons may know them. A change by the user keeps application
