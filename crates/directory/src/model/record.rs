@@ -258,7 +258,7 @@ pub struct Undelete {
     pub parent: EntryId,
     /// The entries, each after its superior.
     pub entries: Vec<EntryId>,
-    /// Changes of values in each entry: for example, modifyTimestamp.
+    /// Changes of values in each entry: for example, modifyTimestamp. Only dynamic entries get entryExpireTimestamp.
     pub changes: Vec<ValueChange>,
 }
 

@@ -34,6 +34,7 @@ use crate::model::settings::SettingsRecord;
 use crate::model::tombstone::TombstonePlace;
 use crate::settings::apply::{apply_rest, apply_schema, apply_schema_times};
 use crate::tree::entry_rows::{ChangedEntry, load_older, normal_rdn, save};
+use crate::tree::operational::EXPIRE_TIME;
 use crate::tree::{child, damaged_row, node, normal_dn_of};
 use crate::tree::{collective, dynamic_groups};
 use crate::write::tombstones::TombstoneDelete;
@@ -311,6 +312,7 @@ fn apply_undelete(
     undelete: &Undelete,
 ) -> Result<()> {
     let together: HashSet<EntryId> = undelete.entries.iter().copied().collect();
+    let expire_time = catalog.schema.attribute_type(EXPIRE_TIME).map(|known| known.id);
     let mut named = Vec::new();
     for id in undelete.entries.iter().copied() {
         let place = TombstonePlace { position: undelete.position, id };
@@ -320,7 +322,9 @@ fn apply_undelete(
         }
         named.push((id, std::mem::take(&mut tombstone.dn), std::mem::take(&mut tombstone.named_by)));
         let mut add = tombstones::into_add(batch, catalog, (id, tombstone), &together)?;
-        for change in &undelete.changes {
+        let is_dynamic = catalog.class_set(add.class_set).is_dynamic;
+        let expires = |attribute| Some(catalog.attribute(attribute).description.type_id) == expire_time;
+        for change in undelete.changes.iter().filter(|change| is_dynamic || !expires(change.attribute)) {
             add.values.retain(|(attribute, _)| *attribute != change.attribute);
             add.values.push((change.attribute, change.values.clone()));
         }

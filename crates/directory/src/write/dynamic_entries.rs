@@ -15,18 +15,21 @@ use crate::access::{EffectiveRights, Requester, denied};
 use crate::catalog::{Allocations, ClassSet, normal_value};
 use crate::model::access_rule::BROWSE;
 use crate::model::csn::{Csn, generalized_time};
-use crate::model::limits::DYNAMIC_TTL_LIMIT;
+use crate::model::limits::{DYNAMIC_TTL_LIMIT, VALUE_RULE_ENTRIES_MAX};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::own_changes::DYNAMIC_ENTRIES;
 use crate::model::quoted::Quoted;
 use crate::model::record::{Change, Modify, Record};
-use crate::model::rows::{AttrId, EntryId, INDEX, children_counter, index_key};
+use crate::model::rows::{
+    AttrId, CLASSES, EntryId, INDEX, NAMES, children_counter, class_key, decode_name_row, id_key, index_key,
+    subtree_counter,
+};
 use crate::model::stamp::Stamp;
 use crate::read::controls::RequestControls;
 use crate::tree::operational::EXPIRE_TIME;
 use crate::tree::target::{check_not_virtual, entry_dn, locate_name};
-use crate::tree::{TreeState, damaged_row};
+use crate::tree::{TreeState, damaged_row, normal_dn_of};
 use crate::write::deciding::Deciding;
 use crate::write::new_entry::NewEntry;
 use crate::write::working_entry::WorkingEntry;
@@ -102,6 +105,105 @@ pub(crate) fn placed(
     Ok(Some((expire_attribute(deciding.state)?.0, end(deciding.csn, seconds))))
 }
 
+/// Returns the expiry time of a restored dynamic entry. `superior` is the DN of its superior, which is restored too.
+///
+/// # Errors
+/// objectClassViolation.
+pub(crate) fn placed_below(
+    deciding: &Deciding<'_>,
+    superior: &str,
+) -> Result<(AttributeDescription, Vec<u8>)> {
+    let state = deciding.state;
+    let superior = NormalName::of(&parse_dn(superior)?, &state.catalog.schema);
+    if !base_keys(state)?.iter().any(|base| superior.key.starts_with(base)) {
+        return Err(not_here());
+    }
+    let seconds = state.settings.general.dynamic_ttl_max_seconds;
+    Ok((expire_attribute(state)?.0, end(deciding.csn, seconds)))
+}
+
+/// Returns the normal DNs of the subtrees that may contain dynamic entries.
+fn base_keys(state: TreeState<'_>) -> Result<Vec<Vec<u8>>> {
+    let subtrees = state.settings.general.dynamic_subtrees.iter();
+    subtrees.map(|dn| Ok(NormalName::of(&parse_dn(dn)?, &state.catalog.schema).key)).collect()
+}
+
+fn not_here() -> OperationError {
+    violation(format!("dynamicObject: the setting {SETTING} allows no dynamic entries at this place"))
+}
+
+/// Checks that no dynamic entry below the entry `top` leaves the subtrees of the settings, if `top` gets this superior
+/// and this normal RDN.
+///
+/// # Errors
+/// objectClassViolation; adminLimitExceeded if too many entries would have to be examined.
+pub(crate) fn check_all_below(
+    state: TreeState<'_>,
+    top: EntryId,
+    (superior, normal_rdn): (EntryId, &[u8]),
+) -> Result<()> {
+    if !state.catalog.has_dynamic_entries || state.read.count(&children_counter(top))? == 0 {
+        return Ok(());
+    }
+    let name_of = |id| {
+        let name = normal_dn_of(state.read, &state.catalog.schema, id)?;
+        name.ok_or_else(|| damaged_row("nodes", id))
+    };
+    let (bases, before) = (base_keys(state)?, name_of(top)?);
+    let after = [&name_of(superior)?, normal_rdn].concat();
+    if before == after || bases.iter().any(|base| after.starts_with(base)) {
+        return Ok(());
+    }
+    for id in dynamic_below(state, top)? {
+        let name = name_of(id)?;
+        let name = [&after, name.get(before.len()..).unwrap_or_default()].concat();
+        // The base itself may not be dynamic.
+        if !bases.iter().any(|base| name.len() > base.len() && name.starts_with(base)) {
+            // The text names no entry, because the requester may not see the entry.
+            return Err(violation(format!(
+                "dynamicObject: entries below are dynamic, which the setting {SETTING} does not allow at the new place"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the dynamic entries below an entry.
+fn dynamic_below(state: TreeState<'_>, top: EntryId) -> Result<Vec<EntryId>> {
+    let mut found = Vec::new();
+    let (mut all, mut is_small) = (Vec::new(), true);
+    for (id, _) in state.catalog.numbered_class_sets().filter(|(_, set)| set.is_dynamic) {
+        let left = (VALUE_RULE_ENTRIES_MAX + 1).saturating_sub(all.len());
+        state.read.ids(CLASSES, &class_key(id))?.next_block(&mut all, left)?;
+        is_small &= all.len() <= VALUE_RULE_ENTRIES_MAX;
+    }
+    if is_small {
+        for id in all.into_iter().map(EntryId) {
+            if id != top && state.is_at_or_below(id, top)? {
+                found.push(id);
+            }
+        }
+        return Ok(found);
+    }
+    let below = usize::try_from(state.read.count(&subtree_counter(top))?).unwrap_or(usize::MAX);
+    if below > VALUE_RULE_ENTRIES_MAX {
+        let text = format!("more than {VALUE_RULE_ENTRIES_MAX} entries may be dynamic: move smaller parts");
+        return Err(OperationError::refused(ResultCode::ADMIN_LIMIT_EXCEEDED, text));
+    }
+    let mut pending = vec![top];
+    while let Some(superior) = pending.pop() {
+        for row in state.read.scan_below(NAMES, &id_key(superior)) {
+            let (child, _) = decode_name_row(row?.1).ok_or_else(|| damaged_row("names", superior))?;
+            let node = state.node(child)?.ok_or_else(|| damaged_row("nodes", child))?;
+            if state.catalog.class_set(node.class_set).is_dynamic {
+                found.push(child);
+            }
+            pending.push(child);
+        }
+    }
+    Ok(found)
+}
+
 /// Checks that the settings and the superior allow an entry with these classes below `parent`.
 ///
 /// # Errors
@@ -119,9 +221,7 @@ pub(crate) fn check_place(state: TreeState<'_>, class_set: &ClassSet, parent: En
                 return Ok(());
             }
         }
-        return Err(violation(format!(
-            "dynamicObject: the setting {SETTING} allows no dynamic entries at this place"
-        )));
+        return Err(not_here());
     }
     match state.node(parent)? {
         Some(node) if state.catalog.class_set(node.class_set).is_dynamic => Err(violation(
@@ -219,8 +319,8 @@ pub fn is_one_expired(state: TreeState<'_>, now_micros: u64) -> Result<bool> {
     Ok(expired(state, now_micros, &[])?.is_some())
 }
 
-/// Returns one expired dynamic entry: among those without subordinates and not in `refused`, the one that expired first.
-/// Examines a limited number of entries.
+/// Returns one expired dynamic entry: among those without subordinates and not in `refused`, the one that expired
+/// first. Examines a limited number of entries.
 ///
 /// # Errors
 /// The store failed.

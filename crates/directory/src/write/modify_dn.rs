@@ -70,6 +70,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
     if parent != node.parent {
         dynamic_entries::check_place(state, state.catalog.class_set(node.class_set), parent)?;
     }
+    dynamic_entries::check_all_below(state, target.id, (parent, &normal_rdn))?;
     check_free(state, rights, &target, (parent, &new_rdn, &normal_rdn), controls.manage_dsa_it)?;
     let mut entry = WorkingEntry::of(state, target.id)?;
     rename(state, &mut entry, &target, naming, request.delete_old_rdn)?;

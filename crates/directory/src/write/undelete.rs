@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use ldap::{ResultCode, UndeleteAnswer, UndeleteRequest};
+use schema::AttributeDescription;
 
 use crate::access::{EffectiveRights, NewEntryFacts, denied};
 use crate::catalog::Allocations;
@@ -26,6 +27,7 @@ use crate::tree::{TreeState, damaged_row};
 use crate::write::add::check_superior;
 use crate::write::deciding::Deciding;
 use crate::write::relaxed::check_free_uuid;
+use crate::write::value_rules::AddedValues;
 use crate::write::{dynamic_entries, permitted, structure_rules, tombstones, value_rules};
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -76,9 +78,9 @@ pub(crate) fn decide(
     for head in entries.iter().filter_map(|id| together.get(id)) {
         check_free_uuid(state, &head.uuid)?;
     }
-    check_rules(deciding, (place.position, parent), &entries)?;
-    // All entries below a dynamic entry are dynamic, so all restored entries receive the new expiry time.
-    let end = dynamic_entries::placed(&deciding, state.catalog.class_set(top.class_set), parent)?;
+    let dns = new_dns(&entries, &together, &dn);
+    check_rules(deciding, (place.position, parent), (&entries, &dns))?;
+    let end = expiry_time(&deciding, parent, (&entries, &dns), &together)?;
     let mut allocations = Allocations::new(state.catalog);
     let changes = deciding.change().chain(end).map(|(description, value)| ValueChange {
         attribute: allocations.attribute(&description),
@@ -91,14 +93,57 @@ pub(crate) fn decide(
     Ok((deciding.record(allocations, Change::Undelete(undelete)), answer))
 }
 
+/// Returns the DNs of the restored entries. `dn` is the DN of the first entry.
+fn new_dns(
+    entries: &[EntryId],
+    together: &HashMap<EntryId, Tombstone>,
+    dn: &str,
+) -> HashMap<EntryId, String> {
+    let mut dns: HashMap<EntryId, String> = HashMap::with_capacity(entries.len());
+    for (id, tombstone) in entries.iter().filter_map(|id| Some((*id, together.get(id)?))) {
+        let dn = match dns.get(&tombstone.parent) {
+            Some(superior) => [tombstone.rdn.as_str(), ",", superior].concat(),
+            None => dn.to_owned(),
+        };
+        dns.insert(id, dn);
+    }
+    dns
+}
+
+/// Returns the expiry time of the dynamic entries in a restored tree; `None` if there are none.
+///
+/// # Errors
+/// objectClassViolation if an entry may not be at its place.
+fn expiry_time(
+    deciding: &Deciding<'_>,
+    parent: EntryId,
+    (entries, dns): (&[EntryId], &HashMap<EntryId, String>),
+    together: &HashMap<EntryId, Tombstone>,
+) -> Result<Option<(AttributeDescription, Vec<u8>)>> {
+    let class_set = |tombstone: &Tombstone| deciding.state.catalog.class_set(tombstone.class_set);
+    let mut tombstones = entries.iter().filter_map(|id| together.get(id));
+    let Some(top) = tombstones.next() else { return Ok(None) };
+    let mut end = dynamic_entries::placed(deciding, class_set(top), parent)?;
+    if end.is_some() {
+        // All entries below a dynamic entry are dynamic.
+        return Ok(end);
+    }
+    for tombstone in tombstones.filter(|tombstone| class_set(tombstone).is_dynamic) {
+        if let Some(superior) = dns.get(&tombstone.parent) {
+            end = Some(dynamic_entries::placed_below(deciding, superior)?);
+        }
+    }
+    Ok(end)
+}
+
 /// Checks name forms, structure rules and value rules for the entries of a restored tree. The value rules check each
-/// entry as if it were added below the superior of the top entry. A value rule whose base is inside the tree needs no
-/// check: if the rule is older than the delete, the tree obeyed the rule.
+/// entry as if it were added with its new DN, and check the entries against each other.
 fn check_rules(
     deciding: Deciding<'_>,
     (position, parent): (u64, EntryId),
-    entries: &[EntryId],
+    (entries, dns): (&[EntryId], &HashMap<EntryId, String>),
 ) -> Result<()> {
+    let mut added = AddedValues::default();
     let mut structure = structure_rules::Returning::below(deciding.state, parent)?;
     if structure.is_none() && !value_rules::has_rules(deciding.state.catalog) {
         return Ok(());
@@ -108,13 +153,14 @@ fn check_rules(
             continue;
         };
         let superior = tombstone.parent;
-        let Tombstone { rdn, dn, class_set, flags, values, ends, .. } = tombstone;
+        let dn = dns.get(&id).cloned().unwrap_or_default();
+        let Tombstone { rdn, class_set, flags, values, ends, .. } = tombstone;
         let add = Change::Add(Add { id, parent, rdn, dn, class_set, flags, values, ends });
         let record = deciding.record(Allocations::new(deciding.state.catalog), add);
         if let Some(structure) = &mut structure {
             structure.check(deciding.state, &record, superior)?;
         }
-        value_rules::check(deciding, &record)?;
+        value_rules::check_added(deciding, &record, &mut added)?;
     }
     Ok(())
 }

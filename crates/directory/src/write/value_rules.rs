@@ -20,6 +20,7 @@ use crate::model::record::{Change, Record};
 use crate::tree::TreeState;
 use crate::write::deciding::Deciding;
 pub(super) use changed::Changed;
+pub(crate) use unique::AddedValues;
 
 /// Checks the record of an operation against the rules.
 ///
@@ -31,6 +32,20 @@ pub(crate) fn check(deciding: Deciding<'_>, record: &Record) -> Result<(), Opera
         true => check_rules(deciding, record),
         false => Ok(()),
     }
+}
+
+/// Like [`check`], for one of several records that add entries in one change. Also checks these entries against each
+/// other.
+///
+/// # Errors
+/// See [`check`].
+pub(crate) fn check_added(
+    deciding: Deciding<'_>,
+    record: &Record,
+    added: &mut AddedValues,
+) -> Result<(), OperationError> {
+    check(deciding, record)?;
+    added.check(deciding, &Changed::of(deciding.state, record)?)
 }
 
 /// Returns true if the settings contain value rules.

@@ -109,6 +109,44 @@ fn deleted_entries_are_restored_only_if_they_could_be_added() {
     assert!(directory.read(&below).is_none());
 }
 
+/// Regression test: a move and an undelete examined only the top entry. With a static top entry, its dynamic entries
+/// left the subtrees of the settings, or ended immediately after they were restored.
+#[test]
+fn dynamic_entries_below_a_static_entry_stay_in_the_subtrees() {
+    let mut directory = directory();
+    let (room, other) = (format!("ou=room,{MEETINGS}"), format!("ou=other,{SUFFIX}"));
+    let below = format!("cn=m,{room}");
+    directory.change_settings(|settings| settings.general.keep_deleted_seconds = 100_000);
+    ok(add(&mut directory, &room, &["organizationalUnit"]));
+    ok(add_dynamic(&mut directory, &below));
+    let violation = ResultCode::OBJECT_CLASS_VIOLATION;
+    refused(directory.modify_dn(&room, "ou=room", true, Some(&other)), violation, "dynamic_subtrees");
+    refused(directory.modify_dn(MEETINGS, "ou=renamed", true, None), violation, "dynamic_subtrees");
+    ok(directory.modify_dn(&room, "ou=hall", true, None));
+    ok(directory.modify_dn(&format!("ou=hall,{MEETINGS}"), "ou=room", true, None));
+    ok(directory.modify_dn(&other, "ou=beside", true, None));
+    ok(directory.modify_dn(&format!("ou=beside,{SUFFIX}"), "ou=other", true, None));
+
+    ok(directory.delete_tree(&room));
+    refused(directory.undelete(&room, Some(&other)).unwrap_err(), violation, "dynamic_subtrees");
+    directory.pass(5_000);
+    assert_eq!(directory.undelete(&room, None).unwrap().entries, 2);
+    assert!(!directory.make_due_changes(900));
+    assert!(directory.read(&room).unwrap().texts("entryExpireTimestamp").is_empty());
+    // The base of a subtree may be restored together with the entries below it.
+    ok(directory.delete_tree(MEETINGS));
+    assert_eq!(directory.undelete(MEETINGS, None).unwrap().entries, 3);
+    assert!(directory.make_due_changes(1_001));
+    assert!(directory.read(&below).is_none() && directory.read(&room).is_some());
+    assert_eq!(crate::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
+
+    // Both names of the base can be in the settings.
+    ok(add_dynamic(&mut directory, &below));
+    let renamed = format!("ou=renamed,{SUFFIX}");
+    directory.change_settings(|settings| settings.general.dynamic_subtrees.push(renamed.clone()));
+    ok(directory.modify_dn(MEETINGS, "ou=renamed", true, None));
+}
+
 /// Regression test: the writer deleted an expired entry as a client without ManageDsaIT. An expired referral was
 /// therefore refused for ever, and with it all later due changes.
 #[test]

@@ -136,6 +136,47 @@ fn values_that_must_be_unique_are_refused() {
     assert_eq!(directory.undelete(PEOPLE, None).unwrap().entries, 2);
 }
 
+/// Regression test: a uniqueness rule with a base was checked with the DN before the delete. A move by undelete
+/// therefore put a second entry with the value into the base.
+#[test]
+fn values_that_must_be_unique_are_refused_at_the_new_place() {
+    const OTHER: &str = "ou=other,dc=example,dc=com";
+    let mut directory = sample(true);
+    directory.define_index("sn", "equality");
+    directory.finish_indexes();
+    directory.change_settings(|settings| settings.general.unique = vec![format!("names: sn in '{OTHER}'")]);
+    let eve = format!("cn=eve,{OTHER}");
+    ok(directory.add(&eve, &[("objectClass", &["person"]), ("sn", &["Ann"])]));
+    ok(directory.delete_tree(PEOPLE));
+    let refused = directory.undelete(PEOPLE, Some(OTHER)).unwrap_err();
+    assert_eq!(refused.code, ResultCode::CONSTRAINT_VIOLATION, "{}", refused.diagnostic);
+    ok(directory.delete(&eve));
+    assert_eq!(directory.undelete(PEOPLE, Some(OTHER)).unwrap().entries, 2);
+    // An entry that leaves the base may have a value of the base.
+    let ann = format!("cn=ann,ou=people,{OTHER}");
+    ok(directory.delete(&ann));
+    ok(directory.add(&eve, &[("objectClass", &["person"]), ("sn", &["Ann"])]));
+    assert_eq!(directory.undelete(&ann, Some(SUFFIX)).unwrap().dn, "cn=ann,dc=example,dc=com");
+}
+
+/// Regression test: the entries of one undelete were not checked against each other.
+#[test]
+fn entries_that_are_restored_together_may_not_share_a_unique_value() {
+    let mut directory = sample(true);
+    directory.define_index("sn", "equality");
+    directory.finish_indexes();
+    ok(directory.add(&format!("cn=eve,{PEOPLE}"), &[("objectClass", &["person"]), ("sn", &["ANN"])]));
+    ok(directory.delete_tree(PEOPLE));
+    for (rule, expected) in [
+        ("names: sn in 'ou=people,dc=example,dc=com'", Err(ResultCode::CONSTRAINT_VIOLATION)),
+        ("names: sn matching '(objectClass=inetOrgPerson)'", Ok(3)),
+    ] {
+        directory.change_settings(|settings| settings.general.unique = vec![rule.to_owned()]);
+        let found = directory.undelete(PEOPLE, None);
+        assert_eq!(found.map(|answer| answer.entries).map_err(|refused| refused.code), expected, "{rule}");
+    }
+}
+
 /// Regression test: value limits were checked only in a directory that also had a uniqueness rule.
 #[test]
 fn values_beyond_a_limit_are_not_restored() {

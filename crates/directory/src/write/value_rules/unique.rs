@@ -8,6 +8,8 @@
 //! An error always reveals that another entry has the value. The error names the other entry only to a requester that
 //! may read the value there.
 
+use std::collections::HashMap;
+
 use ldap::ResultCode;
 use schema::TypeId;
 
@@ -51,6 +53,53 @@ pub(super) fn check(deciding: Deciding<'_>, changed: &Changed<'_>) -> Result<()>
     uniqueness.rules.iter().try_for_each(|rule| RuleCheck::of(deciding, rule, changed)?.run(changed))
 }
 
+/// Values of the entries that one change adds. The first check compares such an entry only with stored entries.
+#[derive(Default)]
+pub(crate) struct AddedValues {
+    /// The first entry that has a value in normal form, by the place of the rule in the settings.
+    holders: HashMap<(usize, Vec<u8>), EntryId>,
+}
+
+impl AddedValues {
+    /// Checks that no other entry of the same change has a value of this entry.
+    ///
+    /// # Errors
+    /// constraintViolation.
+    pub(super) fn check(&mut self, deciding: Deciding<'_>, changed: &Changed<'_>) -> Result<()> {
+        let state = deciding.state;
+        let (schema, uniqueness) = (&*state.catalog.schema, &state.catalog.uniqueness);
+        let Change::Add(add) = changed.change() else { return Ok(()) };
+        if !changed.touches(&uniqueness.watched) {
+            return Ok(());
+        }
+        for (place, rule) in uniqueness.rules.iter().enumerate() {
+            let check = RuleCheck::of(deciding, rule, changed)?;
+            if !check.has_inside(&add.dn)?
+                || changed.begins_to_match(&check.covering, &rule.covered)?.is_none()
+            {
+                continue;
+            }
+            for type_id in rule.types.iter().copied() {
+                for value in changed.added(type_id) {
+                    let Ok(normal) = normal_value(schema, schema.type_by_id(type_id), value) else {
+                        continue;
+                    };
+                    if *self.holders.entry((place, normal)).or_insert(add.id) != add.id {
+                        let what = format!(
+                            "{}: the uniqueness rule {} allows each value in one entry, and several of these entries \
+                             have the same value",
+                            schema.type_by_id(type_id).name(),
+                            Quoted(&rule.name)
+                        );
+                        return Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, what));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The check of one change against one rule.
 struct RuleCheck<'a> {
     deciding: Deciding<'a>,
@@ -83,12 +132,16 @@ impl<'a> RuleCheck<'a> {
         self.rule.covered.base.as_ref().map_or(&[], |name| &name.key)
     }
 
+    /// Returns true if a new entry with this DN is in the base.
+    fn has_inside(&self, dn: &str) -> Result<bool> {
+        let base = self.base_key();
+        Ok(base.is_empty() || normal_key(self.deciding.state, dn)?.starts_with(base))
+    }
+
     fn run(&self, changed: &Changed<'_>) -> Result<()> {
         let state = self.deciding.state;
         if let Change::Add(add) = changed.change() {
-            let base = self.base_key();
-            let is_inside = base.is_empty() || normal_key(state, &add.dn)?.starts_with(base);
-            return if is_inside { self.check_changed(changed, false) } else { Ok(()) };
+            return if self.has_inside(&add.dn)? { self.check_changed(changed, false) } else { Ok(()) };
         }
         let moved_in = match &self.moved {
             Some(moved) => moved.moved_in(state, self.base_key())?,
