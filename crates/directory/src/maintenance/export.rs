@@ -156,8 +156,8 @@ impl<'s, 'o> Export<'s, 'o> {
             Some(base) => Some(SearchScope {
                 kind: Scope::WholeSubtree,
                 base: find_base(state, base)?,
-                aliased: Vec::new(),
-                extras: Vec::new(),
+                aliased: HashSet::new(),
+                extras: HashSet::new(),
                 follows_aliases: false,
                 has_aliases: false,
                 manages: true,

@@ -3,6 +3,8 @@
 //! To test an entry, a search follows its superiors up to the root of a subtree in scope. The result is the same for
 //! all entries with the same immediate superior.
 
+use std::collections::{HashMap, HashSet};
+
 use ldap::{DerefAliases, ResultCode, Scope, SearchRequest};
 
 use super::base::{AliasTarget, dereference};
@@ -44,9 +46,9 @@ pub(crate) struct SearchScope {
     /// The base object; [`EntryId::ROOT`] for the empty DN.
     pub(crate) base: EntryId,
     /// Roots of further subtrees in scope: targets of aliases.
-    pub(crate) aliased: Vec<EntryId>,
+    pub(crate) aliased: HashSet<EntryId>,
     /// Further single entries in scope: targets of aliases.
-    pub(crate) extras: Vec<EntryId>,
+    pub(crate) extras: HashSet<EntryId>,
     /// Whether aliases below the base are followed. If so, the aliases themselves are not results.
     pub(crate) follows_aliases: bool,
     /// Whether there are aliases in scope.
@@ -70,8 +72,8 @@ impl SearchScope {
         SearchScope {
             kind: request.scope,
             base,
-            aliased: Vec::new(),
-            extras: Vec::new(),
+            aliased: HashSet::new(),
+            extras: HashSet::new(),
             follows_aliases: matches!(dereferences, DerefAliases::InSearching | DerefAliases::Always),
             has_aliases: false,
             manages: controls.manage_dsa_it,
@@ -113,10 +115,11 @@ impl SearchScope {
         let referrals = self.referrals(state, names)?;
         if !aliased.is_empty() {
             // If an alias leads to a referral entry that is itself in scope, the reference is sent only once.
-            for id in &referrals {
-                let urls = continuation(state, *id, &state.dn(*id)?.unwrap_or_default(), self.kind)?;
-                aliased.retain(|other| *other != urls);
-            }
+            let urls = referrals
+                .iter()
+                .map(|id| continuation(state, *id, &state.dn(*id)?.unwrap_or_default(), self.kind));
+            let known = urls.collect::<Result<HashSet<Vec<String>>, OperationError>>()?;
+            aliased.retain(|other| !known.contains(other));
         }
         let mut other_servers: Vec<OtherServer> = aliased.into_iter().map(OtherServer::Aliased).collect();
         other_servers.extend(referrals.into_iter().rev().map(OtherServer::Below));
@@ -185,12 +188,12 @@ impl SearchScope {
             }
             let above = names.container(state, at)?;
             // The entries below a referral entry are on another server.
-            if above.flags.is_referral() && !self.manages {
+            if self.is_elsewhere_below(above.flags) {
                 return Ok(false);
             }
             at = above.parent;
         }
-        Err(OperationError::Damaged(format!("the parents of entry {} do not end", container.0)))
+        Err(endless(container))
     }
 
     /// Returns true if an entry in scope may be a result according to its kind: alias, referral, subentry or other.
@@ -221,37 +224,77 @@ impl SearchScope {
         names: &mut NameCache,
         rights: &EffectiveRights,
     ) -> Result<Vec<Vec<String>>, OperationError> {
-        let mut other_servers: Vec<Vec<String>> = Vec::new();
-        let mut aliases = ids_with_flag(
+        let (mut other_servers, mut known_servers) = (Vec::new(), HashSet::new());
+        let mut waiting = self.waiting_aliases(state, names)?;
+        let mut in_scope = waiting.take_below(&[self.base]);
+        while !in_scope.is_empty() {
+            let mut roots = Vec::new();
+            for alias in in_scope {
+                self.has_aliases |= rights.may_browse(state, alias)?;
+                match dereference(state, alias, rights, (self.kind, self.manages))? {
+                    AliasTarget::Entry(target) if self.add_target(target) => roots.push(target),
+                    AliasTarget::OtherServer(urls) if known_servers.insert(urls.clone()) => {
+                        other_servers.push(urls);
+                    }
+                    AliasTarget::Entry(_) | AliasTarget::OtherServer(_) | AliasTarget::Nowhere => {}
+                }
+            }
+            in_scope = waiting.take_below(&roots);
+        }
+        Ok(other_servers)
+    }
+
+    /// Returns all aliases that may come into scope.
+    fn waiting_aliases(
+        &self,
+        state: TreeState<'_>,
+        names: &mut NameCache,
+    ) -> Result<WaitingAliases, OperationError> {
+        let mut waiting = WaitingAliases::default();
+        let aliases = ids_with_flag(
             state,
             NodeFlags::is_alias,
             "aliases, too many for one search: ask without dereferencing",
             ALIASES_FOLLOWED_MAX,
         )?;
-        loop {
-            let mut in_scope = Vec::new();
-            let mut others = Vec::new();
-            for id in aliases {
-                let Some(row) = node(state.read, id)? else { continue };
-                let is_in_scope = id != self.base && self.contains(state, names, id, &row)?;
-                if is_in_scope { &mut in_scope } else { &mut others }.push(id);
+        for id in aliases.into_iter().filter(|id| *id != self.base) {
+            let Some(row) = node(state.read, id)? else { continue };
+            waiting.aliases.insert(id);
+            if self.kind != Scope::SingleLevel {
+                self.add_waiting(&mut waiting, state, names, (id, row.parent))?;
+            } else if row.parent == self.base {
+                waiting.add(id, row.parent);
             }
-            if in_scope.is_empty() {
-                return Ok(other_servers);
-            }
-            for alias in in_scope {
-                self.has_aliases |= rights.may_browse(state, alias)?;
-                match dereference(state, alias, rights, (self.kind, self.manages))? {
-                    AliasTarget::Entry(target) => self.add_target(target),
-                    AliasTarget::OtherServer(urls) if !other_servers.contains(&urls) => {
-                        other_servers.push(urls)
-                    }
-                    AliasTarget::OtherServer(_) | AliasTarget::Nowhere => {}
-                }
-            }
-            self.last = None;
-            aliases = others;
         }
+        Ok(waiting)
+    }
+
+    /// Adds an alias and its superiors, up to the first superior that is known.
+    fn add_waiting(
+        &self,
+        waiting: &mut WaitingAliases,
+        state: TreeState<'_>,
+        names: &mut NameCache,
+        (alias, parent): (EntryId, EntryId),
+    ) -> Result<(), OperationError> {
+        let (mut below, mut at) = (alias, parent);
+        for _ in 0..TREE_DEPTH_MAX {
+            if !waiting.add(below, at) || at == EntryId::ROOT {
+                return Ok(());
+            }
+            let above = names.container(state, at)?;
+            if self.is_elsewhere_below(above.flags) {
+                return Ok(());
+            }
+            (below, at) = (at, above.parent);
+        }
+        Err(endless(parent))
+    }
+
+    /// Returns true if the entries below an entry with these flags are on another server.
+    #[inline]
+    fn is_elsewhere_below(&self, flags: NodeFlags) -> bool {
+        flags.is_referral() && !self.manages
     }
 
     /// Returns the referral entries in scope. The search sends a continuation reference for each (RFC 3296 section
@@ -280,16 +323,52 @@ impl SearchScope {
         Ok(referrals)
     }
 
-    fn add_target(&mut self, target: EntryId) {
-        let is_single = matches!(self.kind, Scope::SingleLevel | Scope::Subordinate);
-        if is_single && !self.extras.contains(&target) {
-            self.extras.push(target);
+    /// Adds the target of an alias. Returns true if it is the root of a further subtree.
+    fn add_target(&mut self, target: EntryId) -> bool {
+        if matches!(self.kind, Scope::SingleLevel | Scope::Subordinate) {
+            self.extras.insert(target);
         }
         let is_subtree = matches!(self.kind, Scope::WholeSubtree | Scope::Subordinate);
-        if is_subtree && !self.is_root(target) {
-            self.aliased.push(target);
-        }
+        is_subtree && target != self.base && self.aliased.insert(target)
     }
+}
+
+/// The aliases that are not in scope yet, as a forest with their superiors. Each edge is followed only once, so that
+/// many aliases that lead to each other take time in proportion to their number.
+#[derive(Default)]
+struct WaitingAliases {
+    aliases: HashSet<EntryId>,
+    below: HashMap<EntryId, Vec<EntryId>>,
+}
+
+impl WaitingAliases {
+    /// Adds an entry below its superior. Returns true if the superior is new.
+    fn add(&mut self, entry: EntryId, superior: EntryId) -> bool {
+        let below = self.below.entry(superior).or_default();
+        below.push(entry);
+        below.len() == 1
+    }
+
+    /// Removes the aliases below these entries, and returns them in ascending order.
+    fn take_below(&mut self, roots: &[EntryId]) -> Vec<EntryId> {
+        let mut aliases = Vec::new();
+        for root in roots {
+            let mut entries = self.below.remove(root).unwrap_or_default();
+            while let Some(entry) = entries.pop() {
+                if self.aliases.remove(&entry) {
+                    aliases.push(entry);
+                }
+                // If the entry was a root before, nothing is left below it.
+                entries.append(&mut self.below.remove(&entry).unwrap_or_default());
+            }
+        }
+        aliases.sort_unstable();
+        aliases
+    }
+}
+
+fn endless(container: EntryId) -> OperationError {
+    OperationError::Damaged(format!("the parents of entry {} do not end", container.0))
 }
 
 /// Returns the entries whose class sets have a flag, ascending.

@@ -1,6 +1,6 @@
 //! Tests of bases, scopes, aliases and referrals, and of their visibility.
 
-use ldap::{DerefAliases, ResultCode, Scope};
+use ldap::{AttributesBuf, DerefAliases, ResultCode, Scope};
 
 use super::{Question, add, leaves, sample};
 use crate::access::Requester;
@@ -117,6 +117,56 @@ fn aliases_are_followed_while_searching() {
     check(WholeSubtree, InSearching, "(uid=ada)", &["uid=ada"]);
     check(WholeSubtree, InSearching, "(objectClass=alias)", &[]);
     check(WholeSubtree, FindingBase, "(cn=to*)", &["cn=to ada", "cn=to people"]);
+}
+
+/// Regression test: a search tested every alias again after each alias that it followed, with cubic work for aliases
+/// that lead from container to container. This test took minutes.
+#[test]
+fn a_long_way_of_aliases_is_followed_in_proportion_to_its_length() {
+    const COUNT: u32 = 2_000;
+    let mut directory = sample();
+    let unit = |number: u32| format!("ou=u{number},{SUFFIX}");
+    directory.add_all(0..COUNT, |number| {
+        let mut attributes = AttributesBuf::new();
+        attributes.push("objectClass", ["organizationalUnit"]);
+        (unit(number), attributes)
+    });
+    directory.add_all(0..COUNT, |number| {
+        let mut attributes = AttributesBuf::new();
+        attributes.push("objectClass", ["alias", "extensibleObject"]);
+        // The last alias leads back to the base.
+        attributes.push("aliasedObjectName", [unit((number + 1) % COUNT)]);
+        (format!("cn=next,{}", unit(number)), attributes)
+    });
+    for (scope, expected) in
+        [(Scope::WholeSubtree, COUNT), (Scope::Subordinate, COUNT), (Scope::SingleLevel, 1)]
+    {
+        let base = unit(0);
+        let question = Question::new(&base, scope, "(objectClass=*)");
+        let found = Question { deref_aliases: DerefAliases::InSearching, ..question }.run(&directory);
+        assert_eq!((found.code, found.entries.len()), (ResultCode::SUCCESS, expected as usize), "{scope:?}");
+    }
+}
+
+/// An alias that leads above a container whose aliases were followed before does not follow them again.
+#[test]
+fn a_container_of_aliases_is_reached_in_two_ways() {
+    let mut directory = sample();
+    fn alias<'t>(target: &'t [&str]) -> [(&'static str, &'t [&'t str]); 2] {
+        [("objectClass", &["alias", "extensibleObject"]), ("aliasedObjectName", target)]
+    }
+    let inner = "ou=inner,ou=people,dc=example,dc=com";
+    add(&mut directory, inner, &[("objectClass", &["organizationalUnit"])]);
+    let base = "ou=base,dc=example,dc=com";
+    add(&mut directory, base, &[("objectClass", &["organizationalUnit"])]);
+    add(&mut directory, &format!("cn=first,{base}"), &alias(&[inner]));
+    add(&mut directory, &format!("cn=second,{inner}"), &alias(&[PEOPLE]));
+    add(&mut directory, &format!("cn=third,{PEOPLE}"), &alias(&["ou=groups,dc=example,dc=com"]));
+    let question = Question::new(base, Scope::WholeSubtree, "(objectClass=*)");
+    let found = Question { deref_aliases: DerefAliases::InSearching, ..question }.run(&directory);
+    let all =
+        &["cn=Dora+sn=Lang", "cn=all", "cn=few", "cn=odd", "ou=base", "ou=groups", "ou=inner", "ou=people"];
+    assert_eq!(leaves(&found), [&all[..], &["uid=ada", "uid=bob", "uid=carl"]].concat());
 }
 
 fn with_referrals() -> TestDirectory {
