@@ -28,6 +28,8 @@ pub(crate) struct SuccessfulBind {
     pub(crate) connection: Connection,
     /// DN of the user.
     pub(crate) who: String,
+    /// entryUUID of the user. `None` if the user has no entry, cannot read it, or must change the password first.
+    pub(crate) entry_uuid: Option<String>,
     /// Whether the user must change the password before any other operation.
     pub(crate) must_change: bool,
     /// Whether the user can read `cn=monitor`.
@@ -87,9 +89,12 @@ fn proven(mut connection: Connection, reply: &Reply, name: &str) -> Result<Succe
     let policy = policy.unwrap_or_default();
     let must_change = policy.error == Some(PolicyError::ChangeAfterReset);
     let uses = if must_change { Vec::new() } else { uses(&mut connection)? };
+    let own = if must_change { None } else { connection.entry(&who, &["entryUUID"])? };
+    let entry_uuid = own.and_then(|own| own.text("entryUUID"));
     let may_use = |name: &str| uses.iter().any(|allowed| allowed == name);
     let (manages, audits) = (may_use("monitor"), may_use("read-audit") && !may_use("monitor"));
-    Ok(SuccessfulBind { connection, who, must_change, manages, audits, warning: policy.warning })
+    let warning = policy.warning;
+    Ok(SuccessfulBind { connection, who, entry_uuid, must_change, manages, audits, warning })
 }
 
 /// Binds with the token from a link that the server sent by mail. Blocks.
@@ -104,7 +109,15 @@ pub(crate) fn bind_by_token(mut connection: Connection, token: &str) -> Result<S
     }
     PageError::unless_success(reply.outcome.clone(), None)?;
     let who = identity_of(&reply).unwrap_or_default();
-    Ok(SuccessfulBind { connection, who, must_change: true, manages: false, audits: false, warning: None })
+    Ok(SuccessfulBind {
+        connection,
+        who,
+        entry_uuid: None,
+        must_change: true,
+        manages: false,
+        audits: false,
+        warning: None,
+    })
 }
 
 /// Returns the privileges of the user. The privileges are read from the server and not determined by attempts, because

@@ -44,6 +44,8 @@ pub(crate) struct Session {
     pub(crate) browser: String,
     /// DN of the user.
     pub(crate) who: String,
+    /// entryUUID of the user, if it is known.
+    pub(crate) entry_uuid: Option<String>,
     /// Method with which the user signed in.
     pub(crate) method: Method,
     /// Token that every form of the session contains. Another site does not know it and therefore cannot send a form.
@@ -95,6 +97,8 @@ pub(crate) enum NoSession {
 pub(crate) struct BoundUser {
     /// DN of the user.
     pub(crate) who: String,
+    /// entryUUID of the user, if it is known.
+    pub(crate) entry_uuid: Option<String>,
     pub(crate) method: Method,
     /// Whether the user must change the password before any other operation.
     pub(crate) must_change: bool,
@@ -140,8 +144,13 @@ impl Session {
             || now.saturating_duration_since(self.last_use()) >= SESSION_IDLE_TIME
     }
 
-    fn is_of(&self, who: &str) -> bool {
-        self.who.eq_ignore_ascii_case(who)
+    /// Compares the user by entryUUID, which a rename does not change. If one of the two is unknown, compares DNs in
+    /// the form in which the server reports them.
+    fn is_of(&self, who: &str, entry_uuid: Option<&str>) -> bool {
+        match (self.entry_uuid.as_deref(), entry_uuid) {
+            (Some(own), Some(other)) => own == other,
+            _ => self.who.eq_ignore_ascii_case(who),
+        }
     }
 }
 
@@ -165,7 +174,7 @@ impl Sessions {
         bound: BoundUser,
         headers: &HeaderMap,
     ) -> Result<Arc<Session>, NoSession> {
-        let BoundUser { who, method, must_change, manages, audits, connection, from } = bound;
+        let BoundUser { who, entry_uuid, method, must_change, manages, audits, connection, from } = bound;
         let now = Instant::now();
         let session = Arc::new(Session {
             cookie: random()?,
@@ -173,6 +182,7 @@ impl Sessions {
             from,
             browser: browser_of(headers),
             who,
+            entry_uuid,
             method,
             token: BASE64URL_NOPAD.encode(&random::<RANDOM_OCTETS>()?),
             must_change: AtomicBool::new(must_change),
@@ -185,7 +195,8 @@ impl Sessions {
             _place: place,
         });
         let mut sessions = self.lock();
-        let own = || sessions.values().filter(|other| other.is_of(&session.who));
+        let is_own = |other: &&Arc<Session>| other.is_of(&session.who, session.entry_uuid.as_deref());
+        let own = || sessions.values().filter(is_own);
         if own().count() >= SESSIONS_PER_IDENTITY_MAX
             && let Some(oldest) = own().min_by_key(|other| other.started).map(|oldest| oldest.cookie)
         {
@@ -225,18 +236,19 @@ impl Sessions {
         self.lock().remove(&session.cookie);
     }
 
-    /// Returns the sessions of a user. The newest one is first.
-    pub(crate) fn of_user(&self, who: &str) -> Vec<Arc<Session>> {
+    /// Returns all sessions of the user of `own`. The newest one is first.
+    pub(crate) fn of_user(&self, own: &Session) -> Vec<Arc<Session>> {
         self.sweep(Instant::now());
-        let mut found: Vec<_> =
-            self.lock().values().filter(|session| session.is_of(who)).map(Arc::clone).collect();
+        let is_own = |session: &&Arc<Session>| session.is_of(&own.who, own.entry_uuid.as_deref());
+        let mut found: Vec<_> = self.lock().values().filter(is_own).map(Arc::clone).collect();
         found.sort_by_key(|session| std::cmp::Reverse(session.started));
         found
     }
 
-    /// Ends all sessions of a user, for example after a change of the password.
-    pub(crate) fn end_all_of(&self, who: &str) {
-        self.lock().retain(|_, session| !session.is_of(who));
+    /// Ends all sessions of a user, for example after a change of the password. `who` is the DN that the server
+    /// reports.
+    pub(crate) fn end_all_of(&self, who: &str, entry_uuid: Option<&str>) {
+        self.lock().retain(|_, session| !session.is_of(who, entry_uuid));
     }
 
     /// Ends the session, unless its connection is still usable after `error`: after a timeout or an invalid filter.
@@ -291,11 +303,16 @@ mod tests {
     use super::*;
 
     fn begin(sessions: &Sessions, who: &str) -> (Arc<Session>, HeaderMap) {
+        begin_as(sessions, who, None)
+    }
+
+    fn begin_as(sessions: &Sessions, who: &str, entry_uuid: Option<&str>) -> (Arc<Session>, HeaderMap) {
         let connection = Connection::over_local(UnixStream::pair().unwrap().0).unwrap();
         let place = sessions.place(IpAddr::from([192, 0, 2, 1])).unwrap();
         let from = IpAddr::from([192, 0, 2, 1]);
         let bound = BoundUser {
             who: who.to_owned(),
+            entry_uuid: entry_uuid.map(str::to_owned),
             method: Method::Password,
             must_change: false,
             manages: false,
@@ -358,12 +375,24 @@ mod tests {
         let (first, _) = begin(&sessions, "uid=a,dc=b");
         let (second, _) = begin(&sessions, "UID=a,dc=b");
         let (_, other) = begin(&sessions, "uid=c,dc=b");
-        let ids: Vec<_> = sessions.of_user("uid=a,dc=b").iter().map(|session| session.id.clone()).collect();
+        let ids: Vec<_> = sessions.of_user(&first).iter().map(|session| session.id.clone()).collect();
         assert_eq!(ids.len(), 2);
         assert!(ids.contains(&first.id) && ids.contains(&second.id));
-        sessions.end_all_of("uid=A,dc=b");
-        assert!(sessions.of_user("uid=a,dc=b").is_empty());
+        sessions.end_all_of("uid=A,dc=b", None);
+        assert!(sessions.of_user(&first).is_empty());
         assert!(sessions.find(&other, true, Instant::now()).is_some());
+    }
+
+    /// A user who was renamed after the sign-in is the same user. The next user with the old name is not.
+    #[test]
+    fn users_are_compared_by_entry_uuid() {
+        let sessions = Sessions::new();
+        let (renamed, _) = begin_as(&sessions, "uid=a,dc=b", Some("1"));
+        let (next, _) = begin_as(&sessions, "uid=a,dc=b", Some("2"));
+        let (unknown, _) = begin(&sessions, "uid=c,dc=b");
+        sessions.end_all_of("uid=c,dc=b", Some("1"));
+        let left = |session: &Arc<Session>| sessions.of_user(session).len();
+        assert_eq!((left(&renamed), left(&next), left(&unknown)), (0, 1, 0));
     }
 
     #[test]

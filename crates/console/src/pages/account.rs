@@ -18,7 +18,7 @@ pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let notice = signed.notice(&fields);
     let own = signed.talk(own::read).await;
     let page = own.map(|own| {
-        let sessions = signed.app.sessions.of_user(&signed.session.who).len();
+        let sessions = signed.app.sessions.of_user(&signed.session).len();
         let model = json!({
             "who": signed.session.who, "own": own, "sessions": sessions, "made": null, "notice": notice, "error": null,
         });
@@ -53,7 +53,7 @@ pub(crate) async fn change_application(Submission { signed, fields }: Submission
     };
     let own = signed.talk(own::read).await;
     let page = own.map(|own| {
-        let sessions = signed.app.sessions.of_user(&signed.session.who).len();
+        let sessions = signed.app.sessions.of_user(&signed.session).len();
         let generated =
             generated.as_ref().map(|generated| json!({ "name": name, "password": generated.as_str() }));
         let model = json!({

@@ -1,5 +1,7 @@
 //! Change of the user's own password.
 
+use std::sync::Arc;
+
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use client::Connection;
@@ -40,7 +42,14 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
     } else if *new != fields.text("again") {
         unusable("password.different")
     } else {
-        signed.talk(move |connection| set(connection, None, Some(&old), Some(&new))).await
+        let (app, own) = (Arc::clone(&signed.app), Arc::clone(&signed.session));
+        let talk = move |connection: &mut Connection| {
+            set(connection, None, Some(&old), Some(&new))?;
+            // The sessions end even if the client no longer waits for the answer.
+            app.sessions.end_all_of(&own.who, own.entry_uuid.as_deref());
+            Ok(())
+        };
+        signed.talk(talk).await
     };
     match changed {
         Err(error) => {
@@ -48,14 +57,11 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
             let model = json!({ "notice": null, "error": signed.error_model(&error), "rules": rules });
             signed.show(page(error.status(), model))
         }
-        Ok(_) => {
-            signed.app.sessions.end_all_of(&signed.session.who);
-            (
-                [signed.app.sessions.set_cookie(None, signed.client.is_secured)],
-                signed.go("/sign-in?notice=changed"),
-            )
-                .into_response()
-        }
+        Ok(()) => (
+            [signed.app.sessions.set_cookie(None, signed.client.is_secured)],
+            signed.go("/sign-in?notice=changed"),
+        )
+            .into_response(),
     }
 }
 

@@ -1,7 +1,10 @@
 //! Setting of another user's password.
 
+use std::sync::Arc;
+
 use axum::http::StatusCode;
 use axum::response::Response;
+use client::Connection;
 use serde_json::json;
 use zeroize::Zeroizing;
 
@@ -31,20 +34,18 @@ pub(crate) async fn reset(Submission { signed, fields }: Submission) -> Response
     let set = if *new != fields.text("again") {
         Err(PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, "password.different"))
     } else {
-        let dn = dn.clone();
-        let given = move || {
-            Some(new.as_str()).filter(|new| !new.is_empty()).map(|new| Zeroizing::new(new.to_owned()))
+        let (app, dn) = (Arc::clone(&signed.app), dn.clone());
+        let talk = move |connection: &mut Connection| {
+            // The DN in the form can have another spelling than the DN of the user's sessions.
+            let user = requests::entry(connection, &dn, &["entryUUID"])?;
+            let given = Some(new.as_str()).filter(|new| !new.is_empty());
+            let generated = password::set(connection, Some(&user.dn), None, given)?;
+            // The sessions end even if the client no longer waits for the answer.
+            app.sessions.end_all_of(&user.dn, user.texts("entryUUID").pop().as_deref());
+            Ok(generated)
         };
-        let given = given();
-        signed
-            .talk(move |connection| {
-                password::set(connection, Some(&dn), None, given.as_ref().map(|new| new.as_str()))
-            })
-            .await
+        signed.talk(talk).await
     };
-    if set.is_ok() {
-        signed.app.sessions.end_all_of(&dn);
-    }
     let (status, generated, error) = match set {
         Ok(generated) => (StatusCode::OK, generated, None),
         Err(error) => (error.status(), None, Some(signed.error_model(&error))),

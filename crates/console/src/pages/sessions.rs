@@ -14,7 +14,7 @@ use crate::sessions::Session;
 
 pub(crate) async fn show(signed: SignedInRequest, fields: Fields) -> Response {
     let now = Instant::now();
-    let sessions = signed.app.sessions.of_user(&signed.session.who);
+    let sessions = signed.app.sessions.of_user(&signed.session);
     let list: Vec<Value> = sessions.iter().map(|session| model(&signed.session, session, now)).collect();
     let model = json!({ "sessions": list, "notice": signed.notice(&fields) });
     signed.show(Page::new("sessions.html", "sessions.title", model))
@@ -42,7 +42,7 @@ pub(crate) async fn end(Submission { signed, fields }: Submission) -> Response {
     let sessions = &signed.app.sessions;
     let id = fields.text("id");
     let is_others = fields.text("action") == "others";
-    let own = sessions.of_user(&signed.session.who);
+    let own = sessions.of_user(&signed.session);
     let is_chosen = |session: &&Arc<Session>| match is_others {
         true => !Arc::ptr_eq(session, &signed.session),
         false => session.id == id,

@@ -130,12 +130,12 @@ pub(super) fn begin(
     method: Method,
     to: &str,
 ) -> Result<Response, PageError> {
-    let SuccessfulBind { connection, who, must_change, manages, audits, warning } = proven;
+    let SuccessfulBind { connection, who, entry_uuid, must_change, manages, audits, warning } = proven;
     let sessions = &visit.app.sessions;
     // If the browser already has a session, that session ends.
     visit.session.iter().for_each(|session| sessions.end(session));
     let from = visit.client.address.ip();
-    let bound = BoundUser { who, method, must_change, manages, audits, connection, from };
+    let bound = BoundUser { who, entry_uuid, method, must_change, manages, audits, connection, from };
     let session = sessions.begin(place, bound, headers).map_err(busy)?;
     let cookie = [sessions.set_cookie(Some(&session), visit.client.is_secured)];
     if visit.format == Format::Json {

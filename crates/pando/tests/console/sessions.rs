@@ -239,6 +239,34 @@ fn users_list_and_end_their_sessions() {
     assert!(pando.stop().success());
 }
 
+/// Regression test: the sessions of a user were compared with the text in the form. Another spelling of the DN left
+/// them open after a reset of the password, and so did a rename after the sign-in.
+#[test]
+fn a_reset_of_the_password_ends_the_sessions_of_the_user() {
+    let scratch = Scratch::new("console-reset");
+    let (pando, mut administrator) = start_with_people(&scratch);
+    add_person(&mut administrator, "anna");
+    let operator = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    let reset = |dn: &str, new: &str| {
+        let answer = operator.post_json("/reset-password", &[("dn", dn), ("new", new), ("again", new)]);
+        assert_eq!(answer.status, 200, "{dn}: {}", answer.text());
+    };
+    let dn = person_dn("anna");
+    let anna = Browser::signed_in(&pando, "anna", "anna-secret");
+    assert_eq!(anna.get("/search").status, 200);
+    reset(&dn.replace(',', " , "), "second secret");
+    assert_eq!(anna.get("/search").status, 303, "another spelling");
+
+    let anna = Browser::signed_in(&pando, "anna", "second secret");
+    let renamed = administrator.modify_dn(&dn, "uid=anne", None);
+    assert!(renamed.unwrap().is_success());
+    assert_eq!(anna.get("/search").status, 200);
+    reset(&person_dn("anne"), "third secret");
+    assert_eq!(anna.get("/search").status, 303, "another name");
+    assert_eq!(operator.get("/search").status, 200);
+    assert!(pando.stop().success());
+}
+
 /// Only a trusted proxy may name the client's address for the session list, the cookie and the audit trail.
 #[test]
 fn trusted_proxies_name_the_browser() {
