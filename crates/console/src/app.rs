@@ -1,5 +1,7 @@
 //! The state of the console, which all requests share.
 
+use std::sync::Arc;
+
 use tokio::sync::Semaphore;
 
 use crate::describe::SchemaCache;
@@ -16,7 +18,7 @@ pub(crate) struct App {
     pub(crate) sessions: Sessions,
     /// Sign-ins and health checks that are in progress. They need no session.
     pub(crate) sign_ins: SignIns,
-    pub(crate) health_checks: Semaphore,
+    pub(crate) health_checks: Arc<Semaphore>,
     pub(crate) texts: Texts,
     pub(crate) schema: SchemaCache,
     pub(crate) rates: Rates,
@@ -30,7 +32,7 @@ impl App {
             ldap,
             sessions: Sessions::new(),
             sign_ins: SignIns::new(),
-            health_checks: Semaphore::new(HEALTH_CHECKS_MAX),
+            health_checks: Arc::new(Semaphore::new(HEALTH_CHECKS_MAX)),
             texts: Texts::english(),
             schema: SchemaCache::default(),
             rates: Rates::default(),

@@ -95,7 +95,9 @@ impl Ldap {
         self.host.request_link(client, name)
     }
 
-    /// Runs `talk` on a separate thread. On that thread, `talk` may block while it waits for answers.
+    /// Runs `talk` on a separate thread. On that thread, `talk` may block while it waits for answers. If the client
+    /// disconnects, this future is dropped, but `talk` continues. Therefore a guard that limits threads must be moved
+    /// into `talk`.
     ///
     /// # Errors
     /// Too many conversations are waiting, or `talk` panicked.

@@ -71,12 +71,13 @@ pub(crate) async fn change(
     request: Vec<u8>,
 ) -> Result<Option<Zeroizing<String>>, PageError> {
     let busy = PageError::Request(StatusCode::SERVICE_UNAVAILABLE, "sign_in.busy");
-    let Some(_under_way) = app.sign_ins.take(client.address.ip()) else { return Err(busy) };
+    let Some(under_way) = app.sign_ins.take(client.address.ip()) else { return Err(busy) };
     if password.is_empty() {
         return Err(PageError::Request(StatusCode::UNPROCESSABLE_ENTITY, "account_page.no_password"));
     }
     let (ldap, who) = (app.ldap.clone(), who.to_owned());
     let changed = app.ldap.talk(move || {
+        let _under_way = under_way;
         let SuccessfulBind { mut connection, .. } = bind(ldap.connect(client)?, &who, &password)?;
         let reply = connection.extended(oids::OWN_CREDENTIALS, Some(&request))?;
         PageError::unless_success(reply.outcome.clone(), None)?;

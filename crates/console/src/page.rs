@@ -201,10 +201,14 @@ impl SignedInRequest {
         &self,
         talk: impl FnOnce(&mut Connection) -> Result<T, PageError> + Send + 'static,
     ) -> Result<T, PageError> {
-        let _turn = self.session.turn.lock().await;
+        let turn = Arc::clone(&self.session.turn).lock_owned().await;
         let session = Arc::clone(&self.session);
-        let talked = self.app.ldap.talk(move || session.with_connection(talk)).await;
-        let result = talked.map_err(PageError::Conversation)?;
+        let talked = self.app.ldap.talk(move || {
+            // The turn ends with the conversation, even if the client no longer waits for the answer.
+            let _turn = turn;
+            session.with_connection(talk)
+        });
+        let result = talked.await.map_err(PageError::Conversation)?;
         if let Err(PageError::Client(error)) = &result {
             self.app.sessions.end_if_broken(&self.session, error);
         }

@@ -109,6 +109,104 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::host::{Client, Host, Ldap};
+    use crate::limits::{HEALTH_CHECKS_MAX, SIGN_INS_PER_SOURCE_MAX};
+    use crate::page::{Format, PageRequest, SignedInRequest};
+    use crate::sessions::{BoundUser, Method};
+
+    /// A server that accepts connections and never answers. It sends its ends of the connections to the test.
+    struct SilentHost(Sender<UnixStream>);
+
+    impl Host for SilentHost {
+        fn connect(&self, _: Client) -> std::io::Result<UnixStream> {
+            let (own, other) = UnixStream::pair()?;
+            self.0.send(other).unwrap();
+            Ok(own)
+        }
+
+        fn sends_links(&self) -> bool {
+            true
+        }
+
+        fn request_link(&self, _: Client, _: &str) -> bool {
+            true
+        }
+    }
+
+    fn silent() -> (Arc<App>, Client, Receiver<UnixStream>) {
+        let (sender, connections) = channel();
+        let app = App::new(Ldap::new(Arc::new(SilentHost(sender))));
+        let address = "192.0.2.1:7".parse().unwrap();
+        (Arc::new(app), Client { address, is_secured: true, certificate_subject: None }, connections)
+    }
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
+    }
+
+    /// Regression test: a client that disconnected gave back its place at once, but its sign-in still occupied a
+    /// thread. Thus one address could occupy all threads with wrong passwords, to which the server delays its answers.
+    #[test]
+    fn a_client_that_disconnects_keeps_its_place_until_its_thread_is_free() {
+        const DEADLINE: Duration = Duration::from_secs(60);
+        let (app, client, connections) = silent();
+        let runtime = runtime();
+        let mut opened = Vec::new();
+        for (method, path, body) in [
+            ("POST", "/sign-in", "name=anna&password=wrong"),
+            ("POST", "/new-password", "token=wrong"),
+            ("GET", "/health", ""),
+        ] {
+            let request = Request::builder().method(method).uri(path).extension(client.clone());
+            let request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+            let response = router(Arc::clone(&app)).oneshot(request.body(Body::from(body)).unwrap());
+            // The HTTP library drops the future of the response if the client disconnects, as the timeout does here.
+            let ended = runtime.block_on(async { tokio::time::timeout(Duration::ZERO, response).await });
+            assert!(ended.is_err(), "{path}: {ended:?}");
+            opened.push(connections.recv_timeout(DEADLINE).unwrap());
+        }
+        let free = || {
+            let places = std::iter::repeat_with(|| app.sign_ins.take(client.address.ip()));
+            let places: Vec<_> = places.map_while(|place| place).collect();
+            (places.len(), app.health_checks.available_permits())
+        };
+        assert_eq!(free(), (SIGN_INS_PER_SOURCE_MAX - 2, HEALTH_CHECKS_MAX - 1));
+        drop(opened);
+        // Waits for the threads.
+        drop(runtime);
+        assert_eq!(free(), (SIGN_INS_PER_SOURCE_MAX, HEALTH_CHECKS_MAX));
+    }
+
+    /// Requests of one session wait for each other without a thread, also after a client has disconnected.
+    #[test]
+    fn the_turn_of_a_session_ends_with_its_conversation() {
+        let (app, client, _connections) = silent();
+        let runtime = runtime();
+        let bound = BoundUser {
+            who: "uid=anna,dc=example".to_owned(),
+            entry_uuid: None,
+            method: Method::Password,
+            must_change: false,
+            manages: false,
+            audits: false,
+            connection: app.ldap.connect(client.clone()).unwrap(),
+            from: client.address.ip(),
+        };
+        let place = app.sessions.place(client.source()).unwrap();
+        let session = app.sessions.begin(place, bound, &HeaderMap::new()).unwrap();
+        let visit = PageRequest { app, client, format: Format::Json, session: Some(Arc::clone(&session)) };
+        let signed = SignedInRequest { visit, session: Arc::clone(&session) };
+        let (end, ended) = channel::<()>();
+        let talk = signed.talk(move |_| {
+            let _ = ended.recv();
+            Ok(())
+        });
+        assert!(runtime.block_on(async { tokio::time::timeout(Duration::ZERO, talk).await }).is_err());
+        assert!(session.turn.try_lock().is_err(), "the conversation continues");
+        drop(end);
+        drop(runtime);
+        assert!(session.turn.try_lock().is_ok());
+    }
 
     #[test]
     fn the_openapi_description_has_every_page() {

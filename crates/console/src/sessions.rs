@@ -59,7 +59,7 @@ pub(crate) struct Session {
     pub(crate) started: Instant,
     last_use: Mutex<Instant>,
     /// Lock that a conversation holds. Thus a session occupies at most one thread.
-    pub(crate) turn: tokio::sync::Mutex<()>,
+    pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
     connection: Mutex<Connection>,
     _place: Place<IpAddr>,
 }
@@ -190,7 +190,7 @@ impl Sessions {
             audits,
             started: now,
             last_use: Mutex::new(now),
-            turn: tokio::sync::Mutex::default(),
+            turn: Arc::default(),
             connection: Mutex::new(connection),
             _place: place,
         });

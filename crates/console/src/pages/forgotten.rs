@@ -74,11 +74,15 @@ pub(crate) async fn open(visit: PageRequest, headers: HeaderMap, fields: Fields)
         Ok(place) => place,
         Err(error) => return refuse(&error),
     };
-    let Some(_under_way) = visit.app.sign_ins.take(address) else {
+    let Some(under_way) = visit.app.sign_ins.take(address) else {
         return refuse(&busy(NoSession::TooMany));
     };
     let (ldap, client) = (visit.app.ldap.clone(), visit.client.clone());
-    let bound = visit.app.ldap.talk(move || bind_by_token(ldap.connect(client)?, &token)).await;
+    let bound = visit.app.ldap.talk(move || {
+        let _under_way = under_way;
+        bind_by_token(ldap.connect(client)?, &token)
+    });
+    let bound = bound.await;
     let session = bound.map_err(PageError::Conversation).and_then(|bound| bound);
     let session =
         session.and_then(|proven| begin(&visit, &headers, (place, proven), Method::Mail, "/password"));

@@ -1,5 +1,7 @@
 //! The health check: whether the directory answers a search. The check requires no session.
 
+use std::sync::Arc;
+
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
@@ -9,12 +11,15 @@ use crate::page::{Page, PageRequest};
 
 /// Searches the directory and reports the result. Thus the page reports a failure if the directory does not answer.
 pub(crate) async fn show(visit: PageRequest) -> Response {
-    let Ok(_under_way) = visit.app.health_checks.try_acquire() else {
+    let Ok(under_way) = Arc::clone(&visit.app.health_checks).try_acquire_owned() else {
         let (status, model) = failed(&ConversationError::Overloaded);
         return visit.show(Page { status, template: "health.html", title: "health.title", model });
     };
     let (ldap, client) = (visit.app.ldap.clone(), visit.client.clone());
-    let search = move || ldap.connect(client)?.entry("", &["vendorVersion"]);
+    let search = move || {
+        let _under_way = under_way;
+        ldap.connect(client)?.entry("", &["vendorVersion"])
+    };
     let (status, model) = match visit.app.ldap.talk(search).await {
         Ok(Ok(Some(entry))) => {
             (StatusCode::OK, json!({ "answers": true, "version": entry.text("vendorVersion") }))

@@ -102,11 +102,16 @@ pub(crate) async fn sign_in(visit: PageRequest, headers: HeaderMap, fields: Fiel
         Ok(place) => place,
         Err(error) => return refuse(&error),
     };
-    let Some(_under_way) = visit.app.sign_ins.take(visit.client.address.ip()) else {
+    let Some(under_way) = visit.app.sign_ins.take(visit.client.address.ip()) else {
         return refuse(&busy(NoSession::TooMany));
     };
     let (ldap, client, method) = (visit.app.ldap.clone(), visit.client.clone(), proof.method());
-    let bound = visit.app.ldap.talk(move || proof.bind(ldap.connect(client)?)).await;
+    let bound = visit.app.ldap.talk(move || {
+        // The bind may take longer than the client waits. The place is in use until the thread is free again.
+        let _under_way = under_way;
+        proof.bind(ldap.connect(client)?)
+    });
+    let bound = bound.await;
     let proven = match bound.map_err(PageError::Conversation).and_then(|bound| bound) {
         Ok(proven) => proven,
         Err(error) => return refuse(&error),
