@@ -7,7 +7,8 @@
 //! Other protocols over HTTP can use the same listener. A [`Part`] is a router below its own path. Its handlers receive
 //! the sender of a request as `axum::Extension<Client>`. They open a connection with [`Ldap::connect`] and use it in
 //! [`Ldap::talk`], because the [`client`] crate blocks. A part must authenticate each request by the headers of the
-//! request. It does not use the cookies of the console. Its responses contain the console's headers ([`headers`]).
+//! request. It does not use the cookies of the console. Its responses contain the console's headers ([`headers`]). As
+//! for the pages, requests that change something are refused if a browser sends them from another site.
 #![forbid(unsafe_code)]
 
 mod app;
@@ -42,6 +43,7 @@ mod times;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::middleware::from_fn;
 
 pub use crate::host::{Client, ConversationError, Host, Ldap};
 pub use crate::http::{Http, StopOrder, Stopped, TlsConfig, stop_order};
@@ -64,5 +66,5 @@ pub fn router(ldap: &Ldap, parts: Vec<Part>) -> Router {
     for Part { path, router: part } in parts {
         router = router.nest(path, part);
     }
-    headers::with_bounds(router)
+    headers::with_bounds(router.layer(from_fn(origin::refuse_other_origins)))
 }

@@ -1,9 +1,10 @@
 //! Protection against requests from other sites. A request that changes something must come from a page of the console,
-//! or from a client that is not a browser.
+//! or from a client that is not a browser. The same applies to the parts on the listener, because browsers also store
+//! Basic credentials.
 //!
 //! A browser reports the origin of a request in the headers `Sec-Fetch-Site` and `Origin`. A request that a browser
-//! sends from another site contains at least one of these headers. In addition to this check, the token of the session
-//! is required.
+//! sends from another site contains at least one of these headers. In addition to this check, a page requires the
+//! token of the session.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method, StatusCode, header};

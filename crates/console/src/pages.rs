@@ -32,11 +32,9 @@ mod tree;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::from_fn;
 use axum::routing::{MethodRouter, get, post};
 
 use crate::app::App;
-use crate::origin::refuse_other_origins;
 use crate::page::file;
 use crate::texts::{ICON, OPENAPI, STYLE};
 
@@ -49,7 +47,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
     for (path, _, handlers) in pages() {
         router = router.route(path, handlers);
     }
-    router.layer(from_fn(refuse_other_origins)).with_state(app)
+    router.with_state(app)
 }
 
 /// The path, the methods and the handlers of a page.
@@ -107,6 +105,13 @@ fn pages() -> Vec<PageRoute> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::os::unix::net::UnixStream;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::time::Duration;
+
+    use axum::body::Body;
+    use axum::http::{HeaderMap, Request, header};
+    use tower::ServiceExt as _;
 
     use super::*;
     use crate::host::{Client, Host, Ldap};

@@ -302,9 +302,9 @@ fn check_body(request: &ScimRequest<'_>) -> Result<()> {
         return Err(ScimError::new(413, format!("a body has at most {BODY_SIZE_MAX} octets")));
     }
     let kind = request.content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    let is_json = ["application/scim+json", "application/json", ""]
-        .iter()
-        .any(|known| known.eq_ignore_ascii_case(kind));
+    // The pages of other sites can send a body without a type, with the stored credentials of the browser.
+    let is_json =
+        ["application/scim+json", "application/json"].iter().any(|known| known.eq_ignore_ascii_case(kind));
     if !request.body.is_empty() && !is_json {
         return Err(ScimError::new(415, "the body is of type application/scim+json or application/json"));
     }

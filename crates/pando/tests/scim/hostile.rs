@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use test_support::http::send;
+
 use crate::{GROUP, Scim, USER, basic, encoded, exchange, id};
 
 #[test]
@@ -62,6 +64,31 @@ fn malformed_bodies_are_refused() {
     let other = scim.ask_with("POST", "/Users", &head, b"{}");
     assert!(matches!(other.status, 400 | 415), "{other:?}");
     assert_eq!(scim.get("/Users?count=0").status, 200);
+}
+
+/// Regression test: browsers add stored Basic credentials to the requests of other sites. Such a request needs no CORS
+/// preflight if its body has no type.
+#[test]
+fn requests_of_other_sites_are_refused() {
+    let scim = Scim::start("scim-csrf");
+    let body = json!({ "schemas": [USER], "userName": "anna" }).to_string();
+    let post = |head: &str| {
+        let start = format!(
+            "POST /scim/v2/Users HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Length: {}\r\n\
+             Authorization: {}\r\n{head}\r\n",
+            scim.at,
+            body.len(),
+            scim.authorization
+        );
+        send(scim.at, format!("{start}{body}").as_bytes()).status
+    };
+    let json = "Content-Type: application/scim+json\r\n";
+    for site in ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Origin: https://evil"] {
+        assert_eq!(post(&format!("{json}{site}\r\n")), 403, "{site}");
+    }
+    assert_eq!(post(""), 415);
+    assert_eq!(post("Content-Type: text/plain\r\n"), 415);
+    assert_eq!(post(json), 201);
 }
 
 #[test]
