@@ -19,7 +19,8 @@ const SET_BY_SERVER: [&str; 3] = ["schemas", "id", "meta"];
 /// Checks the resource in the body of a POST or a PUT.
 ///
 /// # Errors
-/// invalidSyntax if a name or a schema is unknown. invalidValue if a value has the wrong type or is missing.
+/// invalidSyntax if a name is unknown or the resource's schema is missing. invalidValue if a value has the wrong type
+/// or is missing.
 pub(crate) fn check_resource(
     resource: &ResourceType,
     object: Map<String, Value>,
@@ -73,18 +74,12 @@ fn check_schemas(resource: &ResourceType, object: &Map<String, Value>) -> Result
     let Some(Value::Array(schemas)) = schemas else {
         return Err(ScimError::syntax("schemas is required: the URNs of the resource's schemas"));
     };
-    let extension = resource.extension.as_ref().map(|extension| extension.schema);
-    let mut has_own = false;
-    for schema in schemas {
-        let is = |known: &str| schema.as_str().is_some_and(|schema| schema.eq_ignore_ascii_case(known));
-        has_own |= is(resource.schema);
-        if !is(resource.schema) && !extension.is_some_and(is) {
-            let shown = schema.to_string();
-            return Err(ScimError::syntax(format!(
-                "schemas: {} is not a schema of this resource",
-                Excerpt(shown)
-            )));
-        }
+    // Other schemas are ignored, because Microsoft Entra ID adds one of its own to groups. Attributes of such a schema
+    // are unknown, and therefore refused.
+    let is_own =
+        |schema: &Value| schema.as_str().is_some_and(|schema| schema.eq_ignore_ascii_case(resource.schema));
+    if schemas.iter().any(is_own) {
+        return Ok(());
     }
     if has_own { Ok(()) } else { Err(ScimError::syntax(format!("schemas: {} is missing", resource.schema))) }
 }

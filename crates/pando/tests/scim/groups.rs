@@ -77,6 +77,27 @@ fn single_members_are_added_and_removed() {
     scim.ask("POST", "/Groups", &group("empty", &[])).expect(409, Some("uniqueness"));
 }
 
+/// The request for a new group in the documentation of Microsoft Entra ID. It names a schema of Microsoft.
+#[test]
+fn unknown_schemas_are_ignored() {
+    let scim = Scim::start("scim-entra-group");
+    let body = json!({
+        "schemas": [GROUP, "http://schemas.microsoft.com/2006/11/ResourceManagement/ADSCIM/2.0/Group"],
+        "externalId": "8aa1a0c0-c4c3-4bc0-b4a5-2ef676900159",
+        "displayName": "displayName",
+        "members": [],
+        "meta": { "resourceType": "Group" },
+    });
+    let created = scim.create("/Groups", &body);
+    assert_eq!(
+        (&created["schemas"], &created["externalId"]),
+        (&json!([GROUP]), &json!("8aa1a0c0-c4c3-4bc0-b4a5-2ef676900159"))
+    );
+    let mut other = body;
+    other["schemas"].as_array_mut().unwrap().remove(0);
+    scim.ask("POST", "/Groups", &other).expect(400, Some("invalidSyntax"));
+}
+
 #[test]
 fn a_large_group_is_changed_without_being_read() {
     let scim = Scim::start("scim-large-group");
