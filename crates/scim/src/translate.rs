@@ -325,6 +325,8 @@ mod tests {
                 "(|(telephoneNumber=1)(homePhone=1)(mobile=1))",
             ),
             (r#"emails[type eq "home"]"#, "(|)"),
+            (r#"emails[type eq "work"].value eq "a@x""#, "(mail=a@x)"),
+            (r#"phoneNumbers[type eq "fax"].value pr"#, "(facsimileTelephoneNumber=*)"),
             (r#"name[familyName eq "x" and givenName pr]"#, "(&(sn=x)(givenName=*))"),
             (r#"addresses[type eq "work" and locality eq "Wien"]"#, "(l=Wien)"),
             (r#"meta.lastModified ge "2026-11-27T08:30:00.5Z""#, "(modifyTimestamp>=20261127083000.5Z)"),

@@ -61,6 +61,8 @@ fn a_user_is_an_entry() {
         r#"externalId eq "Ext-1" and active eq true"#,
         r#"emails[type eq "work" and value ew "@example.com"]"#,
         r#"emails co "anna" or userName eq "none""#,
+        // The form in which Microsoft Entra ID looks up users by mail address.
+        r#"emails[type eq "work"].value eq "anna@example.com""#,
         r#"name.familyName sw "hub" and not (title pr)"#,
         r#"phoneNumbers.type eq "mobile""#,
         r#"urn:ietf:params:scim:schemas:extension:enterprise:2.0:User:department eq "sales""#,

@@ -150,16 +150,30 @@ impl<'t> Parser<'t> {
             self.expect(")")?;
             return Ok(filter);
         }
-        self.terms_left = self.terms_left.checked_sub(1).ok_or_else(|| {
-            ScimError::filter(format!("a filter has at most {FILTER_TERMS_MAX} comparisons"))
-        })?;
+        self.count_term()?;
         let path = self.path()?;
         if self.take("[") {
             let filter = self.any_of(depth + 1)?;
             self.expect("]")?;
+            let filter = if self.take(".") { self.with_part(filter)? } else { filter };
             return Ok(Filter::HasValue(path, Box::new(filter)));
         }
         self.comparison(path)
+    }
+
+    /// Parses the comparison of a part after a filter in brackets, and joins both. Example: the end of
+    /// `emails[type eq "work"].value eq "a@example.com"`. RFC 7644 has no such form, but Microsoft Entra ID sends it.
+    fn with_part(&mut self, filter: Filter) -> Result<Filter> {
+        self.count_term()?;
+        let part = self.path()?;
+        Ok(Filter::And(vec![filter, self.comparison(part)?]))
+    }
+
+    fn count_term(&mut self) -> Result<()> {
+        self.terms_left = self.terms_left.checked_sub(1).ok_or_else(|| {
+            ScimError::filter(format!("a filter has at most {FILTER_TERMS_MAX} comparisons"))
+        })?;
+        Ok(())
     }
 
     fn path(&mut self) -> Result<AttributePath> {
@@ -263,6 +277,19 @@ mod tests {
                     ])),
                 ),
             ),
+            (
+                r#"emails[type eq "work"].value eq "a@x" and a eq 1"#,
+                Filter::And(vec![
+                    Filter::HasValue(
+                        name("emails"),
+                        Box::new(Filter::And(vec![
+                            equal("type", "work".into()),
+                            equal("value", "a@x".into()),
+                        ])),
+                    ),
+                    equal("a", 1.into()),
+                ]),
+            ),
         ] {
             assert_eq!(parse_filter(text), Ok(expected), "{text}");
         }
@@ -289,6 +316,10 @@ mod tests {
             "a eq {}",
             "a eq []",
             "a[b pr",
+            "a[b pr]c pr",
+            "a[b pr].",
+            "a[b pr].c",
+            "a[b pr].c[d pr]",
             "a xx 1",
             "and pr and",
             "a eq 1e999",
