@@ -81,7 +81,7 @@ fn check_schemas(resource: &ResourceType, object: &Map<String, Value>) -> Result
     if schemas.iter().any(is_own) {
         return Ok(());
     }
-    if has_own { Ok(()) } else { Err(ScimError::syntax(format!("schemas: {} is missing", resource.schema))) }
+    Err(ScimError::syntax(format!("schemas: {} is missing", resource.schema)))
 }
 
 fn put(checked: &mut Map<String, Value>, attribute: &Attribute, value: Value) -> Result<()> {
@@ -95,7 +95,7 @@ fn put(checked: &mut Map<String, Value>, attribute: &Attribute, value: Value) ->
 }
 
 /// Checks the value of an attribute. Returns `None` if the attribute has no value: the value is null or an empty list
-/// (RFC 7643 section 2.5).
+/// (RFC 7643 section 2.5), an empty string, or an object whose part `value` is null or empty.
 ///
 /// # Errors
 /// invalidValue if the value has the wrong type. invalidSyntax if it contains an unknown part.
@@ -150,15 +150,19 @@ fn complex(attribute: &Attribute, value: Value) -> Result<Option<Value>> {
         }
         value => object_of(attribute.name, value)?,
     };
-    let mut checked = Map::new();
+    let (mut checked, mut states_value) = (Map::new(), false);
     for (name, value) in object {
+        states_value |= name.eq_ignore_ascii_case("value");
         let part = attribute.part(&name).ok_or_else(|| unknown(&format!("{}.{name}", attribute.name)))?;
         put(&mut checked, part, value)?;
     }
-    if checked.is_empty() {
+    let lacks_value = attribute.part("value").is_some() && !checked.contains_key("value");
+    // If a member without an id were no value, a faulty request could remove all members of a group.
+    let is_faulty = lacks_value && states_value && matches!(attribute.binding, Binding::Members(_));
+    if !is_faulty && (checked.is_empty() || lacks_value && states_value) {
         return Ok(None);
     }
-    if attribute.part("value").is_some() && !checked.contains_key("value") {
+    if lacks_value {
         return Err(ScimError::value(format!("{}: value is required", attribute.name)));
     }
     check_type(attribute, &mut checked)?;

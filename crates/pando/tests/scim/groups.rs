@@ -72,6 +72,8 @@ fn single_members_are_added_and_removed() {
     let unknown = json!([{ "op": "add", "path": "members", "value": [
         { "value": "00000000-0000-4000-8000-000000000000" }] }]);
     scim.patch(&path, &unknown).expect(400, Some("invalidValue"));
+    let without_id = json!([{ "op": "replace", "path": "members", "value": [{ "value": "" }] }]);
+    scim.patch(&path, &without_id).expect(400, Some("invalidValue"));
     let part = json!([{ "op": "replace", "path": "members.value", "value": "x" }]);
     scim.patch(&path, &part).expect(400, Some("mutability"));
     scim.ask("POST", "/Groups", &group("empty", &[])).expect(409, Some("uniqueness"));

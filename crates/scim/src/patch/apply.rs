@@ -182,6 +182,7 @@ fn at_path(
 /// Applies an operation to a whole attribute.
 fn whole(target: &mut Map<String, Value>, attribute: &Attribute, action: Action, value: Value) -> Result<()> {
     let is_stated = !value.is_null();
+    let is_list = value.as_array().is_some_and(|values| !values.is_empty());
     let checked = check_value(attribute, value)?;
     let present = target.get_mut(attribute.name);
     match (action, present, checked) {
@@ -192,6 +193,7 @@ fn whole(target: &mut Map<String, Value>, attribute: &Attribute, action: Action,
                 target.remove(attribute.name);
             }
         }
+        (Action::Remove, _, None) if is_list => {}
         (Action::Remove, ..) | (Action::Replace, _, None) => {
             target.remove(attribute.name);
         }
@@ -229,7 +231,7 @@ fn one_part(
     let checked = if action == Action::Remove { None } else { check_value(part, value)? };
     let set = |object: &mut Map<String, Value>| match &checked {
         Some(value) => drop(object.insert(part.name.to_owned(), value.clone())),
-        None => drop(object.remove(part.name)),
+        None => remove_part(object, part),
     };
     let present = target.remove(attribute.name).unwrap_or_else(|| {
         let empty = Value::Object(Map::new());
@@ -265,6 +267,8 @@ fn filtered(
         Some(Value::Array(values)) => values,
         _ => Vec::new(),
     };
+    // A part that receives no value is removed (RFC 7643 section 2.5).
+    let is_removal = part.is_some_and(|part| matches!(check_value(part, value.clone()), Ok(None)));
     let passes = |value: &Value| value.as_object().is_some_and(|object| matches(filter, object));
     if !values.iter().any(passes) {
         if action != Action::Add {
@@ -277,9 +281,9 @@ fn filtered(
     }
     match (action, part) {
         (Action::Remove, None) => values.retain(|value| !passes(value)),
-        (Action::Remove, Some(part)) => {
+        (_, Some(part)) if action == Action::Remove || is_removal => {
             for object in values.iter_mut().filter(|value| passes(value)).filter_map(Value::as_object_mut) {
-                object.remove(part.name);
+                remove_part(object, part);
             }
         }
         (_, part) => {
@@ -308,6 +312,14 @@ fn filtered(
     }
     values.retain(|value| !is_hollow(value));
     put_checked(target, attribute, Value::Array(values))
+}
+
+/// Removes a part of a value. Without its part `value`, nothing remains of a value.
+fn remove_part(object: &mut Map<String, Value>, part: &Attribute) {
+    match part.name {
+        "value" => object.clear(),
+        name => drop(object.remove(name)),
+    }
 }
 
 /// Sets those parts of a new value that a filter determines by comparisons with `eq`.
@@ -396,5 +408,37 @@ mod tests {
         }
         let changed = applied(&json!([add(1_000), add(900)])).unwrap();
         assert_eq!(changed["emails"].as_array().unwrap().len(), 1_000);
+    }
+
+    /// Null and the empty text mean "no value" (RFC 7643 section 2.5).
+    #[test]
+    fn a_part_without_a_value_is_removed() {
+        const MANAGER: &str = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User:manager";
+        let emails = json!([{ "value": "a@x", "type": "work" }, { "value": "b@x", "type": "work" }]);
+        let add = json!({ "op": "add", "path": "emails", "value": emails });
+        let path = |filter: &str, part: &str| format!("emails[{filter}]{part}");
+        for value in [json!(null), json!("")] {
+            let one = path("value eq \"a@x\"", ".value");
+            let one = applied(&json!([add, { "op": "replace", "path": one, "value": value }])).unwrap();
+            assert_eq!(one["emails"], json!([{ "value": "b@x", "type": "work" }]), "{value}");
+            for path in [path("type eq \"work\"", ".value"), "emails.value".to_owned()] {
+                let all = applied(&json!([add, { "op": "replace", "path": path, "value": value }])).unwrap();
+                assert_eq!(all.get("emails"), None, "{path} {value}");
+            }
+            let whole = json!([{ "type": "work", "value": value }]);
+            let none = json!([add, { "op": "replace", "path": "emails", "value": whole }]);
+            let none = applied(&none).unwrap();
+            assert_eq!(none.get("emails"), None, "{value}");
+            let listed = json!([add, { "op": "remove", "path": "emails", "value": whole }]);
+            assert_eq!(applied(&listed).unwrap()["emails"], emails, "{value}");
+            let manager = json!({ "value": "1", "$ref": "https://x/1" });
+            let none = applied(&json!([
+                { "op": "add", "path": MANAGER, "value": manager },
+                { "op": "replace", "path": format!("{MANAGER}.value"), "value": value },
+            ]));
+            assert_eq!(none.unwrap().keys().collect::<Vec<_>>(), ["active", "userName"], "{value}");
+        }
+        let refused = applied(&json!([{ "op": "add", "path": "emails", "value": [{ "type": "work" }] }]));
+        assert_eq!(refused.unwrap_err().scim_type, Some("invalidValue"));
     }
 }
