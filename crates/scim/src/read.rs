@@ -160,15 +160,15 @@ impl Writer<'_> {
         match &attribute.binding {
             Binding::Unmapped | Binding::Password(_) => None,
             Binding::Text(name) if attribute.kind == Kind::Reference => {
-                first(resource, entry, name).map(|uri| without_label(&uri).into())
+                first(entry, name).map(|uri| without_label(&uri).into())
             }
-            Binding::Text(name) => first(resource, entry, name).map(Value::String),
+            Binding::Text(name) => first(entry, name).map(Value::String),
             Binding::Active(_) if is_unset(entry, attribute) => None,
             Binding::Active(name) => Some(entry.texts(name).iter().all(|value| value != DISABLED).into()),
             Binding::Inner if attribute.name == "name" => name_of(resource, attribute, entry),
-            Binding::Inner => parts_of(resource, attribute, entry).map(Value::Object),
+            Binding::Inner => parts_of(attribute, entry).map(Value::Object),
             Binding::Address => {
-                let mut address = parts_of(resource, attribute, entry)?;
+                let mut address = parts_of(attribute, entry)?;
                 address.insert("type".to_owned(), "work".into());
                 Some(json!([address]))
             }
@@ -236,9 +236,9 @@ fn non_empty(values: Vec<Value>) -> Option<Value> {
 
 /// Returns the value of an attribute that may have only one value in SCIM. If the RDN contains a value, returns that
 /// value; otherwise returns the first value.
-pub(crate) fn first(resource: &ResourceType, entry: &Entry, name: &str) -> Option<String> {
+pub(crate) fn first(entry: &Entry, name: &str) -> Option<String> {
     let values = entry.texts(name);
-    if values.len() > 1 && name.eq_ignore_ascii_case(&resource.rdn) {
+    if values.len() > 1 {
         let dn = ldap::Dn::parse(&entry.dn).ok();
         let rdn = dn.as_ref().and_then(|dn| dn.rdn());
         let named = rdn.and_then(|rdn| rdn.avas.iter().find(|ava| ava.attribute.eq_ignore_ascii_case(name)));
@@ -254,13 +254,13 @@ pub(crate) fn without_label(labeled: &str) -> &str {
     labeled.split(' ').next().unwrap_or_default()
 }
 
-fn parts_of(resource: &ResourceType, attribute: &Attribute, entry: &Entry) -> Option<Map<String, Value>> {
+fn parts_of(attribute: &Attribute, entry: &Entry) -> Option<Map<String, Value>> {
     let part = |part: &Attribute| match &part.binding {
         // Dollar signs separate the lines of a postal address (RFC 4517 section 3.3.28).
         Binding::Text(name) if attribute.binding == Binding::Address && part.name == "formatted" => {
-            Some((part.name.to_owned(), lines(&first(resource, entry, name)?).into()))
+            Some((part.name.to_owned(), lines(&first(entry, name)?).into()))
         }
-        Binding::Text(name) => Some((part.name.to_owned(), first(resource, entry, name)?.into())),
+        Binding::Text(name) => Some((part.name.to_owned(), first(entry, name)?.into())),
         _ => None,
     };
     let parts: Map<String, Value> = attribute.parts.iter().filter_map(part).collect();
@@ -274,21 +274,21 @@ fn lines(address: &str) -> String {
 /// Returns the name of a user. Omits the values that [`crate::write`] generates for a user without a name, because an
 /// entry must have `cn` and `sn`.
 fn name_of(resource: &ResourceType, attribute: &Attribute, entry: &Entry) -> Option<Value> {
-    let mut name = parts_of(resource, attribute, entry)?;
+    let mut name = parts_of(attribute, entry)?;
     let text = |wanted: &str| {
         let attribute = resource.attributes.iter().find(|one| one.name == wanted)?;
         let Binding::Text(name) = &attribute.binding else { return None };
-        first(resource, entry, name)
+        first(entry, name)
     };
     let user_name = text("userName");
     let given = name.contains_key("givenName");
-    let default = |part: &str, values: &[Option<String>]| {
+    let default = |part: &str, generated: &Option<String>| {
         let found = name.get(part).and_then(Value::as_str);
-        found.is_none_or(|found| values.iter().flatten().any(|value| value == found))
+        found.is_none_or(|found| generated.as_deref() == Some(found))
     };
-    let has_default_family = !given && default("familyName", std::slice::from_ref(&user_name));
+    let has_default_family = !given && default("familyName", &user_name);
     let has_default_formatted =
-        has_default_family && default("formatted", &[user_name.clone(), text("displayName")]);
+        has_default_family && default("formatted", &text("displayName").or(user_name));
     for (part, is_default) in [("familyName", has_default_family), ("formatted", has_default_formatted)] {
         if is_default {
             name.remove(part);

@@ -180,11 +180,15 @@ impl Resources<'_> {
             let mut assertion = check_version(&found, edit.version)?;
             let mut object = self.writer().attributes(resource, &found);
             strip_read_only(resource, &mut object);
+            mark_unset(resource, &mut object);
             let mut changes = EntryChanges::default();
+            let before = wishes(resource, &object)?;
             if let Some(object) = (edit.attributes)(object)? {
-                let wishes = wishes(resource, &object)?;
+                let mut wishes = wishes(resource, &object)?;
+                // Values that the client does not see, for example a manager without read access, stay.
+                wishes.retain(|wish| !before.contains(wish));
                 let names = self.names_of(session, linked_ids(&wishes).into_iter())?;
-                changes_of(resource, &found, wishes, &|id| named(&names, id), &mut changes)?;
+                changes_of(&found, wishes, &|id| named(&names, id), &mut changes)?;
                 if !changes.is_empty() {
                     assertion = assertion_of(&found)?;
                 }
@@ -369,6 +373,14 @@ fn named(names: &Names, id: &str) -> Result<String> {
 fn strip_read_only(resource: &ResourceType, object: &mut Map<String, Value>) {
     for attribute in resource.core().filter(|attribute| attribute.mutability == Mutability::ReadOnly) {
         object.remove(attribute.name);
+    }
+}
+
+/// Records by null that the value of `active` was removed, as PATCH does.
+fn mark_unset(resource: &ResourceType, object: &mut Map<String, Value>) {
+    let active = resource.core().find(|attribute| matches!(attribute.binding, Binding::Active(_)));
+    if let Some(active) = active {
+        object.entry(active.name).or_insert(Value::Null);
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) enum TargetContent {
     Password(String),
     /// True for a lock without an end, and false for no lock.
     Disabled(bool),
+    /// No lock, because the client has removed the status of the account.
+    NoStatus,
     /// The DN of the resource with this id.
     Link(String),
     /// No value.
@@ -88,7 +90,11 @@ fn wish(attribute: &Attribute, value: Option<&Value>, all: &mut TargetAttributes
         }
         Binding::Active(name) => {
             // If the value is missing, the lock does not change. If the value was removed, the default applies.
-            all.extend(value.map(|value| (name.clone(), TargetContent::Disabled(*value == false))));
+            let wanted = |value: &Value| match value {
+                Value::Null => TargetContent::NoStatus,
+                value => TargetContent::Disabled(*value == false),
+            };
+            all.extend(value.map(|value| (name.clone(), wanted(value))));
         }
         Binding::Inner => {
             attribute
@@ -231,7 +237,7 @@ pub(crate) fn new_entry(
             }
             TargetContent::All(values) => values,
             TargetContent::Disabled(true) => vec![DISABLED.to_owned()],
-            TargetContent::Disabled(false) | TargetContent::Nothing => continue,
+            TargetContent::Disabled(false) | TargetContent::NoStatus | TargetContent::Nothing => continue,
             TargetContent::Link(id) => vec![dn_of(&id)?],
         };
         if values.is_empty() {
@@ -281,7 +287,6 @@ impl EntryChanges {
 /// # Errors
 /// invalidValue if an id belongs to no resource.
 pub(crate) fn changes_of(
-    resource: &ResourceType,
     found: &FoundEntry,
     wishes: TargetAttributes,
     dn_of: &dyn Fn(&str) -> Result<String>,
@@ -291,11 +296,11 @@ pub(crate) fn changes_of(
     for (name, wanted) in wishes {
         let present = entry.texts(&name);
         match wanted {
-            TargetContent::First(value) => set_first(resource, entry, &name, value, changes)?,
+            TargetContent::First(value) => set_first(entry, &name, value, changes)?,
             TargetContent::Uri(value) => {
-                let labeled = first(resource, entry, &name);
+                let labeled = first(entry, &name);
                 if labeled.as_deref().map(without_label) != Some(&value) {
-                    set_first(resource, entry, &name, value, changes)?;
+                    set_first(entry, &name, value, changes)?;
                 }
             }
             TargetContent::All(values) if values == present => {}
@@ -309,7 +314,7 @@ pub(crate) fn changes_of(
                     changes.push(ChangeOperation::Replace, &name, &[DISABLED.to_owned()]);
                 }
             }
-            TargetContent::Disabled(false) => {
+            TargetContent::Disabled(false) | TargetContent::NoStatus => {
                 if present == [DISABLED] {
                     changes.push(ChangeOperation::Replace, &name, &[]);
                 }
@@ -348,14 +353,8 @@ fn give_class(entry: &Entry, name: &str, changes: &mut EntryChanges) {
     }
 }
 
-fn set_first(
-    resource: &ResourceType,
-    entry: &Entry,
-    name: &str,
-    value: String,
-    changes: &mut EntryChanges,
-) -> Result<()> {
-    let present = first(resource, entry, name);
+fn set_first(entry: &Entry, name: &str, value: String, changes: &mut EntryChanges) -> Result<()> {
+    let present = first(entry, name);
     if present.as_ref() == Some(&value) {
         return Ok(());
     }

@@ -170,6 +170,44 @@ fn a_patch_changes_what_it_names() {
     assert_eq!(unchanged.body, renamed.body);
 }
 
+/// Regression test: each PATCH wrote all attributes of the resource. It deleted a manager whom the client does not see,
+/// and gave entries a default name.
+#[test]
+fn a_patch_keeps_what_the_client_does_not_see() {
+    let scim = Scim::start("scim-unseen");
+    let mut admin = scim.ldap();
+    let gone = "uid=gone,ou=people,dc=example,dc=com";
+    for (dn, attributes) in [
+        (
+            "cn=wiki,ou=people,dc=example,dc=com",
+            vec![("cn", "wiki"), ("sn", "wiki"), ("uid", "wiki"), ("displayName", "Wiki service")],
+        ),
+        (
+            "cn=Boss,ou=people,dc=example,dc=com",
+            vec![("cn", "Chief"), ("cn", "Boss"), ("sn", "B"), ("uid", "boss"), ("manager", gone)],
+        ),
+    ] {
+        let attributes = [vec![("objectClass", "inetOrgPerson")], attributes].concat();
+        assert!(admin.add(dn, &attributes).unwrap().is_success(), "{dn}");
+        let uid = attributes.iter().find(|(name, _)| *name == "uid").unwrap().1;
+        let user = scim.found("/Users", &format!("userName eq {uid:?}")).remove(0);
+        let before = admin.entry(dn, &["cn", "sn", "uid", "manager"]).unwrap().unwrap();
+        let path = format!("/Users/{}", id(&user));
+        let changed = scim.patch(&path, &json!([{ "op": "add", "path": "title", "value": "CTO" }]));
+        assert_eq!((changed.status, &changed.body["title"]), (200, &json!("CTO")), "{changed:?}");
+        assert_eq!(changed.body["name"], user["name"]);
+        assert_eq!(admin.entry(dn, &["cn", "sn", "uid", "manager"]).unwrap().unwrap(), before);
+    }
+    let boss = scim.found("/Users", r#"userName eq "boss""#).remove(0);
+    assert_eq!(boss["name"]["formatted"], "Boss", "the value in the RDN");
+    assert_eq!(boss[ENTERPRISE].get("manager"), None);
+    let path = format!("/Users/{}", id(&boss));
+    let named = scim.patch(&path, &json!([{ "op": "replace", "path": "name.formatted", "value": "Head" }]));
+    assert_eq!((named.status, &named.body["name"]["formatted"]), (200, &json!("Head")), "{named:?}");
+    let entry = admin.entry("cn=Head,ou=people,dc=example,dc=com", &["cn"]).unwrap().unwrap();
+    assert_eq!(entry.values("cn").len(), 2);
+}
+
 #[test]
 fn versions_prevent_lost_changes() {
     let scim = Scim::start("scim-versions");
