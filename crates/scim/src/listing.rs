@@ -318,7 +318,8 @@ fn by_cursor(
         }
     }
     let mut answer = json!({ "schemas": [LIST], "totalResults": total, "itemsPerPage": listed.len() });
-    if at < sources.len() {
+    // A request for 0 resources has no cursor, because there is none for the beginning of a list.
+    if at < sources.len() && (at > 0 || !cookie.is_empty()) {
         let kind = u8::try_from(at).unwrap_or(u8::MAX);
         let octets = [&[kind][..], &(total as u64).to_be_bytes(), &cookie].concat();
         answer["nextCursor"] = URL_SAFE_NO_PAD.encode(octets).into();

@@ -55,6 +55,8 @@ pub struct ScimResponse {
     pub version: Option<String>,
     /// Value of the header `Location`, if there is one.
     pub location: Option<String>,
+    /// Value of the header `Allow`: the methods of the resource, if the request had a different one.
+    pub allowed_methods: Option<&'static str>,
 }
 
 impl ScimResponse {
@@ -93,6 +95,18 @@ enum Target<'a> {
     Me,
 }
 
+impl Target<'_> {
+    /// Returns the methods that are possible here, in the form of the header `Allow`.
+    fn methods(&self) -> &'static str {
+        match self {
+            Target::Documents(..) | Target::Root => "GET, HEAD",
+            Target::SearchRoot | Target::Search(_) | Target::Bulk => "POST",
+            Target::All(_) => "GET, HEAD, POST",
+            Target::One(..) | Target::Me => "GET, HEAD, PUT, PATCH, DELETE",
+        }
+    }
+}
+
 impl Service {
     /// Creates the service.
     ///
@@ -110,7 +124,13 @@ impl Service {
         request: &ScimRequest<'_>,
         connect: &mut dyn FnMut() -> std::result::Result<Connection, ClientError>,
     ) -> (ScimResponse, Option<AnswerShare>) {
-        self.respond(request, connect).unwrap_or_else(|error| (ScimResponse::from(error), None))
+        self.respond(request, connect).unwrap_or_else(|error| {
+            let mut response = ScimResponse::from(error);
+            if response.status == 405 {
+                response.allowed_methods = self.target(request.path).ok().map(|target| target.methods());
+            }
+            (response, None)
+        })
     }
 
     fn respond(
@@ -337,5 +357,6 @@ fn stored(status: u16, stored: StoredResource) -> ScimResponse {
         body: stored.resource.map(|resource| resource.to_string()),
         version: stored.version,
         location: Some(stored.location),
+        allowed_methods: None,
     }
 }

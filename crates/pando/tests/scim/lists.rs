@@ -56,6 +56,9 @@ fn pages_contain_every_user_once() {
         }
     }
     assert_eq!(by_cursor, seen);
+    // A page without resources has no cursor, because the next page is the first.
+    let none = scim.get("/Users?cursor&count=0").expect(200, None);
+    assert_eq!((&none["totalResults"], none.get("nextCursor")), (&json!(COUNT), None));
     for stale in ["x", "AAAAAAAAAAAA", &cursor] {
         let filtered = format!("/Users?cursor={stale}&count=10&filter=title%20pr");
         scim.get(&filtered).expect(400, Some("invalidCursor"));
@@ -122,7 +125,19 @@ fn the_service_describes_itself() {
     anonymous("/Schemas/urn:none").expect(404, None);
     anonymous("/Schemas?filter=id%20pr").expect(403, None);
     anonymous("/Nothing").expect(404, None);
-    scim.ask("PUT", "/Users", &Value::Null).expect(405, None);
+    for (method, path, allowed) in [
+        ("PUT", "/Users", "GET, HEAD, POST"),
+        ("GET", "/Bulk", "POST"),
+        ("POST", "/Users/10000000-0000-4000-8000-000000000000", "GET, HEAD, PUT, PATCH, DELETE"),
+        ("DELETE", "/Schemas", "GET, HEAD"),
+    ] {
+        let answer = scim.ask(method, path, &Value::Null);
+        assert_eq!(
+            (answer.status, answer.http.headers("allow").concat()),
+            (405, allowed.to_owned()),
+            "{path}"
+        );
+    }
     scim.get("/Me/x").expect(404, None);
     // Attributes without a mapping are left out, and unknown names are refused.
     let body = json!({ "schemas": [USER], "userName": "a", "nickName": "b", "ims": [{ "value": "c" }] });

@@ -105,6 +105,7 @@ fn response(is_head: bool, answered: ScimResponse, share: Option<AnswerShare>) -
         put(header::CONTENT_TYPE, "application/scim+json");
     }
     answered.version.iter().for_each(|version| put(header::ETAG, version));
+    answered.allowed_methods.iter().for_each(|methods| put(header::ALLOW, methods));
     answered.location.iter().for_each(|location| put(header::LOCATION, location));
     if answered.status == 503 {
         put(header::RETRY_AFTER, "1");
