@@ -81,10 +81,11 @@ pub const GUESS_DELAY_FIRST: Duration = Duration::from_millis(250);
 /// Maximum delay of the answer to a wrong password.
 pub const GUESS_DELAY_MAX: Duration = Duration::from_secs(8);
 /// Maximum number of delayed answers to one source about one account. At this number further binds are answered `busy`.
-pub const GUESSES_DELAYED_MAX: u32 = 8;
+pub const GUESSES_DELAYED_MAX: usize = 8;
 /// Time without a failure after which earlier failures are forgotten.
 pub const GUESSES_FORGOTTEN_AFTER: Duration = Duration::from_secs(900);
-/// Maximum number of pairs of account and source whose failures are counted. They occupy about 10 MB.
+/// Maximum number of pairs of account and source whose failures are counted. They occupy about 10 MB, and the
+/// ends of their delays at most 13 MB.
 pub const GUESSES_MAX: usize = 100_000;
 
 /// Maximum size of a file of forbidden words, in octets. The words are kept in memory.

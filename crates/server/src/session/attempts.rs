@@ -173,7 +173,7 @@ impl Session {
         let is_refused = is_refused || state.account.is_locked(now);
         if wrong == 0 && !is_refused {
             if let Some(key) = &old.guess {
-                context.shared.guesses.succeeded(key);
+                context.shared.guesses.succeeded(key, context.now);
             }
             return None;
         }
@@ -398,31 +398,28 @@ impl Session {
     /// Answers an attempt, after a delay if the policy or earlier failures from this source require a delay.
     pub(super) fn conclude(&mut self, mut to: Responder<'_>, decided: DecidedAttempt) {
         let has_failed = decided.has_failed();
-        let guesses = &to.context.shared.guesses;
-        let held = match (&decided.guess, has_failed) {
-            (Some(key), true) => guesses.failed(*key, to.context.now),
-            (Some(key), false) => {
-                guesses.succeeded(key);
-                None
-            }
-            (None, _) => None,
-        };
+        let (guesses, now) = (&to.context.shared.guesses, to.context.now);
         let by_policy = if has_failed { Duration::from_secs(decided.delay.into()) } else { Duration::ZERO };
-        let delay = held.as_ref().map_or(by_policy, |(delay, _)| by_policy.max(*delay));
+        let delay = match (&decided.guess, has_failed) {
+            (Some(key), true) => guesses.failed(*key, now, by_policy).unwrap_or(by_policy),
+            (Some(key), false) => {
+                guesses.succeeded(key, now);
+                by_policy
+            }
+            (None, _) => by_policy,
+        };
         if delay.is_zero() {
             return self.answer_attempt(to, decided);
         }
-        let end = to.context.now + delay;
+        let end = now + delay;
         to.head.event.iter_mut().for_each(|event| event.stages.push(("delay the answer", end)));
         to.context.shared.delays.post_at(end, self.address(to.context));
-        let _held = held.map(|(_, delayed)| delayed);
-        let waits = Work::Delayed { decided: Box::new(decided), _held };
-        self.keep(to.head, waits, 0, None);
+        self.keep(to.head, Work::Delayed(Box::new(decided)), 0, None);
     }
 
     /// Answers an attempt after its delay.
     pub(crate) fn delayed(&mut self, context: &mut Context, ticket: u64, out: &mut Vec<u8>) {
-        if let Some((head, Work::Delayed { decided, .. })) = self.take(ticket) {
+        if let Some((head, Work::Delayed(decided))) = self.take(ticket) {
             self.answer_attempt(Responder { context, head, out }, *decided);
         }
     }

@@ -46,7 +46,7 @@ impl Session {
             Work::Change | Work::Forwarded(_) | Work::PasswordModify(_) | Work::Transaction(_) => {
                 return Err((ResultCode::TOO_LATE, "the operation is under way"));
             }
-            Work::Verify(_) | Work::Kerberos | Work::Decided(_) | Work::Delayed { .. } => {
+            Work::Verify(_) | Work::Kerberos | Work::Decided(_) | Work::Delayed(_) => {
                 return Err((
                     ResultCode::CANNOT_CANCEL,
                     "an operation that proves a password is not cancelled",

@@ -163,7 +163,7 @@ impl Session {
         let owner = password_owner(&message.request, &context.snapshot, &self.request_context(context))?;
         let Some(PasswordOwner { requester, account }) = owner else { return Ok(None) };
         let guess = self.guess_key(&requester, requester.dn());
-        if guess.is_some_and(|key| context.shared.guesses.are_too_many(&key)) {
+        if guess.is_some_and(|key| context.shared.guesses.are_too_many(&key, context.now)) {
             return Err(too_many_guesses());
         }
         let attempt = account.map(|account| attempts::begin_change(context, account));

@@ -17,7 +17,7 @@ impl Session {
     /// account's password and mail addresses must be unchanged since the mail was sent.
     pub(super) fn mail_token(&mut self, to: Responder<'_>, token: &[u8]) {
         let guess = self.guess_key(&Requester::Anonymous, MAIL_TOKEN);
-        if guess.is_some_and(|key| to.context.shared.guesses.are_too_many(&key)) {
+        if guess.is_some_and(|key| to.context.shared.guesses.are_too_many(&key, to.context.now)) {
             return self.answer(to, &too_many_guesses());
         }
         let now = to.context.now;

@@ -24,7 +24,6 @@ use crate::limits::{OUTSTANDING_BYTES_MAX, OUTSTANDING_SEARCH_BYTES_MAX};
 use crate::net::listening_places::ListeningPlace;
 use crate::telemetry::counters::Operation;
 use crate::telemetry::operation_event::OperationEvent;
-use crate::workers::guesses::DelayedAnswer;
 use crate::workers::hash_pool::HashClaim;
 use crate::workers::scan_shares::ScanAccount;
 
@@ -203,7 +202,7 @@ pub(super) enum Work {
     /// The writer, which records an attempt whose outcome is known.
     Decided(Box<DecidedAttempt>),
     /// The end of the delay of the answer.
-    Delayed { decided: Box<DecidedAttempt>, _held: Option<DelayedAnswer> },
+    Delayed(Box<DecidedAttempt>),
 }
 
 impl Outstanding {
@@ -228,7 +227,7 @@ impl Outstanding {
         match &self.work {
             Work::Verify(proof) => proof.requester.is_some(),
             Work::Kerberos => true,
-            Work::Decided(decided) | Work::Delayed { decided, .. } => decided.requester.is_some(),
+            Work::Decided(decided) | Work::Delayed(decided) => decided.requester.is_some(),
             Work::Search { .. }
             | Work::Change
             | Work::Forwarded(_)

@@ -142,7 +142,7 @@ impl Session {
             None => account_number(&self.requester, self.requester.dn()),
         };
         let guess = requester.as_ref().and_then(|requester| self.guess_key(requester, name));
-        if guess.is_some_and(|key| to.context.shared.guesses.are_too_many(&key)) {
+        if guess.is_some_and(|key| to.context.shared.guesses.are_too_many(&key, to.context.now)) {
             return self.answer(to, &too_many_guesses());
         }
         let app = account.as_deref().and_then(|account| attempts::begin_app(to.context, account, asserted));

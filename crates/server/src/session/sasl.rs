@@ -336,7 +336,7 @@ impl Session {
         };
         let attempt = account.map(|account| attempts::begin_proof(to.context, account));
         let guess = self.guess_key(&requester, name);
-        if guess.is_some_and(|key| to.context.shared.guesses.are_too_many(&key)) {
+        if guess.is_some_and(|key| to.context.shared.guesses.are_too_many(&key, to.context.now)) {
             return self.answer(to, &too_many_guesses());
         }
         let proof = Proof { requester: Some(requester), acts_as, attempt, guess };

@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use directory::Requester;
@@ -56,47 +56,43 @@ pub(crate) struct Guesses {
 struct Failures {
     count: u32,
     last: Instant,
-    /// Number of answers that are being delayed.
-    delayed: u32,
-}
-
-/// A delayed answer, which is counted until it is dropped.
-pub(crate) struct DelayedAnswer {
-    guesses: Arc<Guesses>,
-    key: GuessKey,
+    /// Ends of the last delays, at most [`GUESSES_DELAYED_MAX`]. A delay counts until its end, even if the client closes
+    /// the connection before. Otherwise a client could evade the limit by closing its connections.
+    delay_ends: Vec<Instant>,
 }
 
 impl Guesses {
     /// Returns true if so many answers for the key are being delayed that further guesses are refused without
     /// verification.
-    pub(crate) fn are_too_many(&self, key: &GuessKey) -> bool {
-        self.lock().get(key).is_some_and(|failures| failures.delayed >= GUESSES_DELAYED_MAX)
+    pub(crate) fn are_too_many(&self, key: &GuessKey, now: Instant) -> bool {
+        self.lock().get(key).is_some_and(|failures| failures.delayed(now) >= GUESSES_DELAYED_MAX)
     }
 
-    /// Counts a failure. Returns the delay of its answer; `None` if there are too few failures for a delay.
-    pub(crate) fn failed(self: &Arc<Self>, key: GuessKey, now: Instant) -> Option<(Duration, DelayedAnswer)> {
+    /// Counts a failure. Returns the delay of its answer, at least `delay_min`; `None` if there are too few failures for
+    /// a delay.
+    pub(crate) fn failed(&self, key: GuessKey, now: Instant, delay_min: Duration) -> Option<Duration> {
         let mut table = self.lock();
         if table.len() >= GUESSES_MAX && !table.contains_key(&key) {
-            table.retain(|_, failures| failures.delayed > 0 || !failures.are_old(now));
+            table.retain(|_, failures| failures.delayed(now) > 0 || !failures.are_old(now));
             if table.len() >= GUESSES_MAX {
                 return None;
             }
         }
-        let failures = table.entry(key).or_insert(Failures { count: 0, last: now, delayed: 0 });
+        let failures = table.entry(key).or_insert(Failures { count: 0, last: now, delay_ends: Vec::new() });
         if failures.are_old(now) {
             failures.count = 0;
         }
         failures.count = failures.count.saturating_add(1);
         failures.last = now;
-        let delay = delay_of(failures.count)?;
-        failures.delayed += 1;
-        Some((delay, DelayedAnswer { guesses: Arc::clone(self), key }))
+        let delay = delay_of(failures.count)?.max(delay_min);
+        failures.add_delay(now, now + delay);
+        Some(delay)
     }
 
     /// Clears the failures of the key after a success, unless answers are still being delayed.
-    pub(crate) fn succeeded(&self, key: &GuessKey) {
+    pub(crate) fn succeeded(&self, key: &GuessKey, now: Instant) {
         let mut table = self.lock();
-        if table.get(key).is_some_and(|failures| failures.delayed == 0) {
+        if table.get(key).is_some_and(|failures| failures.delayed(now) == 0) {
             table.remove(key);
         }
     }
@@ -111,19 +107,26 @@ impl Failures {
     fn are_old(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.last) >= GUESSES_FORGOTTEN_AFTER
     }
+
+    /// Returns the number of answers that are being delayed.
+    fn delayed(&self, now: Instant) -> usize {
+        self.delay_ends.iter().filter(|end| **end > now).count()
+    }
+
+    /// Adds the end of a delay. If there are [`GUESSES_DELAYED_MAX`] already, drops the earliest end.
+    fn add_delay(&mut self, now: Instant, end: Instant) {
+        self.delay_ends.retain(|other| *other > now);
+        if self.delay_ends.len() >= GUESSES_DELAYED_MAX {
+            self.delay_ends.sort_unstable();
+            self.delay_ends.remove(0);
+        }
+        self.delay_ends.push(end);
+    }
 }
 
 fn delay_of(count: u32) -> Option<Duration> {
     let doublings = count.checked_sub(GUESSES_FREE + 1)?.min(16);
     Some((GUESS_DELAY_FIRST * (1 << doublings)).min(GUESS_DELAY_MAX))
-}
-
-impl Drop for DelayedAnswer {
-    fn drop(&mut self) {
-        if let Some(failures) = self.guesses.lock().get_mut(&self.key) {
-            failures.delayed = failures.delayed.saturating_sub(1);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -138,46 +141,63 @@ mod tests {
 
     #[test]
     fn failed_binds_of_an_account_from_one_source_double_the_delay() {
-        let (guesses, now) = (Arc::new(Guesses::default()), Instant::now());
+        let (guesses, now) = (Guesses::default(), Instant::now());
         let anna = key("cn=anna", [10, 0, 0, 1]);
+        let delay = |key| guesses.failed(key, now, Duration::ZERO);
         for _ in 0..GUESSES_FREE {
-            assert!(guesses.failed(anna, now).is_none());
+            assert_eq!(delay(anna), None);
         }
-        let delay = |key| guesses.failed(key, now).map(|(delay, _)| delay);
         assert_eq!(delay(key("CN=Anna", [10, 0, 0, 1])), Some(GUESS_DELAY_FIRST), "however it is spelt");
         assert_eq!(delay(anna), Some(2 * GUESS_DELAY_FIRST));
         assert_eq!(delay(key("cn=bert", [10, 0, 0, 1])), None, "another account");
         assert_eq!(delay(key("cn=anna", [10, 0, 0, 2])), None, "another source");
-        (0..40).for_each(|_| drop(guesses.failed(anna, now)));
+        for _ in 0..40 {
+            delay(anna);
+        }
         assert_eq!(delay(anna), Some(GUESS_DELAY_MAX));
+        let longer = 2 * GUESS_DELAY_MAX;
+        assert_eq!(guesses.failed(anna, now, longer), Some(longer), "the policy demands a longer delay");
         let later = now + GUESSES_FORGOTTEN_AFTER;
-        assert!(guesses.failed(anna, later).is_none(), "forgotten");
-        (0..10).for_each(|_| drop(guesses.failed(anna, later)));
-        guesses.succeeded(&anna);
-        assert!(guesses.failed(anna, later).is_none(), "a success ends it");
+        assert_eq!(guesses.failed(anna, later, Duration::ZERO), None, "forgotten");
+        for _ in 0..10 {
+            guesses.failed(anna, later, Duration::ZERO);
+        }
+        let later = later + GUESS_DELAY_MAX;
+        guesses.succeeded(&anna, later);
+        assert_eq!(guesses.failed(anna, later, Duration::ZERO), None, "a success ends it");
     }
 
+    /// A delayed answer was counted until its connection closed. An attacker that closed each connection soon after the
+    /// verification was never refused.
     #[test]
-    fn the_number_of_delayed_answers_is_limited() {
-        let (guesses, now) = (Arc::new(Guesses::default()), Instant::now());
+    fn the_number_of_delayed_answers_is_limited_until_their_delays_end() {
+        let (guesses, now) = (Guesses::default(), Instant::now());
         let anna = key("cn=anna", [10, 0, 0, 1]);
-        (0..GUESSES_FREE).for_each(|_| drop(guesses.failed(anna, now)));
-        let waiting: Vec<_> = (0..GUESSES_DELAYED_MAX).map(|_| guesses.failed(anna, now)).collect();
-        assert!(guesses.are_too_many(&anna));
-        guesses.succeeded(&anna);
-        assert!(guesses.are_too_many(&anna), "delayed answers still count");
-        drop(waiting);
-        assert!(!guesses.are_too_many(&anna));
+        let free = usize::try_from(GUESSES_FREE).unwrap();
+        for failures in 0..free + GUESSES_DELAYED_MAX {
+            assert!(!guesses.are_too_many(&anna, now), "{failures}");
+            guesses.failed(anna, now, Duration::ZERO);
+        }
+        assert!(guesses.are_too_many(&anna, now));
+        guesses.succeeded(&anna, now);
+        assert!(guesses.are_too_many(&anna, now), "delayed answers still count");
+        // Guesses whose verification began earlier may still fail.
+        for _ in 0..10 {
+            guesses.failed(anna, now, Duration::ZERO);
+        }
+        let almost = now + GUESS_DELAY_MAX - Duration::from_millis(1);
+        assert!(guesses.are_too_many(&anna, almost));
+        assert!(!guesses.are_too_many(&anna, now + GUESS_DELAY_MAX));
     }
 
     #[test]
     fn the_table_is_bounded() {
-        let (guesses, now) = (Arc::new(Guesses::default()), Instant::now());
+        let (guesses, now) = (Guesses::default(), Instant::now());
         for number in 0..GUESSES_MAX + 10 {
-            guesses.failed(key(&number.to_string(), [10, 0, 0, 1]), now);
+            guesses.failed(key(&number.to_string(), [10, 0, 0, 1]), now, Duration::ZERO);
         }
         assert_eq!(guesses.lock().len(), GUESSES_MAX);
-        guesses.failed(key("new", [10, 0, 0, 1]), now + GUESSES_FORGOTTEN_AFTER);
+        guesses.failed(key("new", [10, 0, 0, 1]), now + GUESSES_FORGOTTEN_AFTER, Duration::ZERO);
         assert_eq!(guesses.lock().len(), 1, "expired rows are removed");
     }
 }
