@@ -325,13 +325,20 @@ fn broken_exchanges_leave_the_session_anonymous() {
         assert_eq!(code, ResultCode::PROTOCOL_ERROR, "it is read as a first message");
     }
     // An unknown name always has the same salt, and different names have different salts.
-    let mut salt = |name: &str| {
+    let mut salt_for = |identity: &str, name: &str| {
         nobody(&mut connection);
-        let (code, challenge) =
-            sasl_bind(&mut connection, "SCRAM-SHA-256", format!("n,,n={name},r=x").as_bytes());
+        let first = format!("n,{identity},n={name},r=x");
+        let (code, challenge) = sasl_bind(&mut connection, "SCRAM-SHA-256", first.as_bytes());
         assert_eq!(code, ResultCode::SASL_BIND_IN_PROGRESS);
         challenge.split(',').nth(1).unwrap().to_owned()
     };
+    // An authorization identity that the user may not assume does not change the salt. It did for names that exist.
+    for name in ["anna", "ghost"] {
+        for identity in ["a=u:bert", "a=u:zzz"] {
+            assert_eq!(salt_for("", name), salt_for(identity, name), "{name} {identity}");
+        }
+    }
+    let mut salt = |name: &str| salt_for("", name);
     assert_ne!(salt("ghost"), salt("spirit"));
     // A name has one salt, however it is spelled and whether or not it exists. Otherwise two spellings would show
     // whether it exists.

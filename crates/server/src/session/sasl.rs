@@ -250,10 +250,8 @@ impl Session {
             _ => return Err(refusal(SaslError::Malformed("its channel binding is not the mechanism's"))),
         };
         let identified = identify(&context.snapshot, &first.name)?;
-        // A user can authenticate only as itself. Only the administrator may assume other identities, and the
-        // administrator has no SCRAM keys.
-        let is_own = |own: &Requester| authorized(context, own, &first.authorization).as_ref() == Some(own);
-        let identified = identified.filter(|of| is_own(&of.requester));
+        // The challenge must not depend on the authorization identity. Otherwise a foreign identity would change the
+        // salt of an existing name only, and reveal that the name exists.
         let keys = identified.as_ref().and_then(|of| keys_of(of, hash));
         let is_known = keys.is_some();
         let secret = context.snapshot.directory().secret(b"SCRAM");
@@ -267,7 +265,10 @@ impl Session {
         let nonce = readable_password(&context.random.bytes().map_err(no_random_numbers)?)
             + &readable_password(&context.random.bytes().map_err(no_random_numbers)?);
         let (exchange, challenge) = Exchange::begin(&first, keys, &nonce);
-        let identified = identified.filter(|_| is_known);
+        // A user can authenticate only as itself. With another identity the exchange fails at its end, like an exchange
+        // with a wrong password.
+        let is_own = |own: &Requester| authorized(context, own, &first.authorization).as_ref() == Some(own);
+        let identified = identified.filter(|of| is_known && is_own(&of.requester));
         let scram_bind =
             ScramBind { hash, has_binding, channel, exchange, name: first.name.clone(), identified };
         self.sasl = Some(Box::new(SaslExchange::Scram(scram_bind)));
@@ -286,7 +287,8 @@ impl Session {
             return self.answer(to, &refusal(error));
         }
         let is_right = proved.is_ok() && identified.is_some();
-        to.head.sasl_credentials = proved.ok().map(String::into_bytes);
+        // The server's signature would confirm the proof to a client that may not assume the identity.
+        to.head.sasl_credentials = proved.ok().filter(|_| is_right).map(String::into_bytes);
         self.proved(to, (&name, identified, None), is_right);
     }
 
