@@ -300,23 +300,16 @@ impl Inner {
             lineage: Lineage::decode(snapshot.lineage()?).unwrap_or_default(),
             comparisons: &self.comparisons,
         };
-        let mut answers = Vec::new();
-        let mut later = Vec::with_capacity(reads.len());
-        for read in reads.drain(..) {
-            match supplier.answer(&read, now, blocks)? {
-                Some((value, is_served)) => {
-                    if is_served {
-                        self.consumers.note(read.address.connection, &read.consumer, newest, now);
-                    }
-                    answers.push(written(&read, Outcome::success(), Some(value)));
-                }
-                None => later.push(read),
+        let (answers, answered) = answer_until_error(reads, |read| {
+            let Some((value, is_served)) = supplier.answer(read, now, blocks)? else { return Ok(None) };
+            if is_served {
+                self.consumers.note(read.address.connection, &read.consumer, newest, now);
             }
-        }
-        *reads = later;
+            Ok(Some(written(read, Outcome::success(), Some(value))))
+        });
         pace.answered(answers.len(), now);
         self.post(answers.into_iter());
-        Ok(())
+        answered
     }
 
     /// Sends answers to their event loops, one message per event loop.
@@ -406,6 +399,32 @@ impl Supplier<'_> {
     }
 }
 
+/// Calls `answer` for each request, up to the first error. Returns the answers. Leaves the requests without an answer in
+/// `reads`, so that the caller can refuse them after an error.
+fn answer_until_error<R, A, E>(
+    reads: &mut Vec<R>,
+    mut answer: impl FnMut(&R) -> Result<Option<A>, E>,
+) -> (Vec<A>, Result<(), E>) {
+    let (mut answers, mut result) = (Vec::new(), Ok(()));
+    reads.retain(|read| {
+        if result.is_err() {
+            return true;
+        }
+        match answer(read) {
+            Ok(Some(answer)) => {
+                answers.push(answer);
+                false
+            }
+            Ok(None) => true,
+            Err(error) => {
+                result = Err(error);
+                true
+            }
+        }
+    });
+    (answers, result)
+}
+
 /// Returns the digest of a record. A replica sends the digest of its last record. The supplier compares this digest
 /// with the digest of its own record at the same position.
 pub(crate) fn record_digest(record: &[u8]) -> [u8; RECORD_DIGEST_BYTES] {
@@ -427,4 +446,26 @@ fn refused(read: &LogRead, code: ResultCode, text: &str) -> Written {
 
 fn written(read: &LogRead, outcome: Outcome, value: Option<SharedValue>) -> Written {
     Written::of_extended(read.address, outcome, value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After an error, the requests without an answer were dropped. Their replicas waited for the end of a timeout.
+    #[test]
+    fn an_error_leaves_the_requests_without_an_answer() {
+        let mut reads = vec![1, 2, 3, 4, 5];
+        let (answers, result) = answer_until_error(&mut reads, |read| match read {
+            1 | 5 => Ok(Some(10 * read)),
+            2 => Ok(None),
+            3 => Err("damaged"),
+            other => panic!("{other} follows the error"),
+        });
+        assert_eq!((answers, result), (vec![10], Err("damaged")));
+        assert_eq!(reads, [2, 3, 4, 5]);
+        let (answers, result) =
+            answer_until_error(&mut reads, |read| Ok::<_, ()>((*read > 2).then_some(*read)));
+        assert_eq!((answers, result, reads), (vec![3, 4, 5], Ok(()), vec![2]));
+    }
 }
