@@ -6,8 +6,9 @@ use client::Connection;
 use directory::virtual_entries::READ_LOG;
 use ldap::{ChangeOperation, LogAnswer, LogPart, LogRequest, ResultCode};
 use test_support::cluster::until;
+use test_support::pando::Start;
 use test_support::tree::{add, person_dn, plant, replace};
-use test_support::{Pando, SUFFIX, Scratch};
+use test_support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 /// Returns the generation of a server's data and its newest position.
 fn generation_and_position(connection: &mut Connection) -> ([u8; 16], u64) {
@@ -155,6 +156,20 @@ fn reading_the_log_needs_the_replication_right() {
     assert_eq!(code(&anna, "anna-secret"), ResultCode::SUCCESS);
     assert_eq!(code(&person_dn("bert"), "bert-secret"), ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     assert!(pando.stop().success());
+}
+
+/// On a listener for IPv6 that also accepts IPv4, the address of this machine is `::ffff:127.0.0.1`.
+#[test]
+fn a_client_on_this_machine_reads_the_log_from_a_listener_for_all_addresses() {
+    let scratch = Scratch::new("replica-dual-stack");
+    let pando = Start::new(&scratch).arguments(&["--listen", "ldap://[::]:0"]).ready();
+    let output = pando.output();
+    let (_, rest) = output.split_once("ldap://[::]:").unwrap();
+    let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    let mut admin = Connection::open(([127, 0, 0, 1], port.parse().unwrap()).into()).unwrap();
+    assert!(admin.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
+    let (generation, newest) = generation_and_position(&mut admin);
+    assert_eq!(records(&read(&mut admin, &request(generation, 0))).1.len() as u64, newest);
 }
 
 /// The log keeps a limited number of records. If older records are requested, the answer is the first position that is

@@ -134,7 +134,7 @@ impl Session {
             return refused(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, text);
         }
         let is_bare = match &self.protection {
-            Protection::None(address) => !address.is_loopback(),
+            Protection::None(address) => !address.to_canonical().is_loopback(),
             Protection::Proxied(_) => true,
             Protection::Kernel | Protection::Console(_) | Protection::Tls(_) => false,
         };
