@@ -298,6 +298,15 @@ fn events_name_the_user_of_a_failed_sasl_bind_and_the_refusing_rule() {
         assert_eq!(refused.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     }
     assert_eq!(user.delete(&bert).unwrap().code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    // The rule refuses the authorization identity. The administrator could make the change.
+    let identity = format!("dn:{bert}");
+    let proxied =
+        Control { oid: ldap::oids::PROXIED_AUTHORIZATION, critical: true, value: Some(identity.as_bytes()) };
+    let mut changes = ldap::ChangesBuf::new();
+    changes.push(ChangeOperation::Add, "sn", ["x"]);
+    let modify = ldap::Request::Modify(ldap::ModifyRequest { object: &bert, changes: changes.as_changes() });
+    let refused = pando.administrator().request(modify, ControlsBuf::from_iter([proxied]).as_controls());
+    assert_eq!(refused.unwrap().outcome.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     pando.signal(rustix::process::Signal::TERM);
     assert!(pando.exit().success());
     let all = events(&scratch, &[]);
@@ -311,6 +320,7 @@ fn events_name_the_user_of_a_failed_sasl_bind_and_the_refusing_rule() {
     only_event(&all, &[("operation", "modify"), ("target", &anna), ("rule", "names")]);
     only_event(&all, &[("operation", "modify"), ("target", &bert), ("rule", "none allows it")]);
     only_event(&all, &[("operation", "delete"), ("target", &bert), ("rule", "none allows it")]);
+    only_event(&all, &[("acts_as", &identity), ("target", &bert), ("rule", "names")]);
     let printed = audit(&scratch, &["--json"]).stdout;
     assert!(!printed.contains("-secret"), "{printed}");
 }

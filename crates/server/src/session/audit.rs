@@ -136,6 +136,7 @@ impl Session {
         Some(Box::new(OperationEvent {
             started,
             kind,
+            requester: Arc::clone(&self.requester),
             fields,
             is_audited,
             is_sampled,
@@ -245,7 +246,7 @@ impl Session {
         let attributes: Vec<_> = attributes.iter().map(|name| &**name).collect();
         let refused = RefusedRight { word, entry: &entry, attributes: &attributes };
         let link = self.client_link(context);
-        access_question::refusing_rule(context.snapshot.state(), &self.requester, refused, link)
+        access_question::refusing_rule(context.snapshot.state(), &event.requester, refused, link)
     }
 
     /// Adds the entry of a SASL bind with a user name to the event. If no entry has that name, the text is withheld,

@@ -7,9 +7,11 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt::Write;
+use std::sync::Arc;
 use std::time::Instant;
 
 use audit::{Event, EventWriter, Field, Kind};
+use directory::Requester;
 use ldap::oids::VERIFY_CREDENTIALS;
 use ldap::{
     Authentication, Controls, DecodeLimits, Dn, Filter, FilterKind, Request, Scope, VerifyCredentials,
@@ -33,6 +35,8 @@ const TRACKING: [Field; 4] =
 pub(crate) struct OperationEvent {
     pub(crate) started: Instant,
     pub(crate) kind: Kind,
+    /// The requester under whose identity the operation runs, which may come from a proxied authorization control.
+    pub(crate) requester: Arc<Requester>,
     /// The fields that are known from the request, encoded.
     pub(crate) fields: Vec<u8>,
     /// Whether the operation is audited.
