@@ -528,7 +528,7 @@ impl Connection {
                 Some(Reading::Ended)
             }
             Ok(Incoming::Octets(count, has_more)) => {
-                if self.has_requested || self.session.is_trusted() {
+                if count > 0 && (self.has_requested || self.session.is_trusted()) {
                     self.last_progress = context.now;
                 }
                 context.counters.bytes_in.add(count as u64);

@@ -6,6 +6,10 @@ use std::time::Duration;
 /// memory in addition to [`UNSENT_MAX`](super::UNSENT_MAX).
 pub const TLS_CHUNK_MAX: usize = 64 << 10;
 
+/// Maximum number of reads from a socket in a row without plaintext. After them, the connection counts one read of
+/// [`READS_PER_TURN_MAX`](super::READS_PER_TURN_MAX).
+pub const TLS_FILLS_MAX: usize = 16;
+
 /// Time that a client has for its part of a TLS handshake.
 pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 

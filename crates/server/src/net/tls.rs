@@ -11,7 +11,7 @@ use std::time::Instant;
 use rustls::pki_types::CertificateDer;
 use rustls::{HandshakeKind, ServerConfig, ServerConnection};
 
-use crate::limits::{TLS_CHUNK_MAX, TLS_HANDSHAKE_SIZE_MAX};
+use crate::limits::{TLS_CHUNK_MAX, TLS_FILLS_MAX, TLS_HANDSHAKE_SIZE_MAX};
 use crate::net::socket::Socket;
 
 /// Server side of a TLS session.
@@ -135,8 +135,13 @@ impl TlsSession {
     /// has sent an alert, if the socket accepted it.
     pub(crate) fn receive(&mut self, socket: &Socket, input: &mut Vec<u8>) -> io::Result<Incoming> {
         let room = input.capacity() - input.len();
-        let mut is_drained = false;
+        let (mut is_drained, mut fills) = (false, 0);
         while self.plaintext == 0 && !is_drained && !self.has_ended {
+            // Records without plaintext, such as empty records and key updates, must not keep other clients waiting.
+            if fills == TLS_FILLS_MAX {
+                return Ok(Incoming::Octets(0, true));
+            }
+            fills += 1;
             is_drained = self.fill(socket)?;
         }
         let mut count = 0;
