@@ -49,8 +49,8 @@ pub(crate) struct Connection {
     sent: usize,
     /// Answers of other threads that arrived while `output` ended in the middle of a message.
     later: Vec<u8>,
-    /// Time of the last progress in either direction. Before the first request, the time at which the connection was
-    /// opened.
+    /// Time of the last progress in either direction, or at which the peer began not to accept answers. Before the first
+    /// request, the time at which the connection was opened.
     last_progress: Instant,
     /// Whether a complete request has arrived.
     has_requested: bool,
@@ -528,8 +528,8 @@ impl Connection {
                 Some(Reading::Ended)
             }
             Ok(Incoming::Octets(count, has_more)) => {
-                if count > 0 && (self.has_requested || self.session.is_trusted()) {
-                    self.last_progress = context.now;
+                if count > 0 {
+                    self.note_received(context.now);
                 }
                 context.counters.bytes_in.add(count as u64);
                 // The kernel reports later bytes with a new event. If it has reported the end of the stream together
@@ -548,6 +548,14 @@ impl Connection {
                 }
                 Some(Reading::Close)
             }
+        }
+    }
+
+    /// Notes that octets arrived. They are no progress while the peer does not accept its answers. Otherwise a peer could
+    /// occupy the memory of its answers without a time limit, by sending an octet now and then.
+    fn note_received(&mut self, now: Instant) {
+        if !self.blocked && (self.has_requested || self.session.is_trusted()) {
+            self.last_progress = now;
         }
     }
 
@@ -617,26 +625,37 @@ impl Connection {
 
     /// Sends as many bytes as the socket accepts. Returns false if the connection is broken.
     fn send(&mut self, context: &mut Context) -> bool {
-        self.blocked = false;
+        let sent = self.send_at(context.now);
+        context.counters.bytes_out.add(sent.unwrap_or_default());
+        sent.is_some()
+    }
+
+    /// Sends like [`send`](Self::send). Returns the number of accepted bytes; `None` if the connection is broken.
+    fn send_at(&mut self, now: Instant) -> Option<u64> {
+        let mut accepted = 0;
+        let was_blocked = std::mem::take(&mut self.blocked);
         while let Some(rest) = self.output.get(self.sent..).filter(|rest| !rest.is_empty()) {
             match self.stream.send(rest) {
                 Ok(count) => {
                     self.sent += count;
-                    self.last_progress = context.now;
-                    context.counters.bytes_out.add(count as u64);
+                    accepted += count as u64;
+                    self.last_progress = now;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.blocked = true;
                     break;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return false,
+                Err(_) => return None,
             }
         }
         match self.stream.flush() {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.blocked = true,
-            Err(_) => return false,
+            Err(_) => return None,
+        }
+        if self.blocked && !was_blocked && self.has_requested {
+            self.last_progress = now;
         }
         if self.sent == self.output.len() {
             self.output.clear();
@@ -645,7 +664,7 @@ impl Connection {
             self.output.drain(..self.sent);
             self.sent = 0;
         }
-        true
+        Some(accepted)
     }
 
     /// Handles the writer's answer to a change. The client's answer is sent in the next turn.
@@ -756,11 +775,40 @@ fn make_room(input: &mut Vec<u8>, consumed: &mut usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::STALL_TIMEOUT;
 
     #[test]
     fn an_idle_connection_costs_a_few_hundred_bytes() {
         let size = size_of::<Connection>();
         assert!(size <= 400, "{size}");
+    }
+
+    /// Octets from the peer were progress even while it read none of its answers.
+    #[test]
+    fn a_peer_that_sends_octets_and_reads_no_answers_stalls() {
+        let (server, _peer) = mio::net::UnixStream::pair().unwrap();
+        let place = ConnectionPlace { number: 1, slot: 0, listener: ListenerIndex(0) };
+        let requester = Arc::new(directory::Requester::Anonymous);
+        let session = Session::new(place, requester, &Peer::Local(None), false);
+        let start = Instant::now();
+        let mut connection = Connection::new(Stream::local(server), session, start, false);
+        connection.has_requested = true;
+        let answered = start + STALL_TIMEOUT;
+        connection.note_received(answered);
+        connection.output = vec![0; 16 << 20];
+        // The first send fills the socket's buffer.
+        assert!(connection.send_at(answered).is_some_and(|accepted| accepted > 0));
+        let later = answered + STALL_TIMEOUT / 2;
+        assert_eq!(connection.send_at(later), Some(0));
+        connection.note_received(later);
+        assert!(!connection.has_stalled(later));
+        assert!(connection.has_stalled(answered + STALL_TIMEOUT));
+        // Without unsent answers, octets are progress again.
+        connection.output.clear();
+        connection.sent = 0;
+        assert_eq!(connection.send_at(later), Some(0));
+        connection.note_received(later);
+        assert!(!connection.has_stalled(answered + STALL_TIMEOUT));
     }
 
     #[test]

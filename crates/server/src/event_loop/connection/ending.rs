@@ -51,9 +51,7 @@ impl Connection {
             tracing::debug!("conn={} has not finished its TLS handshake and is closed", self.number());
             return Turn::Close;
         }
-        let half_sent = !self.input.is_empty() && self.waiting == Waiting::Bytes;
-        let silence = context.now.duration_since(self.last_progress);
-        if (half_sent || self.unsent() > 0) && silence >= STALL_TIMEOUT {
+        if self.has_stalled(context.now) {
             tracing::debug!("conn={} has stalled and is closed", self.number());
             return Turn::Close;
         }
@@ -63,6 +61,12 @@ impl Connection {
             return Turn::Again;
         }
         Turn::Wait
+    }
+
+    /// Returns true if the rest of a request or the reading of an answer has made no progress for the maximum time.
+    pub(super) fn has_stalled(&self, now: Instant) -> bool {
+        let half_sent = !self.input.is_empty() && self.waiting == Waiting::Bytes;
+        (half_sent || self.unsent() > 0) && now.duration_since(self.last_progress) >= STALL_TIMEOUT
     }
 
     /// Returns the reason to close the connection if it has been silent for too long. A connection without a request is
