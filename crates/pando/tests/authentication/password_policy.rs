@@ -3,10 +3,13 @@
 //! The clock is not changed. Instead, events in the past are imported with their times.
 
 use client::{Connection, Entry};
-use ldap::oids::{MODIFY_PASSWORD, PASSWORD_EXPIRED, PASSWORD_EXPIRING, PASSWORD_POLICY};
+use ldap::oids::{
+    MODIFY_PASSWORD, PASSWORD_EXPIRED, PASSWORD_EXPIRING, PASSWORD_POLICY, PROXIED_AUTHORIZATION,
+};
 use ldap::{
     Authentication, BindRequest, ChangeOperation, ChangesBuf, CompareRequest, Control, ControlsBuf,
-    ModifyRequest, PasswordModify, PolicyError, PolicyResponse, PolicyWarning, Request, ResultCode, Scope,
+    ExtendedRequest, ModifyRequest, PasswordModify, PolicyError, PolicyResponse, PolicyWarning, Request,
+    ResultCode, Scope,
 };
 use test_support::clients::{run, unboundid_jar_tool};
 use test_support::pando::{Start, command};
@@ -238,6 +241,53 @@ fn a_reset_password_must_be_changed_before_other_requests() {
     // From now on, the minimum age applies.
     let young = result_with_error(ResultCode::CONSTRAINT_VIOLATION, PolicyError::TooYoung);
     assert_eq!(replace(&mut own, "anna", "again"), young);
+}
+
+/// After a reset, a user could set the password of another user, and was then permitted all requests.
+#[test]
+fn only_the_change_of_the_own_password_ends_the_duty_to_change_it() {
+    let scratch = Scratch::new("policy-reset-other");
+    let pando = start(&scratch, "pwdMustChange: TRUE", &[("anna", ""), ("bert", "")]);
+    let mut administrator = pando.administrator();
+    let (anna, bert) = (person_dn("anna"), person_dn("bert"));
+    let rules: &[&str] = &[
+        "all: allow read to authenticated",
+        "own: allow write of userPassword to self",
+        &format!("desk: allow reset, proxy below 'ou=people,{SUFFIX}' to user '{anna}'"),
+    ];
+    let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoAccessRule", rules)];
+    assert!(administrator.modify("cn=config", change).unwrap().is_success());
+    assert_eq!(replace(&mut administrator, "anna", "given"), plain_result(OK));
+    let mut own = pando.connect();
+    let must_change = result_with_error(OK, PolicyError::ChangeAfterReset);
+    assert_eq!(ask(&mut own, bind_request(&anna, "given")), must_change);
+    let stopped = result_with_error(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, PolicyError::ChangeAfterReset);
+    assert_eq!(replace(&mut own, "bert", "taken"), stopped);
+    for identity in [bert.as_bytes(), b"u:bert"] {
+        let (user_identity, new_password) = (Some(identity), Some(&b"taken"[..]));
+        let change = PasswordModify { user_identity, new_password, ..PasswordModify::default() };
+        let code = own.extended(MODIFY_PASSWORD, Some(&change.encode())).unwrap().outcome.code;
+        assert_eq!(code, stopped.0);
+    }
+    // With the identity of another user, the request would set that user's password.
+    let identity = format!("dn:{bert}");
+    let proxied = Control { oid: PROXIED_AUTHORIZATION, critical: true, value: Some(identity.as_bytes()) };
+    let change = PasswordModify { new_password: Some(b"taken"), ..PasswordModify::default() }.encode();
+    let request = Request::Extended(ExtendedRequest { name: MODIFY_PASSWORD, value: Some(&change) });
+    let reply = own.request(request, ControlsBuf::from_iter([proxied]).as_controls()).unwrap();
+    assert_eq!(reply.outcome.code, stopped.0);
+    assert_eq!(bind(&pando, "bert", "bert-secret"), plain_result(OK));
+    let compare = CompareRequest { entry: &anna, description: "cn", value: b"anna" };
+    assert_eq!(ask(&mut own, Request::Compare(compare)), stopped);
+    let identity = Some(anna.as_bytes());
+    let change = PasswordModify {
+        user_identity: identity,
+        new_password: Some(b"chosen"),
+        ..PasswordModify::default()
+    };
+    assert!(own.extended(MODIFY_PASSWORD, Some(&change.encode())).unwrap().outcome.is_success());
+    assert_eq!(ask(&mut own, Request::Compare(compare)), plain_result(ResultCode::COMPARE_TRUE));
+    assert_eq!(replace(&mut own, "bert", "given"), plain_result(OK));
 }
 
 #[test]

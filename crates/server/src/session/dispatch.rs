@@ -49,7 +49,7 @@ const REFUSALS: [Refusal; 5] = [
     |session, _, arrival| session.refuse_duplicate(arrival.message),
     |session, context, arrival| session.refuse_unprotected(context, &arrival.message.request),
     |_, _, arrival| arrival.refused.clone(),
-    |session, context, arrival| session.refuse_until_changed(context, &arrival.message.request),
+    |session, context, arrival| session.refuse_until_changed(context, arrival.message),
     |session, context, arrival| session.refuse_old(context, &arrival.message.request),
 ];
 

@@ -88,6 +88,13 @@ impl Session {
         Ok(PasswordChange { message: bytes, answer })
     }
 
+    /// Returns the DN of the entry whose password the value of a Password Modify request changes. Returns `None` if the
+    /// request will be refused.
+    pub(super) fn password_to_change(&self, context: &Context, value: Option<&[u8]>) -> Option<Cow<'_, str>> {
+        let decoded = PasswordModify::decode(value)?;
+        self.user_to_change(context, decoded.user_identity).ok()
+    }
+
     /// Returns the DN of the entry whose password changes. The user identity in the request is a DN or a SASL
     /// authorization identity (RFC 3062 section 2, RFC 4513 section 5.2.1.8).
     fn user_to_change(&self, context: &Context, identity: Option<&[u8]>) -> Result<Cow<'_, str>, Outcome> {

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use directory::bind_names::{BindName, bind_name};
 use directory::controls::RequestControls;
+use directory::identity::{is_named, proxied_identity};
 use directory::password::Verification;
 use directory::password::policy::Account;
+use directory::passwords::sets_password;
 use directory::{BindMethod, OperationError, Outcome, Requester, ServerFault};
 use ldap::oids::MODIFY_PASSWORD;
-use ldap::{BindRequest, PasswordModify, PolicyError, Request, ResultCode};
+use ldap::{BindRequest, Message, PasswordModify, PolicyError, Request, ResultCode};
 
 use super::own_credentials::reads_own_credentials;
-use super::password_modify::is_password_modify;
 use super::proof::{DecidedAttempt, PasswordUse};
 use super::responder::Responder;
 use super::start_tls::is_start_tls;
@@ -265,28 +266,48 @@ impl Session {
     }
 
     /// Returns the reason to refuse a request because the user must change the password first
-    /// (draft-behera-ldap-password-policy sections 8.1.2.2 and 8.3).
-    pub(super) fn refuse_until_changed(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
+    /// (draft-behera-ldap-password-policy sections 8.1.2.2 and 8.3). The change must be of the password that the bind
+    /// has proved. The password of another user would not be a reason to permit other requests.
+    pub(super) fn refuse_until_changed(&self, context: &Context, message: &Message<'_>) -> Option<Outcome> {
         if !self.must_change {
             return None;
         }
+        let request = &message.request;
+        let must_change = || Some(OperationError::from(PolicyError::ChangeAfterReset).into());
         match request {
             Request::Bind(_) | Request::Unbind | Request::Abandon(_) => None,
+            _ if !matches!(proxied_identity(&message.controls), Ok(None)) => must_change(),
             Request::Extended(modify) if self.bind_method == BindMethod::MailToken => {
                 let is_own_password = modify.name == MODIFY_PASSWORD
                     && PasswordModify::decode(modify.value).is_some_and(|of| of.user_identity.is_none());
                 let is_allowed = is_own_password || reads_own_credentials(request);
-                (!is_allowed).then(|| OperationError::from(PolicyError::ChangeAfterReset).into())
+                if is_allowed { None } else { must_change() }
             }
-            Request::Modify(_) if self.bind_method == BindMethod::MailToken => {
-                Some(OperationError::from(PolicyError::ChangeAfterReset).into())
+            Request::Modify(_) if self.bind_method == BindMethod::MailToken => must_change(),
+            Request::Modify(modify)
+                if sets_password(request, &context.snapshot) && self.has_proved(context, modify.object) =>
+            {
+                None
             }
-            Request::Modify(_) if directory::passwords::sets_password(request, &context.snapshot) => None,
-            request if is_start_tls(request) || is_password_modify(request) => None,
-            // This request reads the rules that the new password must meet.
-            request if reads_own_credentials(request) => None,
-            _ => Some(OperationError::from(PolicyError::ChangeAfterReset).into()),
+            Request::Extended(modify)
+                if modify.name == MODIFY_PASSWORD
+                    && self
+                        .password_to_change(context, modify.value)
+                        .is_some_and(|object| self.has_proved(context, &object)) =>
+            {
+                None
+            }
+            // The second request reads the rules that the new password must meet.
+            request if is_start_tls(request) || reads_own_credentials(request) => None,
+            _ => must_change(),
         }
+    }
+
+    /// Returns true if the last bind has proved the password of the entry with this name.
+    fn has_proved(&self, context: &Context, name: &str) -> bool {
+        let Some(proof) = self.proved.as_deref() else { return false };
+        let user = Requester::User { id: proof.id, dn: String::new() };
+        is_named(&context.snapshot, &user, name, false)
     }
 }
 
