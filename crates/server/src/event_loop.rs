@@ -9,7 +9,7 @@
 
 mod connection;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -30,8 +30,9 @@ use crate::limits::{
 };
 use crate::net::acceptor::Acceptor;
 use crate::net::buffers::Buffers;
-use crate::net::mailbox::{Address, LoopMessage, Mailbox};
+use crate::net::mailbox::{Address, LoopMessage, Mailbox, Written};
 use crate::net::stream::Accepted;
+use crate::session::Session;
 use crate::session::context::Context;
 use crate::session::positions::PositionWait;
 use crate::telemetry::readiness::Readiness;
@@ -62,6 +63,9 @@ pub(crate) struct EventLoop {
     buffers: Buffers,
     slots: Vec<Option<Box<Connection>>>,
     free_slots: Vec<usize>,
+    /// Sessions of closed connections with changes that the writer has not finished, by the number of the connection.
+    /// The answers of the writer, which bound their number, complete the events of these changes.
+    unfinished: HashMap<u64, Session>,
     /// Connections that need a turn in the next pass, each at most once.
     ready: VecDeque<usize>,
     /// Connections that received an answer from another thread in this pass, each at most once.
@@ -119,6 +123,7 @@ impl EventLoop {
             buffers: Buffers::default(),
             slots: Vec::new(),
             free_slots: Vec::new(),
+            unfinished: HashMap::new(),
             ready: VecDeque::new(),
             woken: Vec::new(),
             wait_for_writer: Vec::new(),
@@ -335,7 +340,25 @@ impl EventLoop {
         self.context.counters.connection_closed();
         self.context.usage.get_mut().closed(connection.listener());
         self.free_slots.push(slot);
-        tracing::debug!("conn={} closed", connection.number());
+        let number = connection.number();
+        tracing::debug!("conn={number} closed");
+        if let Some(session) = connection.into_unfinished() {
+            self.unfinished.insert(number, session);
+        }
+    }
+
+    /// Handles the writer's answer to a change of a closed connection.
+    #[cold]
+    fn written_after_close(&mut self, answer: &Written) {
+        let number = answer.address.connection;
+        let Some(mut session) = self.unfinished.remove(&number) else { return };
+        let context = &mut self.context;
+        let acted = catch_unwind(AssertUnwindSafe(|| session.written(context, answer, &mut Vec::new())));
+        if acted.is_err() {
+            tracing::error!("conn={number} met a defect in the server after it was closed");
+        } else if !session.is_idle() {
+            self.unfinished.insert(number, session);
+        }
     }
 
     /// Gives each ready connection one turn. A connection that needs another turn moves to the end of the queue. After
@@ -474,6 +497,10 @@ impl EventLoop {
                 LoopMessage::Connection(accepted) => self.open(accepted),
                 LoopMessage::Written(answers) => {
                     for answer in answers {
+                        if !self.is_open(answer.address) {
+                            self.written_after_close(&answer);
+                            continue;
+                        }
                         self.deliver(answer.address, |connection, context, buffers| {
                             connection.written(context, buffers, &answer);
                         });
@@ -659,8 +686,12 @@ impl EventLoop {
         }
     }
 
-    /// Returns true if the server is stopping and no connection is left.
+    /// Returns true if the server is stopping, no connection is left, and the writer has finished the changes of closed
+    /// connections or the time for that is over.
     fn is_drained(&self) -> bool {
-        self.drain_until.is_some() && self.slots.iter().all(Option::is_none)
+        self.drain_until.is_some_and(|until| {
+            let is_finished = self.unfinished.is_empty() || self.context.now >= until;
+            is_finished && self.slots.iter().all(Option::is_none)
+        })
     }
 }

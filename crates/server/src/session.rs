@@ -59,7 +59,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use directory::bind::ExternalIdentity;
-use directory::{BindMethod, Requester};
+use directory::{BindMethod, Outcome, Requester};
 use ldap::{
     Controls, DecodeError, DecodeErrorKind, LdapResult, Message, MessageId, Request, ResponseOp, ResultCode,
     request_tag, response,
@@ -373,14 +373,19 @@ impl Session {
         while let Ok(Some(frame)) = next_frame(waiting.get(start..)?, limits.message_size_max) {
             let end = start + frame.len();
             match ldap::operation_of(frame)? {
-                request_tag::UNBIND if only_reads => return Some(Urgent::Unbind),
+                request_tag::UNBIND if only_reads => {
+                    if let Ok(message) = Message::decode(frame, &limits) {
+                        self.complete_urgent(context, &message, Operation::UNBIND);
+                    }
+                    return Some(Urgent::Unbind);
+                }
                 request_tag::ABANDON => {
-                    if let Ok(Message { request: Request::Abandon(id), .. }) = Message::decode(frame, &limits)
+                    if let Ok(message) = Message::decode(frame, &limits)
+                        && let Request::Abandon(id) = message.request
                         && self.abandons(id)
                     {
-                        context.counters.received(Operation::ABANDON);
                         self.abandon(context, id, out);
-                        context.counters.completed(Operation::ABANDON, ResultCode::SUCCESS, Duration::ZERO);
+                        self.complete_urgent(context, &message, Operation::ABANDON);
                         return Some(Urgent::Abandoned(start..end));
                     }
                 }
@@ -390,6 +395,13 @@ impl Session {
             start = end;
         }
         None
+    }
+
+    /// Counts and logs a request without a response that was handled before earlier requests.
+    fn complete_urgent(&self, context: &Context, message: &Message<'_>, operation: Operation) {
+        context.counters.received(operation);
+        let event = self.begin_event(context, message, operation);
+        self.complete_unanswered(context, &RequestHead::of(message, operation, event, context.now));
     }
 
     /// Returns true if an operation with this id is outstanding and can be abandoned.
@@ -440,7 +452,8 @@ impl Session {
         ControlFlow::Continue(())
     }
 
-    /// Abandons an operation (RFC 4511 section 4.11). A change that the writer has already received is still made.
+    /// Abandons an operation (RFC 4511 section 4.11). A change that the writer has already received is still made. Its
+    /// event then has the writer's outcome.
     fn abandon(&mut self, context: &mut Context, id: MessageId, out: &mut Vec<u8>) {
         let mut numbered = self.outstanding.iter_mut().enumerate();
         let Some((index, found)) = numbered.find(|(_, other)| other.has_id(id)) else { return };
@@ -448,7 +461,7 @@ impl Session {
         let is_read = matches!(found.work, Work::Search { .. } | Work::Verify(Proof { requester: None, .. }));
         let ticket = found.ticket;
         if self.remove_deferred(ticket).is_some() {
-            self.outstanding.remove(index);
+            self.drop_outstanding(context, index);
             self.submit_ready(context, out);
         } else if is_read {
             // Dropping the operation drops its claim on the hash pool. The pool then skips the password.
@@ -456,9 +469,32 @@ impl Session {
         }
     }
 
-    /// Drops an operation without an answer, and counts the time that scan threads spent on it.
+    /// Drops an operation without an answer, and counts and logs its end.
     fn drop_outstanding(&mut self, context: &Context, index: usize) {
-        context.counters.micros.add(self.outstanding.remove(index).take_scan_micros());
+        let dropped = self.outstanding.remove(index);
+        self.complete_dropped(context, &dropped);
+    }
+
+    /// Counts and logs an operation that was dropped without an answer. A wrong password stays a failure, even if the
+    /// client does not wait for the answer. All other operations are canceled.
+    fn complete_dropped(&self, context: &Context, dropped: &Outstanding) {
+        let (head, canceled) = (&dropped.head, Outcome::code(ResultCode::CANCELED));
+        let outcome = match &dropped.work {
+            Work::Search { search, account, .. } => {
+                return self.finish_search(
+                    context,
+                    head,
+                    search,
+                    account.as_deref(),
+                    Some(ResultCode::CANCELED),
+                );
+            }
+            Work::Decided(decided) | Work::Delayed(decided) if decided.has_failed() => &decided.outcome,
+            _ => &canceled,
+        };
+        context.counters.completed(head.operation, outcome.code, head.waited(context.now));
+        let ending = OperationEnd { outcome: Some(outcome), ..OperationEnd::default() };
+        self.end_event(context, head, outcome.code, ending);
     }
 
     /// Charges the connection for the request memory of its requests and for `buffer_bytes` of input and answers.
@@ -491,16 +527,21 @@ impl Session {
     }
 
     /// Drops the outstanding operations because the connection is closed. Changes that the writer has already received
-    /// are still made.
+    /// are still made. They stay outstanding until [`written`](Session::written) completes their events.
     pub(crate) fn close(&mut self, context: &mut Context) {
         self.abort_transaction(context);
+        let has_search = self.has_search();
+        let is_dropped = |session: &Session, other: &Outstanding| {
+            !other.waits_for_writer() || session.is_deferred(other.ticket)
+        };
+        while let Some(index) = self.outstanding.iter().position(|other| is_dropped(self, other)) {
+            self.drop_outstanding(context, index);
+        }
         self.deferred.clear();
-        let micros: u64 = self.outstanding.iter().map(Outstanding::take_scan_micros).sum();
-        if micros > 0 {
-            context.counters.micros.add(micros);
+        if has_search {
+            // Scan threads may have spent time on the searches.
             self.attribute(context);
         }
-        self.outstanding.clear();
         context.released.add(self.account.close(&context.shared.request_memory));
     }
 
@@ -524,14 +565,24 @@ impl Session {
 
     /// Removes and returns an operation that another thread has finished; `None` if it was abandoned or dropped
     /// meanwhile.
-    fn take(&mut self, ticket: u64) -> Option<(RequestHead, Work)> {
+    fn take(&mut self, context: &Context, ticket: u64) -> Option<(RequestHead, Work)> {
+        let finished = self.remove_outstanding(ticket)?;
+        if finished.abandoned {
+            self.complete_dropped(context, &finished);
+            return None;
+        }
+        Some((finished.head, finished.work))
+    }
+
+    /// Removes and returns an operation, which may be abandoned; `None` if it was dropped.
+    fn remove_outstanding(&mut self, ticket: u64) -> Option<Outstanding> {
         let index = self.outstanding.iter().position(|other| other.ticket == ticket)?;
-        let Outstanding { head, work, abandoned, .. } = self.outstanding.remove(index);
+        let removed = self.outstanding.remove(index);
         if self.outstanding.is_empty() {
             // This frees the memory that a burst of requests has occupied.
             self.deferred = VecDeque::new();
         }
-        (!abandoned).then_some((head, work))
+        Some(removed)
     }
 
     /// Counts and logs an operation that gets no response.

@@ -325,6 +325,83 @@ fn events_name_the_user_of_a_failed_sasl_bind_and_the_refusing_rule() {
     assert!(!printed.contains("-secret"), "{printed}");
 }
 
+/// Returns the octets of a request.
+fn encoded(id: i32, request: ldap::Request<'_>) -> Vec<u8> {
+    let mut octets = Vec::new();
+    ldap::Message { id: ldap::MessageId(id), request, controls: ldap::Controls::NONE }.encode(&mut octets);
+    octets
+}
+
+/// Operations without an answer had no event: abandoned ones, and those of a closed connection.
+#[test]
+fn operations_without_an_answer_are_events() {
+    let scratch = Scratch::new("audit-unanswered");
+    let mut pando = start(&scratch, "").ready();
+    plant(&mut pando.administrator());
+    let (anna, bert) = (person_dn("anna"), person_dn("bert"));
+    let refused_change = |id, attribute| {
+        let mut changes = ldap::ChangesBuf::new();
+        changes.push(ChangeOperation::Add, attribute, ["x"]);
+        encoded(
+            id,
+            ldap::Request::Modify(ldap::ModifyRequest { object: &bert, changes: changes.as_changes() }),
+        )
+    };
+    let abandon = |id, of| encoded(id, ldap::Request::Abandon(ldap::MessageId(of)));
+    let mut user = pando.connect();
+    assert!(user.bind(&anna, "anna-secret").unwrap().is_success());
+    // The event loop reads both requests before the writer can answer the first.
+    user.send_bytes(&[refused_change(100, "description"), abandon(101, 100)].concat()).unwrap();
+    assert!(user.compare(&anna, "uid", "anna").is_ok());
+    // A persistent search ends by Abandon, and another one by a bind.
+    let change_types = ldap::PersistentSearch::ALL_TYPES;
+    let asked =
+        ldap::PersistentSearch { change_types, changes_only: true, returns_entry_changes: false }.encode();
+    let control = Control { oid: ldap::oids::PERSISTENT_SEARCH, critical: true, value: Some(&asked) };
+    let listen = |user: &mut Connection, base: &str| {
+        let filter = ldap::FilterBuf::parse("(objectClass=*)").unwrap();
+        let all = ldap::AttributeSelection::default();
+        let search = ldap::SearchRequest::new(base, Scope::WholeSubtree, filter.as_filter(), all);
+        user.send(ldap::Request::Search(search), ControlsBuf::from_iter([control]).as_controls()).unwrap()
+    };
+    let abandoned = listen(&mut user, &anna);
+    user.abandon(abandoned).unwrap();
+    listen(&mut user, &bert);
+    assert!(user.bind(&anna, "anna-secret").unwrap().is_success());
+    // A client closes its connection before it receives the answer.
+    let unbind = encoded(103, ldap::Request::Unbind);
+    user.send_bytes(&[refused_change(102, "title"), unbind].concat()).unwrap();
+    assert!(user.closed().is_ok());
+    // A bind waits for the hash pool, so that its Abandon is handled before later requests.
+    let mut other = pando.connect();
+    let authentication = ldap::Authentication::Simple(b"wrong");
+    let bind = ldap::Request::Bind(ldap::BindRequest { version: 3, name: &anna, authentication });
+    other.send_bytes(&[encoded(104, bind), abandon(105, 104)].concat()).unwrap();
+    assert!(other.compare(&anna, "uid", "anna").is_ok());
+    drop(other);
+    pando.signal(rustix::process::Signal::TERM);
+    assert!(pando.exit().success());
+    let all = events(&scratch, &[]);
+    let event = |id: i32| {
+        let found: Vec<_> = all.iter().filter(|event| event["message_id"] == id).collect();
+        assert_eq!(found.len(), 1, "{id} in {all:#?}");
+        (found[0]["operation"].as_str().unwrap(), found[0]["result"].as_str().unwrap())
+    };
+    for (id, operation, result) in [
+        (100, "modify", "insufficientAccessRights"),
+        (101, "abandon", "success"),
+        (102, "modify", "insufficientAccessRights"),
+        (103, "unbind", "success"),
+        (104, "bind", "canceled"),
+        (105, "abandon", "success"),
+    ] {
+        assert_eq!(event(id), (operation, result), "{id}");
+    }
+    for base in [&anna, &bert] {
+        only_event(&all, &[("operation", "search"), ("target", base), ("result", "canceled")]);
+    }
+}
+
 #[test]
 fn a_rule_lets_users_read_the_trail_over_the_network() {
     let scratch = Scratch::new("audit-online");

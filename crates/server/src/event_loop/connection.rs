@@ -669,6 +669,10 @@ impl Connection {
 
     /// Handles the writer's answer to a change. The client's answer is sent in the next turn.
     pub(crate) fn written(&mut self, context: &mut Context, buffers: &mut Buffers, answer: &Written) {
+        if let Phase::Lingering { .. } = self.phase {
+            // The notice of disconnection was the last message to the client.
+            return self.session.written(context, answer, &mut Vec::new());
+        }
         self.prepare_output(buffers);
         let out = if self.session.is_mid_message() { &mut self.later } else { &mut self.output };
         self.session.written(context, answer, out);

@@ -419,7 +419,7 @@ impl Session {
 
     /// Answers an attempt after its delay.
     pub(crate) fn delayed(&mut self, context: &mut Context, ticket: u64, out: &mut Vec<u8>) {
-        if let Some((head, Work::Delayed(decided))) = self.take(ticket) {
+        if let Some((head, Work::Delayed(decided))) = self.take(context, ticket) {
             self.answer_attempt(Responder { context, head, out }, *decided);
         }
     }

@@ -10,7 +10,7 @@ use ldap::{Message, Request, ResultCode};
 use super::passwords::{hash_pool_busy, too_many_guesses};
 use super::proof::OldPasswords;
 use super::responder::Responder;
-use super::{Session, Work, attempts};
+use super::{Outstanding, Session, Work, attempts};
 use crate::limits::CLEAR_PASSWORDS_MAX;
 use crate::net::mailbox::{Address, HashResult, PreparedPasswords, Written};
 use crate::session::context::Context;
@@ -187,9 +187,17 @@ impl Session {
         }
     }
 
-    /// Answers a change that the writer has finished.
+    /// Answers a change that the writer has finished. If the client has abandoned the change, only counts and logs its
+    /// outcome.
     pub(crate) fn written(&mut self, context: &mut Context, answer: &Written, out: &mut Vec<u8>) {
-        let Some((mut head, work)) = self.take(answer.address.ticket) else { return };
+        let Some(finished) = self.remove_outstanding(answer.address.ticket) else { return };
+        if finished.abandoned && !finished.waits_for_writer() {
+            // The client cannot use the outcome of an abandoned bind or compare.
+            return self.complete_dropped(context, &finished);
+        }
+        let mut unsent = Vec::new();
+        let out = if finished.abandoned { &mut unsent } else { out };
+        let Outstanding { mut head, work, .. } = finished;
         head.note_newest_position(context);
         if let (Some(event), Some(stages)) = (&mut head.event, &answer.stages) {
             event.stages.extend(stages.stages);
@@ -268,7 +276,7 @@ impl Session {
         change.ready = true;
         if let Some(wrong) = old.and_then(|old| self.try_old_passwords(context, old, matched)) {
             self.remove_deferred(ticket);
-            if let Some((head, work)) = self.take(ticket) {
+            if let Some((head, work)) = self.take(context, ticket) {
                 self.refuse_old_password(Responder { context, head, out }, work, wrong);
             }
         }
@@ -293,7 +301,7 @@ impl Session {
             return;
         }
         // Taking the operation drops its claim on the hash pool.
-        if let Some((head, _)) = self.take(ticket) {
+        if let Some((head, _)) = self.take(context, ticket) {
             self.answer(Responder { context, head, out }, why);
         }
     }

@@ -248,11 +248,15 @@ impl Outstanding {
         search.memory_bytes() + parts
     }
 
-    /// Returns the scan threads' processor time for the search since the last call, in microseconds.
-    pub(super) fn take_scan_micros(&self) -> u64 {
-        match &self.work {
-            Work::Search { account: Some(account), .. } => account.take_uncounted(),
-            _ => 0,
+    /// Returns true if the writer, or a thread that carries out an extended operation, will soon report an outcome.
+    pub(super) fn waits_for_writer(&self) -> bool {
+        match self.work {
+            // Otherwise the client decides how long the request waits.
+            Work::Change => self.head.began.is_some(),
+            Work::Forwarded(_) | Work::PasswordModify(_) | Work::Transaction(_) => true,
+            Work::Search { .. } | Work::Verify(_) | Work::Kerberos | Work::Decided(_) | Work::Delayed(_) => {
+                false
+            }
         }
     }
 
@@ -337,10 +341,6 @@ impl OutstandingRequests {
             self.list = Vec::new();
         }
         old
-    }
-
-    pub(super) fn clear(&mut self) {
-        *self = OutstandingRequests::default();
     }
 
     /// Updates the memory count of the search at `index`, which changes with each slice.

@@ -246,7 +246,7 @@ impl Session {
         if self.is_deferred(ticket) {
             return self.deferred_hashed(context, ticket, result, out);
         }
-        let Some((head, work)) = self.take(ticket) else { return };
+        let Some((head, work)) = self.take(context, ticket) else { return };
         let to = Responder { context, head, out };
         let proof = match work {
             Work::Verify(proof) => proof,

@@ -427,7 +427,7 @@ impl Session {
     }
 
     /// Counts and logs a search that has ended. `stopped` is the result code if the search was stopped.
-    fn finish_search(
+    pub(super) fn finish_search(
         &self,
         context: &Context,
         head: &RequestHead,

@@ -329,7 +329,7 @@ impl Session {
         out: &mut Vec<u8>,
     ) {
         let WriteRequest { address, change, passwords, origin, .. } = request;
-        let Some((mut head, work)) = self.take(address.ticket) else { return };
+        let Some((mut head, work)) = self.take(context, address.ticket) else { return };
         let WriterWork::Message(message) = change else { return };
         if self.transaction.as_ref().is_none_or(|open| open.number != number) {
             return self.answer(Responder { context, head, out }, &unknown_identifier());
@@ -417,7 +417,7 @@ impl Session {
         failed: Option<MessageId>,
         out: &mut Vec<u8>,
     ) {
-        let Some((head, _)) = self.take(ticket) else { return };
+        let Some((head, _)) = self.take(context, ticket) else { return };
         let value = EndTransactionResult { failed, controls: Vec::new() }.encode();
         self.answer_with(Responder { context, head, out }, outcome, value.as_deref());
     }

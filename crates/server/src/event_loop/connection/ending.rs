@@ -11,6 +11,7 @@ use crate::limits::{
     TLS_HANDSHAKE_TIMEOUT,
 };
 use crate::net::buffers::Buffers;
+use crate::session::Session;
 use crate::session::context::Context;
 
 /// Diagnostic message in the notice of disconnection when the server stops.
@@ -168,7 +169,8 @@ impl Connection {
         if self.readable { Turn::Again } else { Turn::Wait }
     }
 
-    /// Closes the session and returns the connection's buffers to the pool.
+    /// Closes the session and returns the connection's buffers to the pool. Afterwards, the session contains only the
+    /// changes that the writer has received and not finished.
     pub(crate) fn close(&mut self, context: &mut Context, buffers: &mut Buffers) {
         self.session.audit_event(context, audit::Kind::Closed, "");
         self.session.close(context);
@@ -178,6 +180,11 @@ impl Connection {
         self.stream.end();
         buffers.give(std::mem::take(&mut self.output));
         buffers.give(std::mem::take(&mut self.input));
+    }
+
+    /// Closes the socket. Returns the closed session, if the writer has not finished its changes.
+    pub(crate) fn into_unfinished(self) -> Option<Session> {
+        (!self.session.is_idle()).then_some(self.session)
     }
 }
 
