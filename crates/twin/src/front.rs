@@ -165,8 +165,8 @@ impl Front {
             let server = self.active.get();
             let Some(url) = self.servers.get(server) else { return };
             let connected = upstream::connect(url).await;
-            // A switch ends only the connections in `clients`, and this one is not yet in there. So there must be no await
-            // between this check and the insertion.
+            // A switch ends only the connections in `clients`, and this one is not yet in there. So there must be no
+            // await between this check and the insertion.
             if self.active.get() == server {
                 break (server, url, connected);
             }

@@ -49,8 +49,8 @@ pub(crate) struct Connection {
     sent: usize,
     /// Answers of other threads that arrived while `output` ended in the middle of a message.
     later: Vec<u8>,
-    /// Time of the last progress in either direction, or at which the peer began not to accept answers. Before the first
-    /// request, the time at which the connection was opened.
+    /// Time of the last progress in either direction, or at which the peer began not to accept answers. Before the
+    /// first request, the time at which the connection was opened.
     last_progress: Instant,
     /// Whether a complete request has arrived.
     has_requested: bool,
@@ -551,8 +551,8 @@ impl Connection {
         }
     }
 
-    /// Notes that octets arrived. They are no progress while the peer does not accept its answers. Otherwise a peer could
-    /// occupy the memory of its answers without a time limit, by sending an octet now and then.
+    /// Notes that octets arrived. They are no progress while the peer does not accept its answers. Otherwise a peer
+    /// could occupy the memory of its answers without a time limit, by sending an octet now and then.
     fn note_received(&mut self, now: Instant) {
         if !self.blocked && (self.has_requested || self.session.is_trusted()) {
             self.last_progress = now;

@@ -56,8 +56,8 @@ pub(crate) struct Guesses {
 struct Failures {
     count: u32,
     last: Instant,
-    /// Ends of the last delays, at most [`GUESSES_DELAYED_MAX`]. A delay counts until its end, even if the client closes
-    /// the connection before. Otherwise a client could evade the limit by closing its connections.
+    /// Ends of the last delays, at most [`GUESSES_DELAYED_MAX`]. A delay counts until its end, even if the client
+    /// closes the connection before. Otherwise a client could evade the limit by closing its connections.
     delay_ends: Vec<Instant>,
 }
 
@@ -68,8 +68,8 @@ impl Guesses {
         self.lock().get(key).is_some_and(|failures| failures.delayed(now) >= GUESSES_DELAYED_MAX)
     }
 
-    /// Counts a failure. Returns the delay of its answer, at least `delay_min`; `None` if there are too few failures for
-    /// a delay.
+    /// Counts a failure. Returns the delay of its answer, at least `delay_min`; `None` if there are too few failures
+    /// for a delay.
     pub(crate) fn failed(&self, key: GuessKey, now: Instant, delay_min: Duration) -> Option<Duration> {
         let mut table = self.lock();
         if table.len() >= GUESSES_MAX && !table.contains_key(&key) {

@@ -399,8 +399,8 @@ impl Supplier<'_> {
     }
 }
 
-/// Calls `answer` for each request, up to the first error. Returns the answers. Leaves the requests without an answer in
-/// `reads`, so that the caller can refuse them after an error.
+/// Calls `answer` for each request, up to the first error. Returns the answers. Leaves the requests without an answer
+/// in `reads`, so that the caller can refuse them after an error.
 fn answer_until_error<R, A, E>(
     reads: &mut Vec<R>,
     mut answer: impl FnMut(&R) -> Result<Option<A>, E>,
