@@ -156,8 +156,8 @@ impl<'s, 'o> Export<'s, 'o> {
             Some(base) => Some(SearchScope {
                 kind: Scope::WholeSubtree,
                 base: find_base(state, base)?,
-                aliased: HashSet::new(),
-                extras: HashSet::new(),
+                aliased: HashSet::default(),
+                extras: HashSet::default(),
                 follows_aliases: false,
                 has_aliases: false,
                 manages: true,

@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use foldhash::fast::FixedState;
 use ldap::{DerefAliases, ResultCode, Scope, SearchRequest};
 
 use super::base::{AliasTarget, dereference};
@@ -39,6 +40,9 @@ impl OtherServer {
     }
 }
 
+/// Entries by their ids, which no client chooses. So a hasher suffices that costs nothing for an empty set.
+type EntryIds = HashSet<EntryId, FixedState>;
+
 /// Scope of a search.
 #[derive(Clone, Debug)]
 pub(crate) struct SearchScope {
@@ -46,9 +50,9 @@ pub(crate) struct SearchScope {
     /// The base object; [`EntryId::ROOT`] for the empty DN.
     pub(crate) base: EntryId,
     /// Roots of further subtrees in scope: targets of aliases.
-    pub(crate) aliased: HashSet<EntryId>,
+    pub(crate) aliased: EntryIds,
     /// Further single entries in scope: targets of aliases.
-    pub(crate) extras: HashSet<EntryId>,
+    pub(crate) extras: EntryIds,
     /// Whether aliases below the base are followed. If so, the aliases themselves are not results.
     pub(crate) follows_aliases: bool,
     /// Whether there are aliases in scope.
@@ -72,8 +76,8 @@ impl SearchScope {
         SearchScope {
             kind: request.scope,
             base,
-            aliased: HashSet::new(),
-            extras: HashSet::new(),
+            aliased: EntryIds::default(),
+            extras: EntryIds::default(),
             follows_aliases: matches!(dereferences, DerefAliases::InSearching | DerefAliases::Always),
             has_aliases: false,
             manages: controls.manage_dsa_it,
