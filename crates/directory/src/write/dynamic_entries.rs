@@ -98,11 +98,7 @@ pub(crate) fn placed(
     parent: EntryId,
 ) -> Result<Option<(AttributeDescription, Vec<u8>)>> {
     check_place(deciding.state, class_set, parent)?;
-    if !class_set.is_dynamic {
-        return Ok(None);
-    }
-    let seconds = deciding.state.settings.general.dynamic_ttl_max_seconds;
-    Ok(Some((expire_attribute(deciding.state)?.0, end(deciding.csn, seconds))))
+    class_set.is_dynamic.then(|| expiry(deciding)).transpose()
 }
 
 /// Returns the expiry time of a restored dynamic entry. `superior` is the DN of its superior, which is restored too.
@@ -114,22 +110,28 @@ pub(crate) fn placed_below(
     superior: &str,
 ) -> Result<(AttributeDescription, Vec<u8>)> {
     let state = deciding.state;
-    let superior = NormalName::of(&parse_dn(superior)?, &state.catalog.schema);
-    if !base_keys(state)?.iter().any(|base| superior.key.starts_with(base)) {
-        return Err(not_here());
+    check_subtree(state, &NormalName::of(&parse_dn(superior)?, &state.catalog.schema).key)?;
+    expiry(deciding)
+}
+
+/// Returns the expiry time that a new or restored dynamic entry receives.
+fn expiry(deciding: &Deciding<'_>) -> Result<(AttributeDescription, Vec<u8>)> {
+    let seconds = deciding.state.settings.general.dynamic_ttl_max_seconds;
+    Ok((expire_attribute(deciding.state)?.0, end(deciding.csn, seconds)))
+}
+
+/// Checks that the settings allow dynamic entries below an entry with this normal DN.
+fn check_subtree(state: TreeState<'_>, superior: &[u8]) -> Result<()> {
+    if base_keys(state)?.iter().any(|base| superior.starts_with(base)) {
+        return Ok(());
     }
-    let seconds = state.settings.general.dynamic_ttl_max_seconds;
-    Ok((expire_attribute(state)?.0, end(deciding.csn, seconds)))
+    Err(violation(format!("dynamicObject: the setting {SETTING} allows no dynamic entries at this place")))
 }
 
 /// Returns the normal DNs of the subtrees that may contain dynamic entries.
 fn base_keys(state: TreeState<'_>) -> Result<Vec<Vec<u8>>> {
     let subtrees = state.settings.general.dynamic_subtrees.iter();
     subtrees.map(|dn| Ok(NormalName::of(&parse_dn(dn)?, &state.catalog.schema).key)).collect()
-}
-
-fn not_here() -> OperationError {
-    violation(format!("dynamicObject: the setting {SETTING} allows no dynamic entries at this place"))
 }
 
 /// Checks that no dynamic entry below the entry `top` leaves the subtrees of the settings, if `top` gets this superior
@@ -213,15 +215,8 @@ pub(crate) fn check_place(state: TreeState<'_>, class_set: &ClassSet, parent: En
         return Ok(());
     }
     if class_set.is_dynamic {
-        for dn in &state.settings.general.dynamic_subtrees {
-            let base = state.entry_of(&NormalName::of(&parse_dn(dn)?, &state.catalog.schema))?;
-            if let Some(base) = base
-                && state.is_at_or_below(parent, base)?
-            {
-                return Ok(());
-            }
-        }
-        return Err(not_here());
+        let superior = normal_dn_of(state.read, &state.catalog.schema, parent)?;
+        return check_subtree(state, &superior.unwrap_or_default());
     }
     match state.node(parent)? {
         Some(node) if state.catalog.class_set(node.class_set).is_dynamic => Err(violation(

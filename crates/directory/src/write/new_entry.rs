@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use schema::{AttributeDescription, Schema};
+use schema::{AttributeDescription, Schema, TypeId};
 
 use crate::catalog::{Allocations, Catalog};
 use crate::model::record::Value;
@@ -100,6 +100,12 @@ impl<'a> NewEntry<'a> {
             value_count: usize::from(attribute.only.is_some()) + attribute.values.len(),
         });
         present.collect()
+    }
+
+    /// Returns the descriptions of this type that the entry has, with their options.
+    pub(crate) fn attributes_of_type(&self, type_id: TypeId) -> impl Iterator<Item = &AttributeDescription> {
+        let descriptions = self.attributes.iter().map(|attribute| &attribute.description);
+        descriptions.filter(move |description| description.type_id == type_id)
     }
 
     /// Returns all values, for a record.

@@ -222,13 +222,8 @@ pub(crate) fn added(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>, parent: E
     let catalog = state.catalog;
     let own = description(catalog, USER_PASSWORD)?;
     let passwords: Vec<Vec<u8>> = entry.values(&own).map(<[u8]>::to_vec).collect();
-    let present = entry.present();
-    let others = present.iter().map(|present| &*present.description).filter(|of| of.type_id == own.type_id);
-    let of_apps: Vec<Vec<u8>> = others
-        .filter(|of| names_application(&of.options))
-        .flat_map(|of| entry.values(of))
-        .map(<[u8]>::to_vec)
-        .collect();
+    let of_apps = entry.attributes_of_type(own.type_id).filter(|of| names_application(&of.options));
+    let of_apps: Vec<Vec<u8>> = of_apps.flat_map(|of| entry.values(of)).map(<[u8]>::to_vec).collect();
     if passwords.is_empty() && of_apps.is_empty() {
         return Ok(());
     }

@@ -211,7 +211,7 @@ impl<'s> RecordedRehearsal<'s> {
             let is_decided = self.decide_act(recorded, &mut deciding)?;
             if !is_decided {
                 self.tally.entry_gone += 1;
-                // The right to act for another may differ all the same.
+                // The requester may still have gained or lost the right to act for the user.
                 if deciding.effect.lines.is_empty() && !deciding.effect.has_unlisted {
                     return Ok(());
                 }
